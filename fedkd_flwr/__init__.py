@@ -1,0 +1,3 @@
+"""Federated learning where parties share labels, not weights, on Flower."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,44 @@
+"""The ClientApp: mounts the run's NumPyClient for this node, in simulation and at a silo alike."""
+
+from __future__ import annotations
+
+from flwr.app import Context, Message
+from flwr.client import NumPyClient
+from flwr.clientapp import ClientApp
+
+from fedkd_flwr.clients.base import RefusingClient
+from fedkd_flwr.payloads import open_instruction, reply_record
+
+__all__ = ["app", "client_of"]
+
+app = ClientApp()
+
+
+def client_of(context: Context) -> NumPyClient:
+    """Return this node's client; one that answers with a code where the node cannot be set up."""
+    from fedkd_flwr.apps.assembly import make_client, party_name
+    from fedkd_flwr.apps.config import parse_node_config, parse_run_config
+
+    given = context.node_config
+    name = str(given.get("party", "")) or party_name(int(given.get("partition-id", 0)))
+    try:
+        node = parse_node_config(given)
+        return make_client(parse_run_config(context.run_config), node, str(context.run_id))
+    except Exception as error:
+        return RefusingClient(name, error)
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """Answer one round."""
+    arrays, config = open_instruction(message.content, "fit")
+    sent, num_examples, metrics = client_of(context).fit(arrays, config)
+    return Message(reply_record("fit", sent, num_examples, metrics), reply_to=message)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    """Take the final labels in."""
+    arrays, config = open_instruction(message.content, "evaluate")
+    loss, num_examples, metrics = client_of(context).evaluate(arrays, config)
+    return Message(reply_record("evaluate", [], num_examples, metrics, loss=loss), reply_to=message)

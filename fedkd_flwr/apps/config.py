@@ -1,0 +1,217 @@
+"""The run config and a node's own config, checked; strings become objects only here and in `assembly`.
+
+Both are flat kebab-case scalars. Unknown keys, wrong types and impossible combinations are refused before any party
+is contacted: *name, rule, value seen, way out*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from fedkd_flwr.errors import ConfigError, explain
+
+__all__ = ["NodeConfig", "RunConfig", "parse_node_config", "parse_run_config"]
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class _Flat(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=_kebab, populate_by_name=True)
+
+
+class RunConfig(_Flat):
+    """Everything a run can be told. Defaults are those of ``pyproject.toml``: a test holds them equal."""
+
+    algorithm: Literal["fedct", "fedkt"] = "fedct"
+    num_rounds: int = Field(0, ge=0)  # 0: 5 for FedCT, 1 for FedKT
+    num_parties: int = Field(0, ge=0)  # 0: as many nodes as register
+    min_parties: int = Field(2, ge=1)
+    node_deadline_s: float = Field(120.0, ge=0)
+    node_settle_s: float = Field(0.0, ge=0)  # 0: 3 in simulation, 30 in deployment
+    round_timeout_s: float = Field(3600.0, gt=0)
+    seed: int = Field(1, ge=0)
+    output_dir: str = ""  # "": ~/.fedkd
+
+    dataset: str = "digits"
+    data_root: str = ""
+    table: str = ""
+    label: str = ""
+    public_path: str = ""
+    schema_path: str = ""
+    num_public: int = Field(0, ge=0)
+    num_test: int = Field(0, ge=0)
+    num_private: int = Field(0, ge=0)
+    public_from: Literal["train", "test"] = "train"
+    synthetic_rows: int = Field(5000, ge=10)
+    synthetic_features: int = Field(20, ge=2)
+    synthetic_classes: int = Field(3, ge=1)
+
+    partitioner: Literal["iid", "dirichlet", "pathological", "shard", "size-skewed", "file"] = "dirichlet"
+    dirichlet_alpha: float = Field(0.5, gt=0)
+    classes_per_party: int = Field(2, ge=1)
+    shards_per_party: int = Field(2, ge=1)
+    min_party_rows: int = Field(10, ge=1)
+    class_order: str = "rarest-first"
+    partition_path: str = ""
+    partition_index: int = Field(0, ge=0)
+    party_test_fraction: float = Field(0.2, ge=0, lt=1)
+
+    model: str = "mixed"
+    model_params: str = ""
+    teacher_model: str = ""  # "": model
+    teacher_params: str = ""
+    student_model: str = ""
+    student_params: str = ""
+    final_model: str = ""  # "": the student's
+    final_params: str = ""
+    centralised: bool = True
+    save_party_models: bool = False
+
+    students_per_party: int = Field(2, ge=1)
+    teachers_per_student: int = Field(5, ge=1)
+    voting: Literal["consistent", "plain"] = "consistent"
+    informative_voters_only: bool = True
+    consensus: Literal["majority", "qualified-majority", "dawid-skene"] = "majority"
+    quorum: float = Field(0.9, ge=0, le=1)
+    steps_per_round: int = Field(200, ge=1)
+    stop_when_converged: bool = True
+    ties: Literal["random", "lowest"] = "random"
+
+    @model_validator(mode="after")
+    def _combinations(self) -> Self:
+        if self.algorithm == "fedkt" and self.num_rounds > 1:
+            raise ValueError(
+                explain("num-rounds", "be 1 for fedkt (one-shot)", self.num_rounds, "Drop it, or use fedct.")
+            )
+        if self.num_parties and self.min_parties > self.num_parties:
+            way_out = "Lower min-parties or raise num-parties."
+            raise ValueError(
+                explain("min-parties", f"be at most num-parties ({self.num_parties})", self.min_parties, way_out)
+            )
+        if self.dataset == "table" and not (self.table and self.label):
+            seen = f"table {self.table!r}, label {self.label!r}"
+            raise ValueError(
+                explain(
+                    "table and label", 'be given with dataset "table"', seen, "Name your file and its label column."
+                )
+            )
+        if self.partitioner == "file" and not self.partition_path:
+            raise ValueError(explain("partition-path", 'be given with partitioner "file"', self.partition_path))
+        return self
+
+    @property
+    def rounds(self) -> int:
+        """Return the number of rounds to run."""
+        return self.num_rounds or {"fedct": 5, "fedkt": 1}[self.algorithm]
+
+    def as_scalars(self) -> dict[str, Any]:
+        """Return the config as kebab-case scalars."""
+        return self.model_dump(by_alias=True)
+
+
+class NodeConfig(_Flat):
+    """What one node says of itself and allows; the server cannot change it.
+
+    In simulation Flower sets ``partition-id`` and ``num-partitions``; a silo gives ``data-path`` and ``public-path``.
+    """
+
+    partition_id: int | None = Field(None, ge=0)
+    num_partitions: int | None = Field(None, ge=1)
+    party: str = ""
+    data_path: str = ""
+    public_path: str = ""
+    schema_path: str = ""
+    label: str = ""
+    model: str = ""
+    model_params: str = ""
+    state_dir: str = ""
+    test_fraction: float = Field(0.2, ge=0, lt=1)
+    allow: str = "fedct,fedkt"
+    require_privacy: bool = False
+    epsilon_budget: float = Field(float("inf"), ge=0)
+    delta_budget: float = Field(1.0, ge=0)
+    share_metrics: bool = False
+
+    @model_validator(mode="after")
+    def _combinations(self) -> Self:
+        if self.data_path and not self.public_path:
+            raise ValueError(
+                explain(
+                    "public-path",
+                    "be given with data-path",
+                    self.public_path,
+                    "Name this node's copy of the public file.",
+                )
+            )
+        if self.data_path and not self.party:
+            raise ValueError(
+                explain(
+                    "party", "be given with data-path", self.party, 'Give this silo a unique name: party="st-mary".'
+                )
+            )
+        if not self.data_path and self.partition_id is None:
+            way_out = 'Start this SuperNode with --node-config \'party="..." data-path="..." public-path="..."\'.'
+            raise ValueError(explain("data-path", "be given in the node config", self.data_path, way_out))
+        return self
+
+    @property
+    def simulated(self) -> bool:
+        """Tell whether this node plays a party of a partitioned data set."""
+        return not self.data_path
+
+
+_Config = TypeVar("_Config", bound=_Flat)
+
+
+def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
+    """Return the checked run config; keys not given take their defaults.
+
+    Raises
+    ------
+    ConfigError
+        If a key is unknown, a value of the wrong type or out of range, or a combination impossible.
+    """
+    return _parse(RunConfig, values, "run config", "See docs/configuration.md for every key.")
+
+
+def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
+    """Return the checked node config.
+
+    Raises
+    ------
+    ConfigError
+        As for `parse_run_config`.
+    """
+    return _parse(NodeConfig, values, "node config", "Correct --node-config and restart this SuperNode.")
+
+
+def _parse(model: type[_Config], values: Mapping[str, Any], what: str, way_out: str) -> _Config:
+    known = {_kebab(name): field for name, field in model.model_fields.items()}
+    # TOML and command lines write 1 where 1.0 is meant
+    given = {
+        key: float(value) if key in known and known[key].annotation is float and type(value) is int else value
+        for key, value in values.items()
+    }
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_sentence(e, known, what, way_out) for e in error.errors())) from None
+
+
+def _sentence(error: Any, known: Mapping[str, Any], what: str, way_out: str) -> str:
+    key = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        import difflib
+
+        near = difflib.get_close_matches(key, known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(sorted(known))}."
+        return explain(f"{what} key {key}", "be a known key", error["input"], hint)
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    rule = error["msg"].removeprefix("Input should ")
+    return explain(key, rule if rule.startswith("be ") else f"satisfy: {rule}", error["input"], way_out)

@@ -1,0 +1,130 @@
+"""The ServerApp: checks the run config, waits for the parties, runs the exchange, leaves a record and a page."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from logging import ERROR, INFO, WARN
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.common import log
+from flwr.serverapp import Grid, ServerApp
+
+from fedkd_flwr.apps.config import RunConfig, parse_run_config
+from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.stores import write_atomic
+
+__all__ = ["app"]
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run one federation."""
+    from fedkd_flwr.apps.assembly import output_root
+
+    began = time.monotonic()
+    config = parse_run_config(context.run_config)
+    folder = output_root(config.output_dir) / "runs" / str(context.run_id)
+    record = RunRecord(
+        run_id=str(context.run_id),
+        algorithm=config.algorithm,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seed=config.seed,
+        simulation=not config.public_path,
+        config=config.as_scalars(),
+        versions=_versions(),
+    )
+    try:
+        _run(grid, config, record, folder, began)
+    except Exception as error:
+        record.status, record.reason = "failed", str(error) or type(error).__name__
+        log(ERROR, "run failed: %s", record.reason)
+        raise
+    finally:
+        _leave(record, folder)
+
+
+def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: float) -> None:
+    from fedkd_flwr.apps.assembly import make_strategy, simulated_pool
+    from fedkd_flwr.data.tables import load_public
+    from fedkd_flwr.strategies.waiting import wait_for_nodes
+
+    if record.simulation:
+        log(INFO, "loading %s", config.dataset)
+        pool = simulated_pool(config)
+        public, test = pool.public, (pool.X_test, pool.y_test)
+    else:
+        log(INFO, "loading the public set %s", config.public_path)
+        public, test = load_public(config.public_path, config.schema_path or None), None
+    record.num_public, record.num_classes = public.num_rows, public.num_classes
+    record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
+    nodes = wait_for_nodes(
+        grid,
+        wanted=config.num_parties,
+        minimum=config.min_parties,
+        settle_s=config.node_settle_s or (3.0 if record.simulation else 30.0),
+        deadline_s=config.node_deadline_s,
+    )
+    strategy = make_strategy(config, public=public, test=test, num_nodes=len(nodes), record=record)
+    record.startup_seconds = time.monotonic() - began
+    strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
+    model = getattr(strategy, "model", None)
+    if model is not None:
+        from fedkd_flwr.models.serialize import save
+
+        path = folder / "model.fedkd"
+        save(model, path)
+        record.server_model = str(path)
+        log(INFO, "the server's model: %s", path)
+    if record.simulation and config.centralised:
+        _centralised(config, record, len(nodes))
+
+
+def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None:
+    """Train one model on all private rows pooled: what no federation could see."""
+    from fedkd_flwr.apps.assembly import central_rows, model_factory, simulated_pool
+    from fedkd_flwr.models.zoo import pick_model
+    from fedkd_flwr.seeds import derive_seed
+
+    pool, spec = simulated_pool(config), pick_model(config.model, 0)
+    log(INFO, "training %s on all private rows pooled, for comparison", spec)
+    X, y = central_rows(config, num_parties)
+    model = model_factory(spec, config.model_params, pool.public)(seed=derive_seed(config.seed, "centralised"))
+    # gradient learners get the steps the parties had; the others fit as they always do
+    steps = config.steps_per_round * (len(record.rounds) + 1)
+    if config.algorithm == "fedct" and model.continues:
+        model.update(X, y, steps=steps)
+    else:
+        model.fit(X, y)
+    record.centralised = float((model.predict(pool.X_test) == pool.y_test).mean())
+    record.centralised_model = spec
+
+
+def _leave(record: RunRecord, folder: Path) -> None:
+    """Write the record and the page; log the table and where they are."""
+    from fedkd_flwr.report.page import write_page
+    from fedkd_flwr.report.table import summary_table
+
+    write_atomic(folder / "record.json", record.to_json().encode())
+    for line in summary_table(record).splitlines():
+        log(INFO, "%s", line)
+    try:
+        page = write_page(record, folder / "report.html").absolute()
+        log(INFO, "record: %s", (folder / "record.json").absolute())
+        log(INFO, "report: %s", page)
+    except Exception as error:  # the run's own outcome matters more than its picture
+        log(WARN, "the page could not be written: %s", error)
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("fedkd-flwr", "flwr", "ray", "numpy", "scikit-learn", "torch", "xgboost"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

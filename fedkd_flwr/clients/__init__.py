@@ -1,0 +1,16 @@
+"""A party's side of each algorithm: NumPyClients that exchange label arrays."""
+
+from fedkd_flwr.clients.base import Answer, Instruction, LabelClient, ModelFactory, Party, RefusingClient
+from fedkd_flwr.clients.fedct import FedCTClient
+from fedkd_flwr.clients.fedkt import FedKTClient
+
+__all__ = [
+    "Answer",
+    "FedCTClient",
+    "FedKTClient",
+    "Instruction",
+    "LabelClient",
+    "ModelFactory",
+    "Party",
+    "RefusingClient",
+]

@@ -1,0 +1,138 @@
+"""What one raw column of a table means, whatever file it came from.
+
+A value in a CSV file is text, in a Parquet file perhaps a number: ``"1"``, ``1`` and ``1.0`` are one class and one
+category. Everything that compares values compares their canonical text, so that two parties with different file
+formats agree.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import DataError, explain
+
+__all__ = ["MISSING", "canonical", "column_numbers", "column_texts", "sorted_texts"]
+
+MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "NULL", "null"})
+"""Texts that mean "no value": what pandas reads as missing and UCI's question mark."""
+
+# a leading zero ("007") is an identifier, not a number: such texts stay as they are
+_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
+
+
+def canonical(value: object) -> str | None:
+    """Return the canonical text of one raw value, or None where it is missing.
+
+    >>> [canonical(v) for v in (" >50K ", 1, 1.0, "1.0", "+1", "007", "?", float("nan"))]
+    ['>50K', '1', '1', '1', '1', '007', None, None]
+    """
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", errors="replace")
+    text = str(value).strip()
+    if text in MISSING:
+        return None
+    if not isinstance(value, bool) and _NUMBER.fullmatch(text):
+        whole, _, fraction = text.lstrip("+").partition(".")
+        fraction = fraction.rstrip("0")
+        text = f"{whole}.{fraction}" if fraction else ("0" if whole == "-0" else whole)
+    return text
+
+
+def column_texts(values: Any) -> NDArray[np.object_]:
+    """Return the canonical texts of a column, None where a value is missing.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        Raw values of any type.
+
+    Returns
+    -------
+    ndarray of shape (n,), object
+    """
+    codes, uniques = _factorize(values)
+    # one slot more than there are values: code -1 (missing) points at it
+    texts = np.empty(len(uniques) + 1, dtype=object)
+    texts[:-1] = [canonical(value) for value in uniques]
+    return texts[codes]
+
+
+def column_numbers(values: Any, name: str) -> NDArray[np.float64]:
+    """Return a numeric column as float64, NaN where a value is missing.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        Numbers, or texts that spell numbers with a decimal point.
+    name : str
+        The column's name, for the message.
+
+    Raises
+    ------
+    DataError
+        If a text is no number, or a number is infinite.
+    """
+    array = values if isinstance(values, np.ndarray) else pd.Series(values).to_numpy()
+    if array.dtype.kind in "biuf":
+        numbers = array.astype(np.float64)
+    else:
+        codes, uniques = _factorize(values)
+        parsed = np.full(len(uniques) + 1, np.nan)
+        for i, value in enumerate(uniques):
+            parsed[i] = _number(value, name)
+        numbers = parsed[codes]
+    if np.isinf(numbers).any():
+        row = int(np.flatnonzero(np.isinf(numbers))[0])
+        raise DataError(
+            explain(
+                f"column {name!r}",
+                "hold finite numbers",
+                f"{numbers[row]} in row {row}",
+                "Correct it or leave it empty.",
+            )
+        )
+    return numbers
+
+
+def sorted_texts(texts: NDArray[np.object_]) -> tuple[str, ...]:
+    """Return the distinct texts of a column without the missing ones, as numbers in their order if all are.
+
+    >>> sorted_texts(np.array(["10", "9", None, "9"], dtype=object))
+    ('9', '10')
+    """
+    distinct = {text for text in texts if text is not None}
+    if all(_NUMBER.fullmatch(text) for text in distinct):
+        return tuple(sorted(distinct, key=float))
+    return tuple(sorted(distinct))
+
+
+def _factorize(values: Any) -> tuple[NDArray[np.intp], Any]:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "SU":
+        values = values.astype(object)
+    codes, uniques = pd.factorize(values if isinstance(values, np.ndarray) else pd.Series(values))
+    return codes, uniques
+
+
+def _number(value: object, name: str) -> float:
+    text = "" if value is None else str(value).strip()
+    if text in MISSING:
+        return np.nan
+    try:
+        # Python's parser rounds correctly, and reads 1_000, which nobody means in a table
+        return float(text if "_" not in text else "no number")
+    except ValueError:
+        raise DataError(
+            explain(
+                f"column {name!r}",
+                "hold numbers (the schema calls it numeric)",
+                repr(text),
+                "Use a decimal point, leave missing ones empty, or call the column categorical in the schema.",
+            )
+        ) from None

@@ -1,0 +1,237 @@
+"""Named data sets for simulations, split into a private pool, the public set and common test rows.
+
+A deployed party reads its own file instead (`tables`). Everything learnt before training (encoding, scaling,
+imputing) is learnt from the public rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.public import PublicSet, Table, make_public_set
+from fedkd_flwr.data.published import PUBLISHED, read_published
+from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain
+from fedkd_flwr.seeds import derive_rng
+
+__all__ = ["NAMES", "Pool", "load_pool"]
+
+NAMES: tuple[str, ...] = (*EMBEDDED, "synthetic", *PUBLISHED, "table")
+"""Every name `load_pool` knows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """One data set, split: what all parties hold together, what everybody holds, and what is kept for testing.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, num_features), float32
+        Private training rows of all parties together, to be dealt by `partition`.
+    y : ndarray of shape (n,), int16
+        Their labels.
+    X_test, y_test : ndarrays of shapes (num_test, num_features), (num_test,)
+        The common test rows.
+    public : PublicSet
+        The public rows; their truth in ``public.y``.
+    rows : ndarray of shape (n,), int64
+        Number of each private row in the source file (training file; after dropping duplicates for ``wine-type``).
+    """
+
+    X: NDArray[np.float32]
+    y: NDArray[np.int16]
+    X_test: NDArray[np.float32]
+    y_test: NDArray[np.int16]
+    public: PublicSet
+    rows: NDArray[np.int64]
+
+
+def load_pool(
+    name: str,
+    *,
+    seed: int,
+    data_root: str | os.PathLike[str] = "",
+    num_public: int = 0,
+    num_test: int = 0,
+    num_private: int = 0,
+    public_from: str = "train",
+    synthetic_rows: int = 2000,
+    synthetic_features: int = 20,
+    synthetic_classes: int = 4,
+    table: str = "",
+    label: str = "",
+    schema_path: str = "",
+    test_file: str = "",
+    rows: Mapping[str, NDArray[np.integer]] | None = None,
+) -> Pool:
+    """Load a named data set and split it at random from the seed.
+
+    Sets with an official test file keep it for testing; from the others half the rows become private, a quarter
+    public, a quarter test rows (``a9a`` and ``cod-rna``: 75 / 12.5 / 12.5 %, as published). No stratification.
+
+    Parameters
+    ----------
+    name : str
+        One of `NAMES`.
+    seed : int
+        Seed of the run; the split (and the synthetic data) derive from it.
+    data_root : path
+        Folder with the files of sets that scikit-learn does not carry.
+    num_public, num_test, num_private : int
+        How many rows of each; 0 for the default.
+    public_from : {"train", "test"}
+        Where public rows come from in sets with an official test file. "test": half of it unless ``num_public`` says
+        otherwise; the other half stays for testing, and all training rows are private.
+    synthetic_rows, synthetic_features, synthetic_classes : int
+        Size of ``synthetic``.
+    table, label, schema_path, test_file : str
+        For ``table``: a user's labelled file, its label column, and if there are: a schema and a labelled test file.
+    rows : mapping of str to ndarray of int, or None
+        Explicit row numbers of the source file: ``"public"``, ``"test"`` and, if not all the others, ``"private"``.
+        In sets with an official test file ``"test"`` counts in that file, ``"public"`` in the file of ``public_from``.
+
+    Raises
+    ------
+    ConfigError
+        If the name or ``public_from`` is unknown.
+    DataError
+        If a file is missing (``MISSING_FILE``), or more rows are asked for than there are.
+
+    Examples
+    --------
+    >>> pool = load_pool("breast-cancer", seed=1, num_test=114, num_public=370, num_private=85)
+    >>> pool.X.shape, pool.public.X.shape, pool.X_test.shape
+    ((85, 30), (370, 30), (114, 30))
+    """
+    if name == "synthetic":
+        source = synthetic(rows=synthetic_rows, features=synthetic_features, classes=synthetic_classes, seed=seed)
+    elif name == "table":
+        source = read_user_table(table, label, schema_path=schema_path, test_file=test_file)
+    elif name in EMBEDDED:
+        source = read_embedded(name)
+    elif name in PUBLISHED:
+        source = read_published(name, data_root)
+    else:
+        raise ConfigError(explain("dataset", f"be one of {', '.join(NAMES)}", name))
+    if public_from not in ("train", "test") or (public_from == "test" and source.test_y is None):
+        raise ConfigError(
+            explain(
+                "public-from",
+                "be 'train', or 'test' for a set with an official test file",
+                f"{public_from!r} for {name!r}",
+            )
+        )
+    sizes = {"public": num_public, "test": num_test, "private": num_private}
+    if wrong := {key: size for key, size in sizes.items() if not size >= 0}:
+        raise ConfigError(explain(f"num-{next(iter(wrong))}", "be >= 0", next(iter(wrong.values()))))
+    split = (
+        _random_split(source, name, sizes, public_from, derive_rng(seed, "split"))
+        if rows is None
+        else _explicit_split(source, name, rows, public_from)
+    )
+    return _make_pool(source, split, public_from)
+
+
+def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from: str) -> Pool:
+    test_table, test_y = source.test_table, source.test_y
+    if test_table is None or test_y is None:
+        test_table, test_y = source.table, source.y
+    public_table, public_y = (test_table, test_y) if public_from == "test" else (source.table, source.y)
+    public_rows = _take(public_table, split["public"])
+    public = make_public_set(
+        public_rows, source.schema_of(public_rows), y=public_y[split["public"]], scale=source.scale
+    )
+    return Pool(
+        X=public.features(_take(source.table, split["private"])),
+        y=source.y[split["private"]],
+        X_test=public.features(_take(test_table, split["test"])),
+        y_test=test_y[split["test"]],
+        public=public,
+        rows=split["private"],
+    )
+
+
+def _random_split(
+    source: Source, name: str, sizes: dict[str, int], public_from: str, rng: np.random.Generator
+) -> dict[str, NDArray[np.int64]]:
+    """Return row numbers by position under one random permutation per file."""
+    train = rng.permutation(len(source.y))
+    share = (1.0 - source.private_share) / 2
+    if source.test_y is None:
+        public = sizes["public"] or round(len(train) * share)
+        test = sizes["test"] or round(len(train) * share)
+        private = sizes["private"] or len(train) - public - test
+        _check_enough(name, "rows", len(train), public=public, test=test, private=private)
+        return {"test": train[:test], "public": train[test : test + public], "private": _last(train, private)}
+    official = rng.permutation(len(source.test_y))
+    if public_from == "test":
+        public = sizes["public"] or len(official) // 2
+        test = sizes["test"] or len(official) - public
+        private = sizes["private"] or len(train)
+        _check_enough(name, "official test rows", len(official), public=public, test=test)
+        _check_enough(name, "training rows", len(train), private=private)
+        return {"public": official[:public], "test": _last(official, test), "private": train[:private]}
+    public = sizes["public"] or round(len(train) * share)
+    test = sizes["test"] or len(official)
+    private = sizes["private"] or len(train) - public
+    _check_enough(name, "training rows", len(train), public=public, private=private)
+    _check_enough(name, "official test rows", len(official), test=test)
+    return {"public": train[:public], "private": _last(train, private), "test": official[:test]}
+
+
+def _explicit_split(
+    source: Source, name: str, rows: Mapping[str, NDArray[np.integer]], public_from: str
+) -> dict[str, NDArray[np.int64]]:
+    """Return given row numbers, checked; private rows not given are all the others."""
+    if not {"public", "test"} <= rows.keys() <= {"public", "test", "private"}:
+        raise DataError(explain("rows", "have 'public', 'test' and perhaps 'private'", ", ".join(rows)))
+    split = {key: np.asarray(numbers, dtype=np.int64) for key, numbers in rows.items()}
+    own_file = {"private": "train", "public": public_from, "test": "train" if source.test_y is None else "test"}
+    lengths = {"train": len(source.y), "test": 0 if source.test_y is None else len(source.test_y)}
+    if "private" not in split:
+        used = [split[key] for key in split if own_file[key] == "train"]
+        split["private"] = np.setdiff1d(np.arange(lengths["train"]), np.concatenate([*used, []]))
+    for key, numbers in split.items():
+        if not (len(numbers) and numbers.min() >= 0 and numbers.max() < lengths[own_file[key]]):
+            seen = f"{numbers.min()} to {numbers.max()}" if len(numbers) else "none"
+            raise DataError(
+                explain(f"rows[{key!r}]", f"be row numbers below {lengths[own_file[key]]} of {name!r}", seen)
+            )
+    for file in ("train", "test"):
+        together = np.concatenate([*(split[key] for key in split if own_file[key] == file), []])
+        if len(np.unique(together)) != len(together):
+            raise DataError(explain("rows", f"name each row of the {file} file once", "repeated row numbers"))
+    return split
+
+
+def _check_enough(name: str, what: str, available: int, **wanted: int) -> None:
+    asked = ", ".join(f"{count} {part}" for part, count in wanted.items())
+    if min(wanted.values()) < 1:
+        raise DataError(
+            explain(
+                f"{what} of {name!r} ({available})", "leave at least one of each part", asked, "Ask for fewer rows."
+            ),
+            code=Code.NO_ROWS,
+        )
+    if sum(wanted.values()) > available:
+        raise DataError(
+            explain(
+                f"num-{', num-'.join(wanted)} together",
+                f"be at most the {available} {what} of {name!r}",
+                f"{sum(wanted.values())} ({asked})",
+                "Ask for fewer rows.",
+            )
+        )
+
+
+def _last(order: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    return order[len(order) - count :]
+
+
+def _take(table: Table, rows: NDArray[np.int64]) -> Table:
+    return table[rows] if isinstance(table, np.ndarray) else table.iloc[rows].reset_index(drop=True)

@@ -1,0 +1,164 @@
+"""Image files: MNIST's IDX format and CIFAR's binary format read directly, anything else through torchvision.
+
+The direct readers need NumPy only, so parties without torch can hold images too.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import math
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import DataError, MissingExtraError, explain
+
+__all__ = ["load_torchvision", "read_bytes", "read_cifar", "read_idx"]
+
+_TORCHVISION = {
+    "mnist": "MNIST",
+    "fashion-mnist": "FashionMNIST",
+    "emnist-letters": "EMNIST",
+    "cifar10": "CIFAR10",
+    "cifar100": "CIFAR100",
+    "svhn": "SVHN",
+}
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return a file's bytes, unpacked if its content is gzip or xz.
+
+    Raises
+    ------
+    DataError
+        If the packed file is damaged or cut short.
+    """
+    data = Path(path).read_bytes()
+    try:
+        if data[:2] == b"\x1f\x8b":
+            return gzip.decompress(data)
+        if data[:6] == b"\xfd7zXZ\x00":
+            return lzma.decompress(data)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        raise DataError(explain(f"file {path}", "unpack", f"this: {error}", "Copy it again.")) from error
+    return data
+
+
+def read_idx(path: str | os.PathLike[str], *, ndim: int) -> NDArray[np.uint8]:
+    """Read an IDX file of bytes (MNIST and its relatives), packed or not.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    ndim : int
+        3 for images, 1 for labels.
+
+    Returns
+    -------
+    ndarray of ``ndim`` axes, uint8
+
+    Raises
+    ------
+    DataError
+        If the magic number, the number of axes or the length is not as announced.
+    """
+    data = read_bytes(path)
+    magic = struct.pack(">HBB", 0, 8, ndim)  # two zeros, 8 = unsigned byte, number of axes
+    header = 4 + 4 * ndim
+    if data[:4] != magic or len(data) < header:
+        raise DataError(explain(f"file {path}", f"be an IDX file (magic {magic.hex()})", data[:4].hex() or "no bytes"))
+    shape = struct.unpack(f">{ndim}I", data[4:header])
+    expected = header + math.prod(shape)
+    if len(data) != expected:
+        raise DataError(
+            explain(f"file {path}", f"have {expected} bytes for shape {shape}", len(data), "Copy it again.")
+        )
+    return np.frombuffer(data, dtype=np.uint8, offset=header).reshape(shape)
+
+
+def read_cifar(path: str | os.PathLike[str], *, label_bytes: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Read a CIFAR binary file, packed or not.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    label_bytes : int
+        1 for CIFAR-10, 2 (coarse, fine) for CIFAR-100.
+
+    Returns
+    -------
+    images : ndarray of shape (n, 3072), uint8
+        Red, green, blue plane, row by row.
+    labels : ndarray of shape (n,), uint8
+        The last label byte: for CIFAR-100 the fine label.
+    """
+    data = read_bytes(path)
+    size = label_bytes + 3072
+    if not data or len(data) % size:
+        raise DataError(explain(f"file {path}", f"have a multiple of {size} bytes", len(data), "Copy it again."))
+    records = np.frombuffer(data, dtype=np.uint8).reshape(-1, size)
+    return records[:, label_bytes:], records[:, label_bytes - 1]
+
+
+def load_torchvision(
+    name: str, root: str | os.PathLike[str], *, train: bool
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read an image set from torchvision's local layout; nothing is downloaded.
+
+    Parameters
+    ----------
+    name : str
+        ``mnist``, ``fashion-mnist``, ``emnist-letters``, ``cifar10``, ``cifar100`` or ``svhn``.
+    root : path
+        The folder torchvision's dataset is given: it holds ``MNIST/raw``, ``cifar-10-batches-py``, ...
+    train : bool
+        The training part or the test part.
+
+    Returns
+    -------
+    images : ndarray of shape (n, channels, height, width), uint8
+        As torchvision has them: EMNIST transposed.
+    labels : ndarray of shape (n,), int64
+        As torchvision has them: EMNIST letters from 1.
+
+    Raises
+    ------
+    MissingExtraError
+        If torchvision is not installed.
+    DataError
+        If it does not find the set below ``root``.
+    """
+    try:
+        from torchvision import datasets
+    except ImportError as error:
+        raise MissingExtraError(
+            explain(
+                f"data set {name!r}", "be read by torchvision", "none installed", 'pip install "fedkd-flwr[vision]"'
+            )
+        ) from error
+    if name not in _TORCHVISION:
+        raise DataError(explain("name", f"be among {', '.join(_TORCHVISION)}", name))
+    part: dict[str, Any] = {"split": "train" if train else "test"} if name == "svhn" else {"train": train}
+    if name == "emnist-letters":
+        part["split"] = "letters"
+    try:
+        loaded = getattr(datasets, _TORCHVISION[name])(root=str(root), download=False, **part)
+    except RuntimeError as error:  # "Dataset not found or corrupted"
+        raise DataError(
+            explain(f"data set {name!r}", f"be in torchvision's layout below {root}", f"this: {error}")
+        ) from error
+    images = np.asarray(loaded.data)
+    labels = np.asarray(loaded.labels if name == "svhn" else loaded.targets, dtype=np.int64)
+    if images.ndim == 3:
+        images = images[:, np.newaxis]
+    elif images.shape[-1] == 3:  # CIFAR: channels last
+        images = images.transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(images, dtype=np.uint8), labels

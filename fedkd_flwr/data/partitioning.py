@@ -1,0 +1,317 @@
+"""Who holds what: the private pool dealt to parties, by flwr-datasets' partitioners or from a file.
+
+| name | each party gets |
+|---|---|
+| ``iid`` | an equal share at random |
+| ``dirichlet`` | of every class a share ~ Dirichlet(alpha); a party above the average gets no more (self-balancing) |
+| ``pathological`` | ``classes_per_party`` classes; rows of classes nobody was given are left out |
+| ``shard`` | ``shards_per_party`` blocks of the rows sorted by class; a remainder smaller than a shard is left out |
+| ``size-skewed`` | a random share of a size that grows with its number: ``linear``, ``square`` or ``exponential`` |
+| ``file`` | the rows an NPZ file names, as published partitions do |
+
+The order in which ``dirichlet`` deals classes matters: once the first class has filled some parties, self-balancing
+keeps the next one from them. flwr-datasets deals them by label; the published FedKT code deals Adult's rarer class
+first. ``class_order`` says which, ``"rarest-first"`` unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.tables import require_file
+from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
+from fedkd_flwr.seeds import derive_rng, derive_seed
+
+__all__ = ["CLASS_ORDERS", "NAMES", "SIZE_SKEWS", "partition", "read_split"]
+
+NAMES = ("iid", "dirichlet", "pathological", "shard", "size-skewed", "file")
+CLASS_ORDERS = ("rarest-first", "frequent-first", "label")
+SIZE_SKEWS = ("linear", "square", "exponential")
+
+# flwr-datasets gives up after 11 draws; with 50 parties and alpha 0.5 one draw in three succeeds, at alpha 0.01 fewer
+_DIRICHLET_SEEDS = 20
+_DRAWS_PER_SEED = 11
+
+
+def partition(
+    y: NDArray[np.integer],
+    *,
+    name: str,
+    num_parties: int,
+    seed: int,
+    alpha: float = 0.5,
+    classes_per_party: int = 2,
+    shards_per_party: int = 2,
+    min_rows: int = 10,
+    class_order: str = "rarest-first",
+    size_skew: str = "linear",
+    path: str | os.PathLike[str] = "",
+    index: int = 0,
+    rows: NDArray[np.integer] | None = None,
+) -> list[NDArray[np.int64]]:
+    """Deal the rows of a pool to parties.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,), int
+        Labels of the pool.
+    name : str
+        One of `NAMES`.
+    num_parties : int
+        How many parties; for ``file`` 0 means as many as the file names.
+    seed : int
+        Seed of the run.
+    alpha : float
+        Concentration of ``dirichlet``: small is skewed.
+    classes_per_party, shards_per_party : int
+        For ``pathological`` and ``shard``.
+    min_rows : int
+        ``dirichlet`` is redrawn, at most 220 times, until every party has so many rows (>= 1).
+    class_order : {"rarest-first", "frequent-first", "label"}
+        The order in which ``dirichlet`` deals classes.
+    size_skew : {"linear", "square", "exponential"}
+        How sizes grow in ``size-skewed``.
+    path, index : path, int
+        For ``file``: the NPZ file, and which of its partitions: arrays ``party_<index>_<party>`` of row numbers.
+    rows : ndarray of shape (n,), int, or None
+        For ``file``: the source file's row number of each row of the pool (``Pool.rows``). None: the file names
+        positions in ``y``.
+
+    Returns
+    -------
+    list of ndarray of int64
+        Per party its positions in ``y``, ascending and disjoint. Party i of ``size-skewed`` is the i-th smallest.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is unknown or out of range.
+    DataError
+        If there are too few rows, or the file does not fit the pool.
+    MissingExtraError
+        If flwr-datasets is not installed (all but ``file``).
+
+    Examples
+    --------
+    >>> parts = partition(np.array([0, 0, 1, 1]), name="iid", num_parties=2, seed=0)
+    >>> sorted(np.concatenate(parts).tolist())
+    [0, 1, 2, 3]
+    """
+    _check_choice("partitioner", name, NAMES)
+    _check_choice("class-order", class_order, CLASS_ORDERS)
+    _check_choice("size-skew", size_skew, SIZE_SKEWS)
+    if name == "file":
+        return _from_file(len(y), num_parties, path, index, rows)
+    if not num_parties >= 1:
+        raise ConfigError(explain("num-parties", "be >= 1", num_parties))
+    if not len(y) >= num_parties:
+        raise DataError(
+            explain("private rows", f"be at least one for each of {num_parties} parties", len(y)), code=Code.NO_ROWS
+        )
+    if name == "dirichlet":
+        return _dirichlet(y, num_parties, seed, alpha, min_rows, class_order)
+    partitioners = _flwr_partitioners()
+    stream = derive_seed(seed, "partition", name)
+    if name == "iid":
+        partitioner = partitioners.IidPartitioner(num_parties)
+    elif name == "pathological":
+        partitioner = partitioners.PathologicalPartitioner(
+            num_partitions=num_parties,
+            partition_by="label",
+            num_classes_per_partition=_check_classes(classes_per_party, y),
+            # the cited study's mode; no class goes unused where there are as many parties as classes
+            class_assignment_mode="first-deterministic",
+            seed=stream,
+        )
+    elif name == "shard":
+        if not shards_per_party >= 1:
+            raise ConfigError(explain("shards-per-party", "be >= 1", shards_per_party))
+        if not len(y) >= num_parties * shards_per_party:
+            raise DataError(
+                explain(
+                    "private rows", f"be at least one for each of {num_parties} x {shards_per_party} shards", len(y)
+                )
+            )
+        partitioner = partitioners.ShardPartitioner(
+            num_partitions=num_parties, partition_by="label", num_shards_per_partition=shards_per_party, seed=stream
+        )
+    else:
+        partitioner = getattr(partitioners, f"{size_skew.capitalize()}Partitioner")(num_parties)
+    try:
+        return _deal(partitioner, num_parties, y, derive_rng(seed, "partition-order", name))
+    except ValueError as error:
+        raise DataError(
+            explain(
+                f"partitioner {name!r}",
+                f"give each of {num_parties} parties a row",
+                f"{len(y)} rows; flwr-datasets says: {error}",
+                "Use fewer parties or a milder skew.",
+            )
+        ) from error
+
+
+def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArray[np.int64]]:
+    """Return the row numbers of the public and test rows that a partition file names.
+
+    Returns
+    -------
+    dict
+        ``{"public": ..., "test": ...}``, as `load_pool` takes them.
+    """
+    arrays = _read_npz(path)
+    split = {part: arrays.get(f"{part}_{index}") for part in ("public", "test")}
+    found = {part: numbers.astype(np.int64) for part, numbers in split.items() if numbers is not None}
+    if len(found) < 2:
+        raise DataError(_no_such_partition(path, index, arrays))
+    return found
+
+
+def _dirichlet(
+    y: NDArray[np.integer], num_parties: int, seed: int, alpha: float, min_rows: int, class_order: str
+) -> list[NDArray[np.int64]]:
+    if not 0 < alpha < np.inf:
+        raise ConfigError(explain("alpha", "be > 0 and finite", alpha))
+    if not min_rows >= 1:
+        raise ConfigError(explain("min-rows", "be >= 1", min_rows))
+    way_out = "Use fewer parties, more private rows, a lower min-rows or a larger alpha."
+    if not len(y) >= num_parties * min_rows:
+        raise DataError(
+            explain("private rows", f"be at least {num_parties} parties x {min_rows} min-rows", len(y), way_out),
+            code=Code.NO_ROWS,
+        )
+    partitioners = _flwr_partitioners()
+    order = _dealing_order(y, class_order)
+    for attempt in range(_DIRICHLET_SEEDS):
+        partitioner = partitioners.DirichletPartitioner(
+            num_partitions=num_parties,
+            partition_by="label",
+            alpha=float(alpha),
+            min_partition_size=min_rows,
+            self_balancing=True,
+            seed=derive_seed(seed, "partition", "dirichlet", attempt),
+        )
+        try:
+            # 0 / 0: nobody below the average drew any of a class (alpha near 0). flwr-datasets goes on with NaN
+            with np.errstate(invalid="raise", divide="raise"):
+                return _deal(partitioner, num_parties, order, derive_rng(seed, "partition-order", attempt))
+        except (ValueError, FloatingPointError):
+            continue
+    raise DataError(
+        explain(
+            "every party",
+            f"have at least {min_rows} rows (min-rows)",
+            f"none such in {_DIRICHLET_SEEDS * _DRAWS_PER_SEED} draws of Dirichlet({alpha}) "
+            f"for {num_parties} parties on {len(y)} rows of {len(np.unique(y))} classes",
+            way_out,
+        )
+    )
+
+
+def _dealing_order(y: NDArray[np.integer], class_order: str) -> NDArray[np.int64]:
+    """Return labels renumbered so that their order is the order in which classes are dealt."""
+    classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    key = {"rarest-first": counts, "frequent-first": -counts, "label": classes}[class_order]
+    rank = np.empty(len(classes), dtype=np.int64)
+    rank[np.argsort(key, kind="stable")] = np.arange(len(classes))
+    return rank[codes]
+
+
+def _deal(
+    partitioner: Any, num_parties: int, labels: NDArray[np.integer], rng: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Run a flwr-datasets partitioner over shuffled rows: it cuts by position and shuffles only afterwards."""
+    from datasets import Dataset
+
+    order = rng.permutation(len(labels))
+    with warnings.catch_warnings():
+        # redrawing and unused classes are announced above; pyarrow deprecates what datasets' sort uses
+        warnings.filterwarnings("ignore", message="The specified min_partition_size", category=UserWarning)
+        warnings.filterwarnings("ignore", message="Classes: ", category=UserWarning)
+        warnings.filterwarnings("ignore", message="Specifying null_placement", category=FutureWarning)
+        partitioner.dataset = Dataset.from_dict({"label": labels[order].astype(np.int64), "row": order})
+        parts = [partitioner.load_partition(i).with_format("numpy")["row"][:] for i in range(num_parties)]
+    if not all(len(part) for part in parts):
+        raise ValueError("a party without rows")
+    return [np.sort(part).astype(np.int64) for part in parts]
+
+
+def _from_file(
+    num_rows: int, num_parties: int, path: str | os.PathLike[str], index: int, rows: NDArray[np.integer] | None
+) -> list[NDArray[np.int64]]:
+    arrays = _read_npz(path)
+    prefix = f"party_{index}_"
+    keys = sorted((key for key in arrays if key.startswith(prefix)), key=lambda key: (len(key), key))
+    if not keys:
+        raise DataError(_no_such_partition(path, index, arrays))
+    if num_parties not in (0, len(keys)):
+        raise ConfigError(explain("num-parties", f"be {len(keys)} (or 0), as {path} has", num_parties))
+    numbers = np.arange(num_rows) if rows is None else np.asarray(rows, dtype=np.int64)
+    named = np.concatenate([arrays[key] for key in keys]).astype(np.int64)
+    if len(np.unique(named)) != len(named):
+        raise DataError(explain(f"partition {index} of {path}", "name each row once", "repeated row numbers"))
+    outside = np.setdiff1d(named, numbers)
+    if len(outside):
+        raise DataError(
+            explain(
+                f"partition {index} of {path}",
+                f"name rows of the private pool ({len(numbers)} rows)",
+                f"{len(outside)} row numbers outside it (first: {outside[0]})",
+                "Load the pool with the public and test rows of the same file.",
+            )
+        )
+    by_number = np.argsort(numbers)
+    at = np.searchsorted(numbers, named, sorter=by_number)
+    positions = by_number[at]
+    cuts = np.cumsum([len(arrays[key]) for key in keys])[:-1]
+    return [np.sort(part).astype(np.int64) for part in np.split(positions, cuts)]
+
+
+def _read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    file = require_file(path, "Set partition-path to an NPZ file of row numbers.")
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return {key: arrays[key] for key in arrays}
+    except (ValueError, OSError) as error:
+        raise DataError(explain(f"file {file}", "be an NPZ file of row numbers", f"this: {error}")) from error
+
+
+def _no_such_partition(path: str | os.PathLike[str], index: int, arrays: dict[str, NDArray[Any]]) -> str:
+    keys = ", ".join(list(arrays)[:3])
+    return explain(
+        f"partition {index} of {Path(path)}",
+        f"have arrays public_{index}, test_{index}, party_{index}_00, ...",
+        f"arrays {keys}, ... ({len(arrays)} in all)",
+    )
+
+
+def _check_choice(key: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ConfigError(explain(key, f"be one of {', '.join(known)}", value))
+
+
+def _check_classes(classes_per_party: int, y: NDArray[np.integer]) -> int:
+    present = len(np.unique(y))
+    if not 1 <= classes_per_party <= present:
+        raise ConfigError(explain("classes-per-party", f"be within 1 to {present} classes", classes_per_party))
+    return classes_per_party
+
+
+def _flwr_partitioners() -> Any:
+    try:
+        import flwr_datasets.partitioner
+    except ImportError as error:
+        raise MissingExtraError(
+            explain(
+                "dealing rows to parties",
+                "have flwr-datasets",
+                "none installed",
+                'pip install "fedkd-flwr[simulation]"',
+            )
+        ) from error
+    return flwr_datasets.partitioner

@@ -1,0 +1,258 @@
+"""Named data sets below a data root: their owners' files, found and read.
+
+The folders are those of the owners' archives (``adult/``, ``mnist/``, ...) or torchvision's (``MNIST/raw``, ...).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.images import load_torchvision, read_bytes, read_cifar, read_idx
+from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.sources import Source
+from fedkd_flwr.data.tables import read_libsvm
+from fedkd_flwr.errors import Code, DataError, explain
+
+__all__ = ["PUBLISHED", "read_published"]
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_ADULT = _words(
+    "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
+    "capital-gain capital-loss hours-per-week native-country"
+)
+_MUSHROOM = _words(
+    "cap-shape cap-surface cap-color bruises odor gill-attachment gill-spacing gill-size gill-color stalk-shape "
+    "stalk-root stalk-surface-above-ring stalk-surface-below-ring stalk-color-above-ring stalk-color-below-ring "
+    "veil-type veil-color ring-number ring-type spore-print-color population habitat"
+)
+_FASHION = [*_words("T-shirt/top Trouser Pullover Dress Coat Sandal Shirt Sneaker Bag"), "Ankle boot"]
+_CIFAR10 = _words("airplane automobile bird cat deer dog frog horse ship truck")
+_CIFAR100 = {0: "apple", 2: "baby", 20: "chair", 63: "porcupine", 71: "sea", 82: "sunflower"}
+_DIGITS = [str(digit) for digit in range(10)]
+
+
+def read_published(name: str, data_root: str | os.PathLike[str]) -> Source:
+    """Read one of the sets of `PUBLISHED` below ``data_root``.
+
+    Raises
+    ------
+    DataError
+        If a file is not there (``MISSING_FILE``) or not as it should be.
+    """
+    return PUBLISHED[name](_Files(name, data_root))
+
+
+class _Files:
+    """Finds a set's files below the data root, packed or not, in its own folder or in torchvision's."""
+
+    def __init__(self, name: str, root: str | os.PathLike[str]) -> None:
+        self.name = name
+        self.root = Path(root).expanduser() if root else None
+
+    def find(self, *paths: str) -> Path | None:
+        """Return the first of the files that is there, each tried plain, .gz and .xz."""
+        if self.root is None:
+            return None
+        candidates = (self.root / f"{path}{suffix}" for path in paths for suffix in ("", ".gz", ".xz"))
+        return next((file for file in candidates if file.is_file()), None)
+
+    def need(self, *paths: str) -> Path:
+        """Return the first of the files that is there, or say what was looked for."""
+        found = self.find(*paths)
+        if found is None:
+            raise self.missing(paths[0])
+        return found
+
+    def missing(self, path: str) -> DataError:
+        """Return the error that says which file was looked for, and which key to set."""
+        return DataError(
+            explain(
+                "data-root",
+                f"be a folder with {path} (or {path}.gz) for the data set {self.name!r}",
+                "" if self.root is None else str(self.root),
+                "Set data-root in the run config, e.g. --run-config \"data-root='/path/to/data'\".",
+            ),
+            code=Code.MISSING_FILE,
+        )
+
+    def text(self, *paths: str) -> str:
+        """Return a file's text."""
+        return read_bytes(self.need(*paths)).decode("utf-8")
+
+
+def _comma_lines(text: str, names: list[str]) -> pd.DataFrame:
+    rows = [
+        [value.strip() for value in line.split(",")]
+        for line in text.splitlines()
+        if line.strip() and not line.startswith("|")  # adult.test's first line is a remark
+    ]
+    if bad := [i for i, row in enumerate(rows) if len(row) != len(names)]:
+        raise DataError(explain("rows", f"have {len(names)} values", f"{len(rows[bad[0]])} in row {bad[0]}"))
+    return pd.DataFrame(np.array(rows, dtype=object), columns=names)
+
+
+def _encode(values: Any, classes: tuple[str, ...], label: str) -> NDArray[np.int16]:
+    return Schema(columns=(), classes=classes, label=label, shape=(1,)).encode_labels(values)
+
+
+def _adult(files: _Files) -> Source:
+    texts = [files.text(f"adult/{name}") for name in ("adult.data", "adult.test")]
+    table = pd.concat([_comma_lines(text, [*_ADULT, "income"]) for text in texts], ignore_index=True)
+    classes = ("<=50K", ">50K")
+    y = _encode(table.pop("income").str.rstrip("."), classes, "income")  # adult.test's labels end in a full stop
+    for name in ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"):
+        table[name] = table[name].astype(np.int64)
+    return Source(table=table, y=y, classes=classes, label="income")
+
+
+def _a9a(files: _Files) -> Source:
+    X, y = read_libsvm(files.need("adult/a9a", "a9a/a9a"), num_features=123)
+    # 0/1 features stay as they are
+    return Source(
+        table=X,
+        y=_encode(y, ("-1", "1"), "label"),
+        classes=("<=50K", ">50K"),
+        label="income",
+        scale=False,
+        private_share=0.75,
+    )
+
+
+def _cod_rna(files: _Files) -> Source:
+    X, y = read_libsvm(files.need("cod-rna/cod-rna"), num_features=8)
+    return Source(table=X, y=_encode(y, ("-1", "1"), "label"), classes=("-1", "1"), private_share=0.75)
+
+
+def _mushroom(files: _Files) -> Source:
+    table = _comma_lines(files.text("mushroom/agaricus-lepiota.data"), ["class", *_MUSHROOM])
+    y = _encode(table.pop("class"), ("e", "p"), "class")
+    return Source(table=table, y=y, classes=("edible", "poisonous"), label="class")
+
+
+def _wine_type(files: _Files) -> Source:
+    red, white = (
+        pd.read_csv(files.need(f"wine-quality/winequality-{color}.csv"), sep=";") for color in ("red", "white")
+    )
+    table = pd.concat([red, white], ignore_index=True)
+    table["type"] = ["red"] * len(red) + ["white"] * len(white)
+    table = table.drop_duplicates(ignore_index=True)
+    y = _encode(table.pop("type"), ("red", "white"), "type")
+    return Source(table=table, y=y, classes=("red", "white"), label="type")
+
+
+def _idx_set(files: _Files, folders: tuple[str, ...], prefix: str, train: str, test: str) -> list[NDArray[np.uint8]]:
+    arrays = []
+    for part in (train, test):
+        for kind, ndim in (("images-idx3", 3), ("labels-idx1", 1)):
+            file = files.need(*(f"{folder}/{prefix}{part}-{kind}-ubyte" for folder in folders))
+            arrays.append(read_idx(file, ndim=ndim))
+    for images, labels in (arrays[:2], arrays[2:]):
+        if len(images) != len(labels):
+            raise DataError(explain(f"labels of {files.name!r}", f"number {len(images)}, as the images", len(labels)))
+    return arrays
+
+
+def _image_source(arrays: list[NDArray[np.uint8]], classes: list[str], shape: tuple[int, ...]) -> Source:
+    images, labels, test_images, test_labels = arrays
+    return Source(
+        table=images.reshape(len(images), -1),
+        y=labels.astype(np.int16),
+        classes=tuple(classes),
+        shape=shape,
+        test_table=test_images.reshape(len(test_images), -1),
+        test_y=test_labels.astype(np.int16),
+    )
+
+
+def _mnist(files: _Files) -> Source:
+    return _image_source(_idx_set(files, ("mnist", "MNIST/raw"), "", "train", "t10k"), _DIGITS, (1, 28, 28))
+
+
+def _fashion_mnist(files: _Files) -> Source:
+    folders = ("fashion-mnist", "FashionMNIST/raw")
+    return _image_source(_idx_set(files, folders, "", "train", "t10k"), _FASHION, (1, 28, 28))
+
+
+def _emnist_letters(files: _Files) -> Source:
+    arrays = _idx_set(files, ("emnist-letters", "EMNIST/raw"), "emnist-letters-", "train", "test")
+    for i in (0, 2):
+        arrays[i] = arrays[i].swapaxes(1, 2)  # NIST stores them transposed
+        arrays[i + 1] = arrays[i + 1] - 1  # 1 is a
+    return _image_source(arrays, [chr(ord("a") + i) for i in range(26)], (1, 28, 28))
+
+
+def _cifar10(files: _Files) -> Source:
+    test = files.find("cifar10/test_batch.bin", "cifar-10-batches-bin/test_batch.bin")
+    if test is None:
+        return _from_torchvision(files, "cifar-10-batches-py/data_batch_1", "cifar10/test_batch.bin", _CIFAR10)
+    parts = sorted(test.parent.glob("data_batch_*.bin*"))
+    if not parts:
+        raise files.missing("cifar10/data_batch_1.bin")
+    read = [read_cifar(part, label_bytes=1) for part in parts]
+    images, labels = (np.concatenate(arrays) for arrays in zip(*read, strict=True))
+    return _image_source([images, labels, *read_cifar(test, label_bytes=1)], _CIFAR10, (3, 32, 32))
+
+
+def _cifar100(files: _Files) -> Source:
+    if files.find("cifar-100-python/train") and not files.find("cifar100/test_6classes.bin"):
+        return _six_classes(_from_torchvision(files, "cifar-100-python/train", "cifar-100-python/train", _DIGITS))
+    arrays: list[Any] = []
+    for part in ("train", "test"):
+        file = files.need(f"cifar100/{part}_6classes.bin", f"cifar100/{part}.bin", f"cifar-100-binary/{part}.bin")
+        arrays += read_cifar(file, label_bytes=2)
+    return _six_classes(_image_source(arrays, _DIGITS, (3, 32, 32)))
+
+
+def _svhn(files: _Files) -> Source:
+    return _from_torchvision(files, "train_32x32.mat", "svhn/train_32x32.mat", _DIGITS)
+
+
+def _from_torchvision(files: _Files, marker: str, wanted: str, classes: list[str]) -> Source:
+    roots = [root for root in ("", files.name, "SVHN") if files.find(f"{root}/{marker}".lstrip("/"))]
+    if files.root is None or not roots:
+        raise files.missing(wanted)
+    arrays: list[Any] = []
+    for train in (True, False):
+        arrays += load_torchvision(files.name, files.root / roots[0], train=train)
+    return _image_source(arrays, classes, arrays[0].shape[1:])
+
+
+def _six_classes(source: Source) -> Source:
+    """Return FedMD's six private classes of CIFAR-100, numbered 0 to 5."""
+    new = np.full(100, -1, dtype=np.int16)
+    new[list(_CIFAR100)] = range(len(_CIFAR100))
+    y, test_y = new[source.y], new[np.asarray(source.test_y)]
+    return Source(
+        table=np.asarray(source.table)[y >= 0],
+        y=y[y >= 0],
+        classes=tuple(_CIFAR100.values()),
+        shape=source.shape,
+        test_table=np.asarray(source.test_table)[test_y >= 0],
+        test_y=test_y[test_y >= 0],
+    )
+
+
+PUBLISHED: dict[str, Callable[[_Files], Source]] = {
+    "adult": _adult,
+    "a9a": _a9a,
+    "cod-rna": _cod_rna,
+    "mushroom": _mushroom,
+    "wine-type": _wine_type,
+    "mnist": _mnist,
+    "fashion-mnist": _fashion_mnist,
+    "emnist-letters": _emnist_letters,
+    "cifar10": _cifar10,
+    "cifar100": _cifar100,
+    "svhn": _svhn,
+}

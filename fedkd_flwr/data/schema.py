@@ -1,0 +1,338 @@
+"""The public schema: columns, categories, class names. It fixes the label space for everybody.
+
+A schema stands in ``schema.toml`` beside the public file U. Nobody infers classes from private rows: a class that
+only one party has seen would leak, and parties would disagree on what label 0 is.
+
+Write one from a public file with ``python -m fedkd_flwr.data.schema public.csv --classes "<=50K,>50K" --label income``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.columns import canonical, column_numbers, column_texts, sorted_texts
+from fedkd_flwr.errors import Code, DataError, FedkdError, explain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Column", "Schema", "infer_schema", "main"]
+
+SCHEMA_VERSION = 1
+_MAX_CLASSES = 32767  # labels travel and rest as int16
+# more distinct texts than this, on most rows: a name or an identifier, not a category
+_MANY_CATEGORIES = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One feature column: its name, its kind, and the texts a categorical one may hold."""
+
+    name: str
+    kind: Literal["numeric", "categorical"]
+    categories: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("numeric", "categorical"):
+            raise DataError(explain(f"kind of column {self.name!r}", "be 'numeric' or 'categorical'", self.kind))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """What every party and the server agree on before a run.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        Feature columns in the order models see them. Empty for images.
+    classes : tuple of str
+        Class names; a label is a position in it. At least two.
+    label : str
+        Name of the label column in a party's file.
+    id_column : str or None
+        A column that is neither feature nor label, if there is one.
+    shape : tuple of int or None
+        For images: (channels, height, width). Features are then the pixels ``pixel-0``, ... , 0 to 255.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two classes, or names repeat.
+
+    Examples
+    --------
+    >>> schema = Schema(columns=(Column(name="age", kind="numeric"),), classes=("no", "yes"))
+    >>> schema.encode_labels([" yes", "no"]).tolist()
+    [1, 0]
+    """
+
+    columns: tuple[Column, ...]
+    classes: tuple[str, ...]
+    label: str = "label"
+    id_column: str | None = None
+    shape: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not 2 <= len(self.classes) <= _MAX_CLASSES:
+            raise DataError(
+                explain(
+                    "classes",
+                    f"name 2 to {_MAX_CLASSES} classes",
+                    f"C = {len(self.classes)} ({', '.join(self.classes) or 'none'})",
+                    "With one class there is nothing to learn: name all classes that any party may hold.",
+                )
+            )
+        # "1" and "1.0" are one class, see canonical()
+        _check_distinct("classes", [canonical(name) or "" for name in self.classes])
+        _check_distinct("columns", [column.name for column in self.columns])
+        if not self.columns and self.shape is None:
+            raise DataError(explain("columns", "name at least one feature column", "none", "Or give shape for images."))
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes C."""
+        return len(self.classes)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the raw feature columns; for images implied by the shape."""
+        if self.shape is not None:
+            return tuple(f"pixel-{i}" for i in range(math.prod(self.shape)))
+        return tuple(column.name for column in self.columns)
+
+    def encode_labels(self, values: Any) -> NDArray[np.int16]:
+        """Return positions in ``classes`` for raw label values.
+
+        Parameters
+        ----------
+        values : array-like of shape (n,)
+            Texts or numbers, compared as trimmed text; ``"1"``, ``1`` and ``1.0`` are equal.
+
+        Returns
+        -------
+        ndarray of shape (n,), int16
+
+        Raises
+        ------
+        DataError
+            If a label is missing (``WRONG_DATA``) or no class of the schema (``CLASS_OUTSIDE_SCHEMA``).
+        """
+        texts = column_texts(values)
+        known = {canonical(name): i for i, name in enumerate(self.classes)}
+        if None in known:  # a class may be called "NA"; then it is no missing value
+            raise DataError(explain("classes", "not use a text that means missing", ", ".join(self.classes)))
+        distinct = set(texts.tolist())
+        if None in distinct:
+            rows = np.flatnonzero(texts == None)  # noqa: E711 - elementwise
+            raise DataError(
+                explain(
+                    f"label column {self.label!r}",
+                    "hold a label in every row",
+                    f"{len(rows)} of {len(texts)} rows without one (first: row {rows[0]})",
+                    "Leave out rows without a label.",
+                )
+            )
+        unknown = sorted(distinct - known.keys())
+        if unknown:
+            more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+            raise DataError(
+                explain(
+                    f"label column {self.label!r}",
+                    f"hold only the schema's classes ({_some(self.classes)})",
+                    f"{', '.join(map(repr, unknown[:5]))}{more} as value",
+                    "Correct the rows, or name the class in schema.toml at every party and the server.",
+                ),
+                code=Code.CLASS_OUTSIDE_SCHEMA,
+            )
+        return np.fromiter((known[text] for text in texts), dtype=np.int16, count=len(texts))
+
+    def to_toml(self) -> str:
+        """Return the schema as TOML text; equal schemas give equal texts."""
+        lines = [f"version = {SCHEMA_VERSION}", f"label = {_toml(self.label)}"]
+        if self.id_column is not None:
+            lines.append(f"id-column = {_toml(self.id_column)}")
+        lines.append(f"classes = {_toml(list(self.classes))}")
+        if self.shape is not None:
+            lines.append(f"shape = {_toml(list(self.shape))}")
+        for column in self.columns:
+            lines += ["", "[[columns]]", f"name = {_toml(column.name)}", f"kind = {_toml(column.kind)}"]
+            if column.kind == "categorical":
+                lines.append(f"categories = {_toml(list(column.categories))}")
+        return "\n".join(lines) + "\n"
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the schema as a TOML file."""
+        Path(path).write_text(self.to_toml(), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Schema:
+        """Read a schema from a TOML file.
+
+        Raises
+        ------
+        DataError
+            If the file is missing (``MISSING_FILE``), no TOML, or not a schema of this version.
+        """
+        path = Path(path)
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DataError(
+                explain(
+                    "schema",
+                    "be a file",
+                    f"no file {path}",
+                    "Write one from the public file: python -m fedkd_flwr.data.schema PUBLIC_FILE --classes A,B.",
+                ),
+                code=Code.MISSING_FILE,
+            ) from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise DataError(explain(f"schema {path}", "be TOML in UTF-8", f"this: {error}")) from error
+        if data.get("version") != SCHEMA_VERSION:
+            raise DataError(explain(f"version in {path}", f"be {SCHEMA_VERSION}", data.get("version")))
+        return _from_dict(data, path)
+
+
+def infer_schema(
+    table: pd.DataFrame, *, classes: Sequence[str] = (), label: str = "label", id_column: str | None = None
+) -> Schema:
+    """Return the schema of a public table: never call it on private rows.
+
+    A column whose values all read as numbers is numeric, any other is categorical over the texts it holds.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The public rows.
+    classes : sequence of str
+        Class names. May be left out only if the table itself has the label column: then its sorted values.
+    label : str
+        Name of the label column.
+    id_column : str or None
+        A column to leave out.
+
+    Raises
+    ------
+    DataError
+        If there are no classes to be had, or a text column looks like an identifier.
+    """
+    names = [str(name) for name in table.columns]
+    if not classes:
+        if label not in names:
+            raise DataError(
+                explain(
+                    "classes",
+                    f"be named, as the public file has no label column {label!r}",
+                    f"columns {_some(names)}",
+                    'Pass them, e.g. --classes "no,yes": they are not inferred from private rows.',
+                )
+            )
+        classes = sorted_texts(column_texts(table[label]))
+    if id_column is not None and id_column not in names:
+        raise DataError(explain("id column", f"be one of the columns {_some(names)}", id_column))
+    columns = tuple(_infer_column(table[name], name) for name in names if name not in (label, id_column))
+    return Schema(columns=columns, classes=tuple(c.strip() for c in classes), label=label, id_column=id_column)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write a schema from a public file: the command ``python -m fedkd_flwr.data.schema``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fedkd_flwr.data.schema",
+        description="Write schema.toml from a public file. Use no private rows: what it says, everybody reads.",
+    )
+    parser.add_argument("public_file", help="CSV, TSV, Parquet, NPZ or LIBSVM file of public rows")
+    parser.add_argument("--classes", default="", help='class names, e.g. "<=50K,>50K"; default: from the label column')
+    parser.add_argument("--label", default="label", help="name of the label column (default: label)")
+    parser.add_argument("--id-column", default=None, help="a column that is no feature")
+    parser.add_argument("--out", default=None, help="file to write (default: schema.toml beside the public file)")
+    options = parser.parse_args(argv)
+    from fedkd_flwr.data.tables import read_table
+
+    out = Path(options.out or Path(options.public_file).parent / "schema.toml")
+    try:
+        classes = [name.strip() for name in options.classes.split(",") if name.strip()]
+        table = read_table(options.public_file, label=options.label)
+        schema = infer_schema(table, classes=classes, label=options.label, id_column=options.id_column)
+    except FedkdError as error:
+        print(error, file=sys.stderr)
+        return 1
+    schema.write(out)
+    categorical = [column for column in schema.columns if column.kind == "categorical"]
+    print(f"wrote {out.resolve()}")
+    print(f"{len(table)} rows, {len(schema.columns)} feature columns ({len(categorical)} categorical)")
+    print(f"label {schema.label!r}, {schema.num_classes} classes: {_some(schema.classes)}")
+    print("Read it, correct it by hand where needed, and give every party the same file.")
+    return 0
+
+
+def _infer_column(values: pd.Series[Any], name: str) -> Column:
+    if values.dtype.kind != "b":
+        try:
+            column_numbers(values, name)
+        except DataError:
+            pass
+        else:
+            return Column(name=name, kind="numeric")
+    categories = sorted_texts(column_texts(values))
+    if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(values):
+        raise DataError(
+            explain(
+                f"column {name!r}",
+                "hold numbers or a limited number of categories",
+                f"{len(categories)} different texts in {len(values)} rows",
+                "If it identifies rows, name it as the id column; otherwise take it out or group its values.",
+            )
+        )
+    return Column(name=name, kind="categorical", categories=categories)
+
+
+def _from_dict(data: dict[str, Any], path: Path) -> Schema:
+    known = {"version", "label", "id-column", "classes", "shape", "columns"}
+    if unknown := sorted(data.keys() - known):
+        raise DataError(explain(f"keys in {path}", f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
+    try:
+        columns = tuple(
+            Column(name=item["name"], kind=item["kind"], categories=tuple(map(str, item.get("categories", ()))))
+            for item in data.get("columns", [])
+        )
+        return Schema(
+            columns=columns,
+            classes=tuple(map(str, data["classes"])),
+            label=data.get("label", "label"),
+            id_column=data.get("id-column"),
+            shape=tuple(map(int, data["shape"])) if "shape" in data else None,
+        )
+    except (KeyError, TypeError) as error:
+        raise DataError(explain(f"schema {path}", "have classes, and name and kind per column", repr(error))) from error
+
+
+def _check_distinct(what: str, names: Sequence[str]) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataError(explain(what, "be distinct", f"{_some(repeated)} more than once"))
+
+
+def _some(names: Sequence[str], limit: int = 12) -> str:
+    shown = ", ".join(names[:limit])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > limit else shown
+
+
+def _toml(value: str | list[Any]) -> str:
+    # JSON's strings and arrays are TOML's, but for one control character
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

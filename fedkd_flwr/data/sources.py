@@ -1,0 +1,128 @@
+"""A data set before any split: raw rows, labels and class names; and those that need no data root.
+
+`published` reads the named sets below a data root, `datasets` splits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.columns import column_texts, sorted_texts
+from fedkd_flwr.data.public import Table
+from fedkd_flwr.data.schema import Schema, infer_schema
+from fedkd_flwr.data.tables import read_table
+from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.seeds import derive_seed
+
+__all__ = ["EMBEDDED", "Source", "read_embedded", "read_user_table", "synthetic"]
+
+EMBEDDED = {"digits": "load_digits", "breast-cancer": "load_breast_cancer", "wine": "load_wine"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One data set as read: raw rows, labels encoded by ``classes``, and the official test part if it has one."""
+
+    table: Table
+    y: NDArray[np.int16]
+    classes: tuple[str, ...]
+    label: str = "label"
+    shape: tuple[int, ...] | None = None
+    scale: bool = True
+    schema: Schema | None = None  # given by the user; otherwise inferred from the public rows
+    test_table: Table | None = None
+    test_y: NDArray[np.int16] | None = None
+    private_share: float = 0.5  # of the rows; the rest goes half and half to public and test rows
+
+    def schema_of(self, public_rows: Table) -> Schema:
+        """Return the schema, its categories taken from the public rows only."""
+        if self.schema is not None:
+            return self.schema
+        if self.shape is not None:
+            return Schema(columns=(), classes=self.classes, label=self.label, shape=self.shape)
+        if isinstance(public_rows, np.ndarray):
+            names = [f"f{i + 1}" for i in range(public_rows.shape[1])]
+            public_rows = pd.DataFrame(public_rows, columns=names)
+        return infer_schema(public_rows, classes=self.classes, label=self.label)
+
+
+def synthetic(*, rows: int, features: int, classes: int, seed: int) -> Source:
+    """Draw a seeded classification problem of which a forest learns most, not all.
+
+    Raises
+    ------
+    DataError
+        If there are too few features to place the classes apart (2 ** features < classes), or too few rows.
+    """
+    from sklearn.datasets import make_classification
+
+    if not (classes >= 2 and features >= 2 and 2**features >= classes):
+        raise DataError(explain("synthetic-features", f"be >= 2 and place {classes} (>= 2) classes apart", features))
+    if not rows >= 4 * classes:
+        raise DataError(explain("synthetic-rows", f"be >= {4 * classes} for {classes} classes", rows))
+    # a dimension more than the classes need, half of them at most 12: more make the problem trivial
+    informative = min(features, max(math.ceil(math.log2(classes)) + 1, min(12, features // 2)))
+    X, y = make_classification(
+        n_samples=rows,
+        n_features=features,
+        n_informative=informative,
+        n_redundant=min(features - informative, informative // 2),
+        n_classes=classes,
+        n_clusters_per_class=1,
+        class_sep=1.2,
+        flip_y=0.05,
+        random_state=derive_seed(seed, "synthetic-data"),
+    )
+    names = tuple(f"class-{i}" for i in range(classes))
+    return Source(table=X.astype(np.float32), y=y.astype(np.int16), classes=names)
+
+
+def read_user_table(table: str, label: str, *, schema_path: str = "", test_file: str = "") -> Source:
+    """Read a user's labelled file, to be simulated as a federation.
+
+    The operator of a simulation holds all rows, so classes may come from the file itself.
+    """
+    frame = read_table(table, label=label or "label")
+    schema = Schema.read(schema_path) if schema_path else None
+    label = schema.label if schema is not None else (label or "label")
+    if label not in frame.columns:
+        raise DataError(
+            explain(
+                "label",
+                f"be a column of {table}",
+                label,
+                f"Its columns are {', '.join(str(name) for name in frame.columns[:12])}.",
+            )
+        )
+    texts = column_texts(frame[label])
+    classes = schema.classes if schema is not None else sorted_texts(texts)
+    if len(classes) < 2:
+        raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(classes)}"))
+    encoder = schema or Schema(columns=(), classes=classes, label=label, shape=(1,))
+    test_table, test_y = None, None
+    if test_file:
+        test_table = read_table(test_file, label=label)
+        if label not in test_table.columns:
+            raise DataError(explain("label", f"be a column of {test_file}", label))
+        test_y = encoder.encode_labels(test_table.pop(label))
+    y = encoder.encode_labels(frame.pop(label))
+    return Source(table=frame, y=y, classes=classes, label=label, schema=schema, test_table=test_table, test_y=test_y)
+
+
+def read_embedded(name: str) -> Source:
+    """Return one of the sets of `EMBEDDED`: they come with scikit-learn."""
+    import sklearn.datasets
+
+    data: Any = getattr(sklearn.datasets, EMBEDDED[name])()
+    names = [str(name) for name in data.feature_names]
+    return Source(
+        table=pd.DataFrame(data.data, columns=names),
+        y=data.target.astype(np.int16),
+        classes=tuple(str(name) for name in data.target_names),
+    )

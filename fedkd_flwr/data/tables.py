@@ -1,0 +1,294 @@
+"""Users' own files: CSV, TSV, Parquet, NPZ and LIBSVM, read into one table.
+
+CSV values are read as text and become numbers only where the schema says so: ``007`` stays an identifier, and no
+reader guesses differently at two parties.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.public import Preprocessor, PublicSet, make_public_set, raw_matrix
+from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.errors import Code, DataError, MissingExtraError, explain
+
+__all__ = ["load_party_table", "load_public", "read_libsvm", "read_table", "require_file"]
+
+_KINDS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".npz": "npz",
+    ".libsvm": "libsvm",
+    ".svm": "libsvm",
+    ".txt": "libsvm",
+}
+
+
+def read_table(path: str | os.PathLike[str], *, label: str = "label", num_features: int = 0) -> pd.DataFrame:
+    """Read a file as a table of raw values, one column per name.
+
+    | suffix | columns |
+    |---|---|
+    | ``.csv``, ``.tsv`` (also ``.gz``) | as in the header; separator comma, semicolon, tab or bar is found; UTF-8 |
+    | ``.parquet`` | as in the file (extra ``parquet``) |
+    | ``.npz`` | arrays ``X`` and perhaps ``y``: ``x0``, ... for a matrix, ``pixel-0``, ... for images, and ``label`` |
+    | ``.libsvm``, ``.svm``, ``.txt`` (also ``.gz``) | ``f1``, ``f2``, ... and ``label`` |
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    label : str
+        Name to give the labels of formats without column names.
+    num_features : int
+        LIBSVM files leave zeros out, also at the end: how many columns there really are. 0: as the file shows.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    DataError
+        If the file is missing (``MISSING_FILE``), empty (``NO_ROWS``), damaged, of an unknown kind, or repeats a name.
+    MissingExtraError
+        If a Parquet file is given and pyarrow is not installed.
+    """
+    path = require_file(path)
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    zipped = bool(suffixes) and suffixes[-1] == ".gz"
+    suffix = (suffixes[:-1] if zipped else suffixes)[-1:] or [""]
+    kind = _KINDS.get(suffix[0])
+    if kind is None or (zipped and kind in ("parquet", "npz")):
+        raise DataError(explain(f"file {path}", f"end in {', '.join(_KINDS)}", "".join(path.suffixes) or "no suffix"))
+    try:
+        if kind == "csv":
+            table = _read_csv(path, zipped)
+        elif kind == "parquet":
+            table = _read_parquet(path)
+        elif kind == "npz":
+            table = _read_npz(path, label)
+        else:
+            X, y = read_libsvm(path, num_features=num_features)
+            table = pd.DataFrame(X, columns=[f"f{i + 1}" for i in range(X.shape[1])])
+            table[label] = y
+    except UnicodeDecodeError as error:
+        raise DataError(explain(f"file {path}", "be text in UTF-8", f"this: {error}", "Save it as UTF-8.")) from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(explain(f"file {path}", "unpack", f"this: {error}", "Copy it again.")) from error
+    if len(table) == 0:
+        raise DataError(explain(f"file {path}", "hold at least one row", "none"), code=Code.NO_ROWS)
+    return table
+
+
+def load_party_table(
+    path: str | os.PathLike[str], schema: Schema, preprocessor: Preprocessor | None
+) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+    """Read a party's own file as features and labels, encoded by the public schema.
+
+    Parameters
+    ----------
+    path : path
+        The private file; it must have the schema's label column.
+    schema : Schema
+        The public schema.
+    preprocessor : Preprocessor or None
+        The one of the public set.
+
+    Returns
+    -------
+    X : ndarray of shape (n, num_features), float32
+    y : ndarray of shape (n,), int16
+
+    Raises
+    ------
+    DataError
+        If a column is missing, a label is missing or none of the schema's classes, or a value does not fit.
+    """
+    table = read_table(path, label=schema.label, num_features=len(schema.columns))
+    if schema.label not in table.columns:
+        names = [str(name) for name in table.columns]
+        raise DataError(
+            explain(
+                f"file {Path(path)}",
+                f"have the schema's label column {schema.label!r}",
+                f"columns {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}",
+                "Rename the column that holds the class.",
+            )
+        )
+    y = schema.encode_labels(table[schema.label])
+    X = raw_matrix(table, schema) if preprocessor is None else preprocessor.transform(table)
+    return X, y
+
+
+def load_public(path: str | os.PathLike[str], schema_path: str | os.PathLike[str] | None = None) -> PublicSet:
+    """Read the public file U and its schema, and fit the preprocessing.
+
+    A label column in the file is dropped from the features; if it can be read it is kept as ``y``, the truth for
+    measuring, which no algorithm learns from.
+
+    Parameters
+    ----------
+    path : path
+        The public file.
+    schema_path : path or None
+        The schema; ``schema.toml`` beside the public file by default.
+
+    Raises
+    ------
+    DataError
+        If a file is missing, or the rows do not fit the schema.
+    """
+    path = require_file(path)
+    schema = Schema.read(schema_path or path.parent / "schema.toml")
+    table = read_table(path, label=schema.label, num_features=len(schema.columns))
+    y = None
+    if schema.label in table.columns:
+        try:
+            y = schema.encode_labels(table[schema.label])
+        except DataError:
+            y = None  # partly labelled, or labelled otherwise: then it is not known
+    return make_public_set(table, schema, y=y)
+
+
+def read_libsvm(
+    path: str | os.PathLike[str], *, num_features: int = 0
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Read a LIBSVM file, gzipped or not, as a dense matrix and its labels.
+
+    Returns
+    -------
+    X : ndarray of shape (n, num_features), float32
+    y : ndarray of shape (n,), float64
+
+    Raises
+    ------
+    DataError
+        If it is no LIBSVM file or has more features than ``num_features``.
+    """
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        with _opened(path) as file:
+            # read once, from memory: sklearn reads a gzip file line by line
+            X, y = load_svmlight_file(file, n_features=num_features or None, dtype=np.float64)
+    except (ValueError, IndexError) as error:
+        raise DataError(
+            explain(
+                f"file {path}",
+                "hold LIBSVM lines (label index:value index:value ...)"
+                + (f" of at most {num_features} features" if num_features else ""),
+                f"this: {error}",
+            )
+        ) from error
+    return X.toarray().astype(np.float32), y
+
+
+def require_file(path: str | os.PathLike[str], way_out: str = "Check the path.") -> Path:
+    """Return the path if a file is there, raise `DataError` (``MISSING_FILE``) if not."""
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise DataError(explain("file", "exist", f"no file {path}", way_out), code=Code.MISSING_FILE)
+    return path
+
+
+def _opened(path: str | os.PathLike[str]) -> io.BytesIO:
+    data = Path(path).read_bytes()
+    return io.BytesIO(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+
+
+def _read_csv(path: Path, zipped: bool) -> pd.DataFrame:
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if zipped else data).decode("utf-8-sig")
+    header_line = next((line for line in text.splitlines() if line.strip()), None)
+    if header_line is None:
+        raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty file"), code=Code.NO_ROWS)
+    rows = {
+        separator: next(csv.reader([header_line], delimiter=separator, skipinitialspace=True)) for separator in ",;\t|"
+    }
+    separator = max(rows, key=lambda s: len(rows[s]))  # the comma where nothing separates
+    names = [name.strip() for name in rows[separator]]
+    _refuse_repeated(names, path)
+    try:
+        with warnings.catch_warnings():
+            # a row longer than the header is an error here, pandas would cut it with a warning
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                io.StringIO(text),
+                sep=separator,
+                header=0,
+                names=names,
+                index_col=False,
+                dtype=str,
+                na_filter=False,
+                skipinitialspace=True,
+            )
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        raise DataError(
+            explain(f"file {path}", f"have {len(names)} values in every row, as its header", f"this: {error}")
+        ) from error
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError(
+            explain(
+                f"reading {path.name}",
+                "have pyarrow",
+                "none installed",
+                'pip install "fedkd-flwr[parquet]", or save the table as CSV.',
+            )
+        ) from error
+    try:
+        names = pyarrow.parquet.read_schema(path).names
+        _refuse_repeated(names, path)
+        return pd.read_parquet(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
+
+
+def _read_npz(path: Path, label: str) -> pd.DataFrame:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            if "X" not in arrays:
+                raise DataError(explain(f"file {path}", "hold an array X", f"arrays {', '.join(arrays) or 'none'}"))
+            X = arrays["X"]
+            y = arrays.get("y")
+    except DataError:
+        raise
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise DataError(explain(f"file {path}", "be a plain NPZ file (no Python objects)", f"this: {error}")) from error
+    if X.ndim < 2 or (y is not None and y.shape != (len(X),)):
+        raise DataError(
+            explain(
+                f"arrays of {path}", "have shapes (n, ...) and (n,)", f"X {X.shape}, y {None if y is None else y.shape}"
+            )
+        )
+    prefix = "x" if X.ndim == 2 else "pixel-"
+    X = X.reshape(len(X), -1)
+    table = pd.DataFrame(X, columns=[f"{prefix}{i}" for i in range(X.shape[1])])
+    return table if y is None else table.assign(**{label: y})
+
+
+def _refuse_repeated(names: list[str], path: Path) -> None:
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(
+            explain(
+                f"columns of {path}", "have distinct names", f"{', '.join(repeated)} more than once", "Rename them."
+            )
+        )

@@ -1,0 +1,105 @@
+"""What can go wrong, and how it is said.
+
+Every message has one form: *name, rule, value seen, way out*. An error that may cross the wire carries a
+``code`` from a fixed list; its text never leaves the process that raised it: texts carry private values.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = [
+    "Code",
+    "ConfigError",
+    "DataError",
+    "FedkdError",
+    "MissingExtraError",
+    "ModelBytesError",
+    "PayloadError",
+    "RefusalError",
+    "TooFewPartiesError",
+    "explain",
+]
+
+
+class Code(StrEnum):
+    """What a party may tell the server about a failure: one of these words, and no text."""
+
+    BAD_INSTRUCTION = "bad-instruction"
+    CLASS_OUTSIDE_SCHEMA = "class-outside-schema"
+    INTERNAL = "internal"
+    MISSING_EXTRA = "missing-extra"
+    MISSING_FILE = "missing-file"
+    NO_ROWS = "no-rows"
+    NOT_ALLOWED = "not-allowed"
+    PRIVACY_REQUIRED = "privacy-required"
+    PUBLIC_SET_MISMATCH = "public-set-mismatch"
+    STATE_LOST = "state-lost"
+    WRONG_CONFIG = "wrong-config"
+    WRONG_DATA = "wrong-data"
+
+
+def explain(name: str, rule: str, seen: object, way_out: str = "") -> str:
+    """Return one error message: *name, rule, value seen, way out*.
+
+    >>> explain("quorum", "be within [0, 1]", 1.5, "Use 0.9 for nine of ten parties.")
+    'quorum must be within [0, 1], got 1.5. Use 0.9 for nine of ten parties.'
+    """
+    seen_text = seen if isinstance(seen, str) and " " in seen else repr(seen)
+    return f"{name} must {rule}, got {seen_text}.{' ' + way_out if way_out else ''}"
+
+
+class FedkdError(Exception):
+    """Base of this package's errors; ``code`` is what may be said of it across the wire."""
+
+    code: Code = Code.INTERNAL
+
+    def __init__(self, message: str, *, code: Code | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class ConfigError(FedkdError, ValueError):
+    """A setting is unknown, of the wrong type, out of range, or impossible beside another one."""
+
+    code = Code.WRONG_CONFIG
+
+
+class DataError(FedkdError, ValueError):
+    """Rows, columns, classes or a file are not as the schema, or the algorithm, needs them."""
+
+    code = Code.WRONG_DATA
+
+
+class MissingExtraError(FedkdError, ImportError):
+    """A feature needs a library of an optional extra that is not installed."""
+
+    code = Code.MISSING_EXTRA
+
+
+class ModelBytesError(FedkdError, ValueError):
+    """Bytes that should hold a model do not, or hold more than a model may."""
+
+
+class PayloadError(FedkdError, ValueError):
+    """A payload that crossed the wire breaks its format; its sender is left out and named.
+
+    ``reason`` says in one word why, for the record of whoever received it.
+    """
+
+    code = Code.BAD_INSTRUCTION
+
+    def __init__(self, message: str, *, reason: str = "bad-payload", code: Code | None = None) -> None:
+        super().__init__(message, code=code)
+        self.reason = reason
+
+
+class RefusalError(FedkdError, PermissionError):
+    """A party's own rules forbid what it was asked for."""
+
+    code = Code.NOT_ALLOWED
+
+
+class TooFewPartiesError(FedkdError, RuntimeError):
+    """Fewer parties answered validly than the run needs: it fails and names each of them."""

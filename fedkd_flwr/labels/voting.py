@@ -1,0 +1,139 @@
+"""From label arrays to votes: who votes on a public row, with how many votes, counted one party at a time.
+
+Votes are counted streaming: memory is O(num_public * num_classes), whatever the number of parties.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import DataError, explain
+
+__all__ = ["ABSTAIN", "Labels", "VoteCounter", "check_labels", "consistent_labels", "is_informative"]
+
+ABSTAIN = -1
+"""The label of a public row on which somebody has no vote."""
+
+Labels = NDArray[np.int16]
+"""Integer class labels of public rows, ``ABSTAIN`` where there is none."""
+
+
+def check_labels(labels: NDArray[Any], *, num_public: int, num_classes: int, name: str = "labels") -> Labels:
+    """Return ``labels`` as int16 after checking shape, type and range.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (num_public,) or (num_students, num_public)
+        Class labels; ``ABSTAIN`` (-1) where there is none.
+    num_public : int
+        Number of public rows.
+    num_classes : int
+        Number of classes C: labels lie within -1..C-1.
+    name : str
+        What the array is called in messages.
+
+    Raises
+    ------
+    DataError
+        If the array has another length, holds something other than whole numbers, or a class out of range.
+    """
+    array = np.asarray(labels)
+    if array.ndim not in (1, 2) or array.shape[-1] != num_public:
+        way_out = "Every party must label the same public set, all rows, in its order."
+        raise DataError(explain(name, f"have {num_public} labels a row", f"shape {array.shape}", way_out))
+    if array.dtype.kind not in "iu":
+        raise DataError(explain(name, "be integers", f"dtype {array.dtype}", "Round and cast class labels to int16."))
+    if array.size and not (array.min() >= ABSTAIN and array.max() < num_classes):
+        wrong = int(array.min()) if array.min() < ABSTAIN else int(array.max())
+        raise DataError(explain(name, f"lie within -1..{num_classes - 1}", wrong, "Use the schema's classes."))
+    return array.astype(np.int16, copy=False)
+
+
+def consistent_labels(students: NDArray[np.integer[Any]]) -> Labels:
+    """Keep the label of a row where all of one party's students agree, else abstain (FedKT, Algorithm 1).
+
+    Parameters
+    ----------
+    students : ndarray of shape (students_per_party, num_public)
+        The label arrays of one party.
+
+    Returns
+    -------
+    ndarray of shape (num_public,), int16
+        The agreed label, ``ABSTAIN`` where the students disagree.
+
+    Examples
+    --------
+    >>> consistent_labels(np.array([[0, 1, 2], [0, 2, 2]])).tolist()
+    [0, -1, 2]
+    """
+    first = students[0]
+    return np.where((students == first).all(axis=0), first, ABSTAIN).astype(np.int16)
+
+
+def is_informative(labels: NDArray[np.integer[Any]]) -> bool:
+    """Tell whether a party's labels say anything: at least two different classes among its votes.
+
+    A party whose private rows are nearly all of one class gives that class to every public row. This looks at
+    the party's own labels only, so leaving it out changes no other party's votes.
+
+    >>> is_informative(np.array([1, 1, -1])), is_informative(np.array([[1, 1], [1, 0]]))
+    (False, True)
+    """
+    cast = labels[labels != ABSTAIN]
+    return bool(cast.size and (cast != cast.flat[0]).any())
+
+
+class VoteCounter:
+    """Counts votes per public row and class, one party after the other.
+
+    Parameters
+    ----------
+    num_public : int
+        Number of public rows.
+    num_classes : int
+        Number of classes.
+
+    Attributes
+    ----------
+    votes : ndarray of shape (num_public, num_classes), int32
+        Votes so far.
+    num_voters : int
+        Parties counted so far.
+    class_voters : ndarray of shape (num_classes,), int32
+        How many parties gave each class to at least one row.
+
+    Examples
+    --------
+    Three voters, three rows:
+
+    >>> counter = VoteCounter(num_public=3, num_classes=2)
+    >>> for labels in ([0, 1, 1], [0, 0, 1], [0, 1, -1]):
+    ...     counter.add(np.array(labels, dtype=np.int16))
+    >>> counter.votes.tolist()
+    [[3, 0], [1, 2], [0, 2]]
+    """
+
+    def __init__(self, *, num_public: int, num_classes: int) -> None:
+        if not num_public >= 1:
+            raise DataError(explain("num_public", "be >= 1", num_public, "Give a public set with rows."))
+        if not num_classes >= 2:
+            raise DataError(explain("num_classes", "be >= 2", num_classes, "One class leaves nothing to learn."))
+        self.votes = np.zeros((num_public, num_classes), dtype=np.int32)
+        self.num_voters = 0
+        self.class_voters = np.zeros(num_classes, dtype=np.int32)
+        # flat offset of every row, so that one party is counted by one indexed addition
+        self._offsets = np.arange(num_public, dtype=np.int64) * num_classes
+
+    def add(self, labels: Labels, *, weight: int = 1) -> None:
+        """Count one label array; ``weight`` votes for each label that is not ``ABSTAIN``."""
+        num_public, num_classes = self.votes.shape
+        labels = check_labels(labels, num_public=num_public, num_classes=num_classes)
+        self.num_voters += 1
+        cast = labels != ABSTAIN
+        # each row occurs once, so plain indexed addition counts correctly
+        self.votes.reshape(-1)[self._offsets[cast] + labels[cast]] += weight
+        self.class_voters[np.unique(labels[cast])] += 1

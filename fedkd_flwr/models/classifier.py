@@ -1,0 +1,297 @@
+"""One contract for every model of a federation: the label space is always 0..C-1.
+
+Parties see different classes, so the libraries' habits differ exactly where a federation needs agreement: forests
+leave absent classes out of `predict_proba`, XGBoost wants labels 0..k-1, most refuse a single class. `Classifier`
+hides these differences; the algorithms above it know nothing else about models.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
+from fedkd_flwr.models._checks import check_labels, check_rows
+
+__all__ = ["Classifier"]
+
+MAX_CLASSES = 2**15 - 1  # labels are int16
+
+
+class Classifier:
+    """A scikit-learn style estimator over the fixed label space ``0..num_classes-1``.
+
+    Parameters
+    ----------
+    estimator : object
+        Anything with scikit-learn's ``fit`` and ``predict`` (and ``predict_proba``, if it has one). It is a template:
+        every fit starts from a clone of it. An estimator may offer two things more:
+        ``keeps_label_space = True`` says that it takes labels ``0..num_classes-1`` with any of them absent (as neural
+        nets with ``num_classes`` outputs do); ``update_steps(X, y, X_public, y_public, steps)`` continues its training.
+    num_classes : int
+        Size of the label space, from the public schema; at least 2.
+
+    Examples
+    --------
+    A party that has never seen class 1 still speaks the federation's language:
+
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> model = Classifier(DecisionTreeClassifier(), num_classes=3)
+    >>> rows = np.array([[0.0], [1.0]], dtype=np.float32)
+    >>> model.fit(rows, np.array([0, 2])).predict(rows).tolist()
+    [0, 2]
+    >>> model.predict_proba(rows).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    >>> model.fit(rows, np.array([1, 1])).is_constant
+    True
+    """
+
+    def __init__(self, estimator: Any, *, num_classes: int) -> None:
+        if isinstance(num_classes, bool) or not isinstance(num_classes, int | np.integer):
+            raise ConfigError(explain("num_classes", "be an integer", num_classes))
+        if not 2 <= num_classes <= MAX_CLASSES:
+            raise ConfigError(explain("num_classes", f"be within [2, {MAX_CLASSES}]", int(num_classes)))
+        if isinstance(estimator, type) or not (
+            callable(getattr(estimator, "fit", None)) and callable(getattr(estimator, "predict", None))
+        ):
+            raise ConfigError(
+                explain(
+                    "estimator",
+                    "be an object with fit(X, y) and predict(X)",
+                    f"an object of {type(estimator).__name__}",
+                    "Pass an instance of any scikit-learn compatible classifier.",
+                )
+            )
+        self.num_classes = int(num_classes)
+        self._template = estimator
+        self._estimator: Any = None
+        self._classes: NDArray[np.int64] | None = None  # the classes the estimator, or the constant, knows
+        self._num_features: int | None = None
+
+    @property
+    def estimator(self) -> Any:
+        """The fitted estimator; None before the first fit and while the classifier is constant."""
+        return self._estimator
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `predict` can answer."""
+        return self._classes is not None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the rows it was fitted on held one class, which it now predicts for every row."""
+        return self.is_fitted and self._estimator is None
+
+    @property
+    def continues(self) -> bool:
+        """Whether `update` continues from the present state; otherwise it refits."""
+        return _takes_steps(self._template) or callable(getattr(self._template, "partial_fit", None))
+
+    @property
+    def num_features(self) -> int | None:
+        """The number of columns it was fitted on, None before the first fit."""
+        return self._num_features
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
+        """Learn from rows and their labels, forgetting everything learnt before.
+
+        Parameters
+        ----------
+        X : ndarray of shape (num_rows, num_features), float32 or float64
+            Finite values. float32 in C order is used without a copy by the trees and nets.
+        y : ndarray of shape (num_rows,), any integer type
+            Labels within ``0..num_classes-1``. If all are the same, the classifier becomes constant and the
+            estimator is not called.
+
+        Raises
+        ------
+        DataError
+            If there are no rows, a value is not finite, or a label is outside the label space.
+        """
+        X = check_rows("X", X)
+        y, present = check_labels("y", y, len(X), self.num_classes)
+        self._learn(X, y, present)
+        return self
+
+    def update(
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        X_public: NDArray[Any] | None = None,
+        y_public: NDArray[Any] | None = None,
+        *,
+        steps: int | None = None,
+    ) -> Self:
+        """Learn from own rows and pseudo-labelled public rows: FedCT's step.
+
+        Torch nets take ``steps`` minibatch steps from their present state (or from their initial weights), each batch
+        half own rows and half public rows, the optimiser's state kept. Estimators with ``partial_fit`` take one pass
+        over both together; before the first fit, and when a class arrives that their last fit did not see, they
+        are refitted instead, because scikit-learn fixes the classes at the first fit. All others are refitted
+        on both together.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+        X_public : ndarray of shape (num_public, num_features), optional
+            The public rows that have a label; leave rows without one out.
+        y_public : ndarray of shape (num_public,), optional
+            Their labels within ``0..num_classes-1``.
+        steps : int, optional
+            Minibatch steps of a torch net, 1 or more; by default one pass over all rows. Others ignore it.
+
+        Raises
+        ------
+        DataError
+            As in `fit`; also if only one of ``X_public`` and ``y_public`` is given.
+        """
+        X = check_rows("X", X, self._num_features)
+        y, present = check_labels("y", y, len(X), self.num_classes)
+        if (X_public is None) != (y_public is None):
+            missing = "X_public" if X_public is None else "y_public"
+            raise DataError(explain(missing, "be given together with its counterpart", None))
+        if steps is not None and not steps >= 1:
+            raise ConfigError(explain("steps", "be >= 1", steps))
+        if X_public is not None and y_public is not None and len(X_public) > 0:
+            X_public = check_rows("X_public", X_public, X.shape[1])
+            y_public, present_public = check_labels("y_public", y_public, len(X_public), self.num_classes)
+            present = np.union1d(present, present_public)
+        else:
+            X_public = y_public = None
+
+        if _takes_steps(self._template) and (self._estimator is not None or len(present) > 1):
+            if self._estimator is None:
+                self._estimator, self._classes = _fresh(self._template), np.arange(self.num_classes)
+            self._estimator.update_steps(X, y, X_public, y_public, steps)
+            self._num_features = X.shape[1]
+            return self
+        if X_public is not None and y_public is not None:
+            X, y = np.concatenate((X, X_public)), np.concatenate((y, y_public))
+        knows_all = self._classes is not None and bool(np.isin(present, self._classes).all())
+        if self._estimator is not None and self.continues and knows_all:
+            self._estimator.partial_fit(X, self._encode(y))
+        else:
+            self._learn(X, y, present)
+        return self
+
+    def predict(self, X: NDArray[Any]) -> NDArray[np.int16]:
+        """Return the label of each row.
+
+        Parameters
+        ----------
+        X : ndarray of shape (num_rows, num_features), float32 or float64
+
+        Returns
+        -------
+        labels : ndarray of shape (num_rows,), int16
+
+        Raises
+        ------
+        FedkdError
+            If it was never fitted.
+        DataError
+            If the rows are not finite or have another number of columns, or the estimator answers outside its classes.
+        """
+        classes = self._require_classes()
+        X = check_rows("X", X, self._num_features, allow_empty=True)
+        if self._estimator is None or len(X) == 0:
+            return np.full(len(X), classes[0], dtype=np.int16)
+        codes = np.asarray(self._estimator.predict(X))
+        if codes.shape != (len(X),):
+            raise DataError(explain("The estimator's labels", f"have shape ({len(X)},)", codes.shape))
+        if codes.dtype.kind == "f" and np.array_equal(codes, np.rint(codes)):
+            codes = codes.astype(np.int64)
+        if codes.dtype.kind not in "iu" or codes.min() < 0 or codes.max() >= len(classes):
+            seen = codes[(codes < 0) | (codes >= len(classes))][0] if codes.dtype.kind in "iu" else codes[0]
+            raise DataError(explain("The estimator's labels", f"be integers within 0..{len(classes) - 1}", seen))
+        labels: NDArray[np.int16] = classes.astype(np.int16)[codes]
+        return labels
+
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the probability of each class for each row.
+
+        Classes that were absent at the last fit have probability 0; an estimator without ``predict_proba`` gives
+        1 for the label it predicts.
+
+        Parameters
+        ----------
+        X : ndarray of shape (num_rows, num_features), float32 or float64
+
+        Returns
+        -------
+        probs : ndarray of shape (num_rows, num_classes), float64
+
+        Raises
+        ------
+        FedkdError, DataError
+            As `predict`.
+        """
+        classes = self._require_classes()
+        X = check_rows("X", X, self._num_features, allow_empty=True)
+        probs = np.zeros((len(X), self.num_classes))
+        if len(X) == 0:
+            return probs
+        if self._estimator is None or not callable(getattr(self._estimator, "predict_proba", None)):
+            probs[np.arange(len(X)), self.predict(X)] = 1.0
+            return probs
+        known = np.asarray(self._estimator.predict_proba(X), dtype=np.float64)
+        if known.shape != (len(X), len(classes)):
+            rule = f"have shape {(len(X), len(classes))}"
+            raise DataError(explain("The estimator's probabilities", rule, str(known.shape)))
+        probs[:, classes] = known
+        return probs
+
+    def num_bytes(self) -> int:
+        """Return what one upload of this model would weigh: the saved bytes without the optimiser's state."""
+        from fedkd_flwr.models import serialize
+
+        return len(serialize.dumps(self, training_state=False))
+
+    def _learn(self, X: NDArray[Any], y: NDArray[np.int64], present: NDArray[np.int64]) -> None:
+        estimator = None
+        classes = present
+        if len(present) > 1:
+            estimator = _fresh(self._template)
+            if _keeps_label_space(estimator):
+                classes = np.arange(self.num_classes)
+            estimator.fit(X, self._encode(y, classes))
+        # only now: a fit that raises leaves the classifier as it was
+        self._estimator, self._classes, self._num_features = estimator, classes, X.shape[1]
+
+    def _encode(self, y: NDArray[np.int64], classes: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Return labels as positions among the known classes: XGBoost >= 2 demands 0..k-1."""
+        classes = self._require_classes() if classes is None else classes
+        if classes[-1] == len(classes) - 1:
+            return y
+        codes = np.zeros(self.num_classes, dtype=np.int64)
+        codes[classes] = np.arange(len(classes))
+        return codes[y]
+
+    def _require_classes(self) -> NDArray[np.int64]:
+        if self._classes is None:
+            raise FedkdError(explain("A classifier", "be fitted before it predicts", "one that never was"))
+        return self._classes
+
+
+def _takes_steps(estimator: Any) -> bool:
+    return callable(getattr(estimator, "update_steps", None))
+
+
+def _keeps_label_space(estimator: Any) -> bool:
+    # skorch nets answer with the index of an output, whatever labels they were shown
+    skorch = any(base.__module__.partition(".")[0] == "skorch" for base in type(estimator).__mro__)
+    return skorch or bool(getattr(estimator, "keeps_label_space", False))
+
+
+def _fresh(template: Any) -> Any:
+    try:
+        return clone(template)
+    except (TypeError, RuntimeError):  # no get_params, or a constructor that changes its arguments
+        return copy.deepcopy(template)

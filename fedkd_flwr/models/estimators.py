@@ -1,0 +1,196 @@
+"""Two scikit-learn style estimators that the libraries lack, each for a reason a federation runs into."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+
+from fedkd_flwr.errors import MissingExtraError, explain
+
+__all__ = ["NearestNeighbours", "RuleFit", "import_extra"]
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """Import a library of an optional extra, or say how to install it.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not installed.
+    """
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        way_out = f'Run: pip install "fedkd-flwr[{extra}]"'
+        raise MissingExtraError(explain(module, "be installed for this model", str(error), way_out)) from error
+
+
+class NearestNeighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
+    """k nearest neighbours on standardised columns, with k lowered to the number of rows where there are fewer.
+
+    scikit-learn's own raises at the first prediction if a party holds fewer than ``n_neighbors`` rows.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        The number of neighbours that vote.
+    weights : {"uniform", "distance"}
+        Whether near neighbours count more.
+    p : float
+        Power of the Minkowski distance.
+    """
+
+    def __init__(self, n_neighbors: int = 5, weights: str = "uniform", p: float = 2) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.p = p
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
+        """Remember the rows."""
+        self.scaler_ = StandardScaler().fit(X)
+        # brute force: fast at these sizes, and it saves as plain arrays where a tree would not
+        self.knn_ = KNeighborsClassifier(
+            min(self.n_neighbors, len(X)), weights=self.weights, p=self.p, algorithm="brute", n_jobs=1
+        ).fit(self.scaler_.transform(X), y)
+        self.classes_ = self.knn_.classes_
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the label of each row."""
+        return np.asarray(self.knn_.predict(self.scaler_.transform(X)))
+
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the share of each class among the neighbours."""
+        return np.asarray(self.knn_.predict_proba(self.scaler_.transform(X)))
+
+
+class RuleFit(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
+    """RuleFit as imodels fits it, kept as plain arrays: for several classes, quick to predict, and safe to save.
+
+    imodels handles two classes only, evaluates each rule as a pandas query string at every prediction, and its
+    fitted object cannot be saved without pickle. Here imodels fits (one class against the rest where there are more
+    than two), and the rules are read out of it; the probabilities are the same.
+
+    Parameters
+    ----------
+    tree_size : int
+        Mean number of leaves of the trees that propose rules; 4 in the FedCT paper.
+    max_rules : int
+        Upper bound of terms in the model; 200 in the FedCT paper.
+    n_estimators : int
+        Number of trees that propose rules.
+    memory_par : float
+        Shrinkage of the trees.
+    include_linear : bool
+        Whether columns enter the model besides rules.
+    alpha : float, optional
+        Strength of the L1 penalty; by default imodels searches 100 values by cross-validation, which takes most of the
+        time of a fit.
+    cv : bool
+        Whether that search cross-validates; otherwise it takes the weakest penalty within ``max_rules``.
+    random_state : int, optional
+        Seed.
+
+    References
+    ----------
+    J. H. Friedman, B. E. Popescu, "Predictive learning via rule ensembles", 2008; imodels' `RuleFitClassifier`.
+    """
+
+    def __init__(
+        self,
+        tree_size: int = 4,
+        max_rules: int = 200,
+        n_estimators: int = 100,
+        memory_par: float = 0.01,
+        include_linear: bool = True,
+        alpha: float | None = None,
+        cv: bool = True,
+        random_state: int | None = None,
+    ) -> None:
+        self.tree_size = tree_size
+        self.max_rules = max_rules
+        self.n_estimators = n_estimators
+        self.memory_par = memory_par
+        self.include_linear = include_linear
+        self.alpha = alpha
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
+        """Fit one model of rules per class (one in all for two classes)."""
+        imodels = import_extra("imodels", "rulefit")
+        X = np.asarray(X, dtype=np.float64)  # float32 columns would be compared with thresholds cut to float64
+        self.classes_ = np.unique(y)
+        self.n_features_in_ = X.shape[1]
+        positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        self.models_ = []
+        for positive in positives:
+            model = imodels.RuleFitClassifier(**self.get_params())
+            with warnings.catch_warnings():
+                # imodels 3.0 names its penalty the way scikit-learn 1.8 deprecated: harmless, thousands of times
+                warnings.filterwarnings("ignore", message=".*penalty", module="sklearn.linear_model")
+                warnings.filterwarnings("ignore", message="Ignoring max_rules parameter")
+                # steps of its search at the weakest penalties stop early; it does not choose by convergence
+                warnings.filterwarnings("ignore", message="Liblinear failed to converge")
+                model.fit(X, (y == positive).astype(np.int64))
+            self.models_.append(_read_rules(model))
+        return self
+
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the label of each row."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the probability of each class."""
+        X = np.asarray(X, dtype=np.float64)
+        # imodels' softmax over (1 - s, s)
+        positive = np.column_stack([1 / (1 + np.exp(np.clip(1 - 2 * _score(m, X), -700, 700))) for m in self.models_])
+        if len(self.classes_) == 2:
+            return np.column_stack((1 - positive, positive))
+        total = positive.sum(axis=1, keepdims=True)
+        return np.asarray(
+            np.divide(positive, total, out=np.full_like(positive, 1 / len(self.classes_)), where=total > 0)
+        )
+
+
+def _read_rules(model: Any) -> dict[str, Any]:
+    """Read a fitted imodels RuleFit into arrays; a rule is a conjunction of ``column <= or > threshold``."""
+    rules = model.rules_without_feature_names_
+    terms = [(i, *key, value) for i, rule in enumerate(rules) for key, value in rule.agg_dict.items()]
+    linear = np.zeros(model.n_features_)
+    lower, upper = np.full(model.n_features_, -np.inf), np.full(model.n_features_, np.inf)
+    if model.include_linear:
+        linear = np.asarray(model.coef[: model.n_features_], dtype=np.float64)
+        if model.lin_standardise:
+            lower, upper = model.winsorizer.winsor_lims
+            linear = linear * model.friedscale.scale_multipliers
+    return {
+        "rule": np.array([term[0] for term in terms], dtype=np.int64),
+        "column": np.array([int(term[1].removeprefix("X_")) for term in terms], dtype=np.int64),
+        "above": np.array([term[2] == ">" for term in terms], dtype=bool),
+        "threshold": np.array([float(term[3]) for term in terms], dtype=np.float64),
+        "weight": np.array([rule.args[0] for rule in rules], dtype=np.float64),
+        "linear": linear,
+        "lower": np.asarray(lower, dtype=np.float64),
+        "upper": np.asarray(upper, dtype=np.float64),
+        "intercept": float(np.ravel(model.intercept)[0]),
+    }
+
+
+def _score(model: dict[str, Any], X: NDArray[np.float64]) -> NDArray[np.float64]:
+    score = np.clip(X, model["lower"], model["upper"]) @ model["linear"] + model["intercept"]
+    values = X[:, model["column"]]
+    holds = np.where(model["above"], values > model["threshold"], values <= model["threshold"])
+    fulfilled = np.ones((len(X), len(model["weight"])), dtype=bool)
+    for term, rule in enumerate(model["rule"]):
+        fulfilled[:, rule] &= holds[:, term]
+    return np.asarray(score + fulfilled @ model["weight"])

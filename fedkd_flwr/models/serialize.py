@@ -1,0 +1,315 @@
+"""Models as bytes that may come from anybody: reading them never executes anything.
+
+One container, a zip of two stored members: ``meta.json`` (version, kind, label space, digest) and ``payload``, which is
+in the safe format of its kind: skops for scikit-learn, UBJSON for XGBoost, safetensors for torch nets, whose
+architecture is rebuilt from the zoo's parameters. No pickle anywhere.
+
+What is checked before use: sizes, member names, digest, version; for skops that every type is one of scikit-learn's
+that skops trusts or in `TRUSTED`; for trees that their nodes point inside the tree and the rows, because scikit-learn's
+compiled code follows them unchecked. XGBoost's own parser reads its payload.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import json
+import os
+import secrets
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedkd_flwr.errors import FedkdError, ModelBytesError, explain
+from fedkd_flwr.models._tree_checks import check_trees
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.estimators import import_extra
+
+__all__ = ["MAX_BYTES", "TRUSTED", "dumps", "load", "loads", "save"]
+
+FORMAT, VERSION = "fedkd-model", 1
+MAX_BYTES = 2**30  # of the container, and of what a skops payload may unpack to
+MAX_META_BYTES = 2**16
+MAX_MEMBERS = 200_000  # of a skops payload: a forest of 1,000 trees has about 5,000
+TRUSTED = (
+    "fedkd_flwr.models.estimators.NearestNeighbours",
+    "fedkd_flwr.models.estimators.RuleFit",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.tree._tree.Tree",
+)  # beyond skops' own list; the last two are compiled code's data, hence `check_trees`
+
+
+def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
+    """Return a classifier as bytes.
+
+    Parameters
+    ----------
+    classifier : Classifier
+        Fitted or not, constant or not.
+    training_state : bool
+        Whether a torch net's optimiser and random state go along, so that the reloaded net continues training
+        exactly as this one would. Without them the bytes are what an upload of the model would weigh.
+
+    Raises
+    ------
+    ModelBytesError
+        If a user's own estimator cannot be written in a safe format.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> rows = np.array([[0.0], [1.0]], dtype=np.float32)
+    >>> model = Classifier(DecisionTreeClassifier(), num_classes=3).fit(rows, np.array([0, 2]))
+    >>> loads(dumps(model)).predict(rows).tolist()
+    [0, 2]
+    """
+    estimator = classifier._estimator if classifier._estimator is not None else classifier._template
+    fitted = classifier._estimator is not None
+    kind = _kind(estimator)
+    if kind == "torch":
+        params, payload = _dump_torch(estimator, fitted=fitted, training_state=training_state)
+    elif kind == "xgboost":
+        params, payload = _dump_xgboost(estimator, fitted=fitted)
+    else:
+        params, payload = {}, _dump_skops(estimator)
+    meta = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "fitted": fitted,
+        "num_classes": classifier.num_classes,
+        "classes": None if classifier._classes is None else classifier._classes.tolist(),
+        "num_features": classifier.num_features,
+        "params": params,
+        "sha256": hashlib.sha256(payload).hexdigest(),
+    }
+    try:
+        text = json.dumps(meta).encode()
+    except TypeError as error:
+        raise ModelBytesError(explain(f"Parameters of {kind}", "be plain values", str(error))) from error
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in (("meta.json", text), ("payload", payload)):
+            archive.writestr(zipfile.ZipInfo(name), content)
+    return buffer.getvalue()
+
+
+def loads(data: bytes, *, trusted: Iterable[str] = ()) -> Classifier:
+    """Return the classifier that `dumps` wrote.
+
+    Parameters
+    ----------
+    data : bytes
+        From anywhere.
+    trusted : iterable of str
+        Full names of types of your own that may be rebuilt, such as ``"my_package.models.MyForest"``. Reading then runs
+        the code of those types.
+
+    Raises
+    ------
+    ModelBytesError
+        If the bytes are not such a model, or hold a type that is not trusted (the message names it).
+    MissingExtraError
+        If the model's library is not installed.
+    """
+    meta, payload = _open(data)
+    try:
+        template, estimator = _read_payload(meta, payload, tuple(trusted))
+        classifier = Classifier(template, num_classes=meta["num_classes"])
+    except FedkdError:
+        raise
+    except Exception as error:  # parsers of four formats, fed with anything, raise anything
+        raise ModelBytesError(
+            explain("Model bytes", f"hold a readable {meta['kind']} model", f"{type(error).__name__}: {error}")
+        ) from error
+    if meta["classes"] is not None:
+        classifier._classes = np.asarray(meta["classes"], dtype=np.int64)
+        classifier._num_features = meta["num_features"]
+        classifier._estimator = estimator
+    return classifier
+
+
+def save(classifier: Classifier, path: str | os.PathLike[str]) -> None:
+    """Write a classifier to a file that only its owner can read; it is there whole or not at all.
+
+    Raises
+    ------
+    ModelBytesError
+        As `dumps`.
+    """
+    target = Path(path)
+    data = dumps(classifier)
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> Classifier:
+    """Read a classifier from a file that `save` wrote.
+
+    Raises
+    ------
+    ModelBytesError, MissingExtraError
+        As `loads`; also if the file is larger than `MAX_BYTES`.
+    """
+    with Path(path).open("rb") as file:
+        return loads(file.read(MAX_BYTES + 1), trusted=trusted)
+
+
+def _kind(estimator: Any) -> str:
+    name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
+    if name == "fedkd_flwr.models.networks.TorchNet":
+        return "torch"
+    return "xgboost" if name == "xgboost.sklearn.XGBClassifier" else "sklearn"
+
+
+def _open(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return checked meta data and payload of a container."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise ModelBytesError(explain("Model bytes", "be bytes", type(data).__name__))
+    if not len(data) <= MAX_BYTES:
+        raise ModelBytesError(explain("Model bytes", f"be at most {MAX_BYTES} bytes", len(data)))
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            if sorted(member.filename for member in members) != ["meta.json", "payload"]:
+                names = ", ".join(sorted(member.filename for member in members)[:5])
+                raise ModelBytesError(explain("Model bytes", "hold meta.json and payload, no more", f"[{names} ]"))
+            for member in members:
+                limit = MAX_META_BYTES if member.filename == "meta.json" else len(data)
+                if member.compress_type != zipfile.ZIP_STORED or not member.file_size <= limit:
+                    seen = f"{member.filename} of {member.file_size} bytes, method {member.compress_type}"
+                    raise ModelBytesError(explain("Members of model bytes", "be stored as they are", seen))
+            meta, payload = json.loads(archive.read("meta.json")), archive.read("payload")
+    except ModelBytesError:
+        raise
+    except Exception as error:  # zipfile and json, fed with anything, raise anything
+        seen = f"{len(data)} bytes ({type(error).__name__}: {error})"
+        raise ModelBytesError(explain("Model bytes", "be a model written by fedkd_flwr", seen)) from error
+    _check_meta(meta)
+    if hashlib.sha256(payload).hexdigest() != meta["sha256"]:
+        raise ModelBytesError(explain("Model bytes", "match their own digest", "other bytes", "They were damaged."))
+    return meta, payload
+
+
+def _check_meta(meta: Any) -> None:
+    def whole(value: Any, low: int, high: int) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and low <= value < high
+
+    if not (isinstance(meta, dict) and meta.get("format") == FORMAT):
+        raise ModelBytesError(explain("Model bytes", f"be of format {FORMAT}", "something else"))
+    if meta.get("version") != VERSION:
+        way_out = "Another version of fedkd_flwr wrote them."
+        raise ModelBytesError(explain("Model version", f"be {VERSION}", meta.get("version"), way_out))
+    fitted, classes = meta.get("fitted"), meta.get("classes")
+    num_classes: Any = meta.get("num_classes")
+    known = classes is None or (
+        isinstance(classes, list)
+        and whole(num_classes, 2, 2**15)
+        and 1 <= len(classes) <= num_classes
+        and all(whole(label, 0, num_classes) for label in classes)
+        and all(a < b for a, b in itertools.pairwise(classes))
+        and whole(meta.get("num_features"), 1, 2**31)
+        and fitted == (len(classes) > 1)
+    )
+    holds = {
+        "kind": meta.get("kind") in ("sklearn", "xgboost", "torch"),
+        "fitted": isinstance(fitted, bool) and (classes is not None or not fitted),
+        "num_classes": whole(num_classes, 2, 2**15),
+        "classes": known,
+        "params": isinstance(meta.get("params"), dict),
+        "sha256": isinstance(meta.get("sha256"), str),
+    }
+    for name, ok in holds.items():
+        if not ok:
+            seen = str(meta.get(name))[:80]
+            raise ModelBytesError(explain(f"{name} of model bytes", "be as fedkd_flwr writes it", seen))
+
+
+def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]) -> tuple[Any, Any]:
+    """Return the template and, if there is one, the fitted estimator."""
+    fitted, params = meta["fitted"], meta["params"]
+    if meta["kind"] == "torch":
+        for library in ("torch", "skorch", "safetensors"):
+            import_extra(library, "torch")
+        from safetensors.torch import load as load_tensors
+
+        from fedkd_flwr.models.networks import TorchNet
+
+        template = TorchNet(**params)
+        template.validate()
+        if not fitted:
+            return template, None
+        if (template.num_classes, template.num_features) != (meta["num_classes"], meta["num_features"]):
+            raise ValueError("the net's inputs or outputs are not those of the classifier")
+        return template, TorchNet(**params).load_state_tensors(load_tensors(payload))
+    if meta["kind"] == "xgboost":
+        xgboost = import_extra("xgboost", "xgboost")
+        if not set(params) <= set(xgboost.XGBClassifier().get_params()):
+            raise ValueError("unknown parameters")
+        template = xgboost.XGBClassifier(**params)
+        if not fitted:
+            return template, None
+        estimator = xgboost.XGBClassifier(**params)
+        estimator.load_model(bytearray(payload))
+        if (estimator.n_classes_, estimator.n_features_in_) != (len(meta["classes"]), meta["num_features"]):
+            raise ValueError("the booster's inputs or outputs are not those of the classifier")
+        return template, estimator
+    estimator = _load_skops(payload, trusted)
+    check_trees(estimator, meta["num_features"])
+    return estimator, estimator if fitted else None
+
+
+def _dump_torch(net: Any, *, fitted: bool, training_state: bool) -> tuple[dict[str, Any], bytes]:
+    from safetensors.torch import save as save_tensors
+
+    params = {k: list(v) if isinstance(v, tuple) else v for k, v in net.get_params().items()}
+    tensors = net.state_tensors(training_state=training_state) if fitted else {}
+    return params, save_tensors(tensors)
+
+
+def _dump_xgboost(estimator: Any, *, fitted: bool) -> tuple[dict[str, Any], bytes]:
+    defaults = type(estimator)().get_params()
+    params = {k: v for k, v in estimator.get_params().items() if v is not None and v is not defaults.get(k)}
+    params = {k: v for k, v in params.items() if v == v and v != defaults.get(k)}  # `missing` is NaN
+    return params, bytes(estimator.get_booster().save_raw("ubj")) if fitted else b""
+
+
+def _dump_skops(estimator: Any) -> bytes:
+    import skops.io
+
+    try:
+        return bytes(skops.io.dumps(estimator, compression=zipfile.ZIP_DEFLATED))
+    except Exception as error:  # skops raises what the object's own methods raise
+        name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
+        way_out = "skops can write scikit-learn estimators and classes with plain attributes."
+        raise ModelBytesError(explain(name, "be writable by skops", f"error {error}", way_out)) from error
+
+
+def _load_skops(payload: bytes, trusted: tuple[str, ...]) -> Any:
+    import skops.io
+
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        members = archive.infolist()
+        unpacked = sum(member.file_size for member in members)
+        if not (len(members) <= MAX_MEMBERS and unpacked <= MAX_BYTES):
+            seen = f"{unpacked} bytes in {len(members)} members"
+            raise ModelBytesError(explain("A skops payload", f"unpack to at most {MAX_BYTES} bytes", seen))
+    found = set(skops.io.get_untrusted_types(data=payload))
+    refused = sorted(found - set(TRUSTED) - set(trusted))
+    if refused:
+        way_out = "If they are yours, pass trusted=(...) with these names."
+        raise ModelBytesError(explain("Types in a model", "be known", ", ".join(refused) + " ", way_out))
+    return skops.io.loads(payload, trusted=sorted(found))

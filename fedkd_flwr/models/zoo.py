@@ -1,0 +1,283 @@
+"""Models by name: a zoo of known ones, users' own by import string, and different ones for different parties.
+
+Every model computes on one thread (each party is a process of its own) and draws from the given seed alone. The two
+exceptions that scikit-learn leaves no choice about: histogram gradient boosting, and nearest neighbours' distances,
+use OpenMP; set ``OMP_NUM_THREADS`` where that matters.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.estimators import import_extra
+
+__all__ = ["DEFAULT_MIX", "NAMES", "make_model", "parse_params", "pick_model"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    """One name of the zoo: where its class lives, what it needs, and what we set differently from its library."""
+
+    path: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    extra: str = ""
+    scaled: bool = False  # in a pipeline behind a StandardScaler
+    hidden: tuple[str, ...] = ("random_state",)  # parameters that are not the user's to set
+
+
+_NET_HIDDEN = ("net", "num_classes", "num_features", "shape", "seed")
+_CNN_HIDDEN = (*_NET_HIDDEN, "hidden")
+_ZOO: dict[str, _Entry] = {
+    "decision-tree": _Entry(path="sklearn.tree:DecisionTreeClassifier"),
+    "random-forest": _Entry(path="sklearn.ensemble:RandomForestClassifier", defaults={"n_jobs": 1}),
+    "extra-trees": _Entry(path="sklearn.ensemble:ExtraTreesClassifier", defaults={"n_jobs": 1}),
+    "hist-gradient-boosting": _Entry(
+        path="sklearn.ensemble:HistGradientBoostingClassifier", defaults={"early_stopping": False}
+    ),
+    "logistic-regression": _Entry(
+        path="sklearn.linear_model:LogisticRegression", defaults={"max_iter": 1000}, scaled=True
+    ),
+    "knn": _Entry(path="fedkd_flwr.models.estimators:NearestNeighbours"),
+    "xgboost": _Entry(
+        path="xgboost:XGBClassifier",
+        defaults={
+            "n_estimators": 50,
+            "max_depth": 6,
+            "learning_rate": 0.3,
+            "tree_method": "hist",
+            "n_jobs": 1,
+        },
+        extra="xgboost",
+    ),
+    "rulefit": _Entry(path="fedkd_flwr.models.estimators:RuleFit", extra="rulefit"),
+    "mlp": _Entry(path="fedkd_flwr.models.networks:TorchNet", extra="torch", hidden=_NET_HIDDEN),
+    "cnn-fedkt": _Entry(path="fedkd_flwr.models.networks:TorchNet", extra="torch", hidden=_CNN_HIDDEN),
+    "cnn-privatekt": _Entry(
+        path="fedkd_flwr.models.networks:TorchNet", extra="torch", hidden=_CNN_HIDDEN, defaults={"dropout": 0.2}
+    ),
+}
+# what must import before an entry's own module does, so that a missing extra is named
+_LIBRARIES = {"xgboost": ("xgboost",), "rulefit": ("imodels",), "torch": ("torch", "skorch", "safetensors")}
+
+NAMES: tuple[str, ...] = tuple(_ZOO)
+
+DEFAULT_MIX: tuple[str, ...] = (
+    "random-forest",
+    "logistic-regression",
+    "extra-trees",
+    "knn",
+    "decision-tree",
+)  # scikit-learn only; without boosting, which takes ten times as long to fit on ten classes
+
+
+def make_model(
+    spec: str,
+    *,
+    num_classes: int,
+    num_features: int,
+    shape: tuple[int, ...] | None = None,
+    seed: int,
+    params: Mapping[str, object] | None = None,
+) -> Classifier:
+    """Make an unfitted classifier from its name or import string.
+
+    Parameters
+    ----------
+    spec : str
+        A name of the zoo (`NAMES`), or ``"package.module:factory"``. The factory, or class, is called with those of
+        ``num_classes``, ``num_features``, ``shape`` and ``seed`` (``random_state`` if it has no ``seed``) that it
+        takes, and with ``params``; it returns anything with scikit-learn's ``fit`` and ``predict``.
+    num_classes, num_features : int
+        Size of the label space, and number of columns after encoding.
+    shape : tuple of int, optional
+        Shape of one row as an image, (channels, height, width), for the CNNs; 784 and 3,072 columns need none.
+    seed : int
+        The model's only source of randomness; the same seed gives the same model.
+    params : mapping, optional
+        The model's own parameters, such as ``{"max_depth": 6}``.
+
+    Raises
+    ------
+    ConfigError
+        If the name, a parameter or its value is unknown (the message lists the known ones), or the factory fails.
+    MissingExtraError
+        If the model's library is not installed.
+
+    Examples
+    --------
+    >>> make_model("random-forest", num_classes=2, num_features=4, seed=1, params={"max_depth": 6}).num_classes
+    2
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or not seed >= 0:
+        raise ConfigError(explain("seed", "be an integer >= 0", seed))
+    if not num_features >= 1:
+        raise ConfigError(explain("num_features", "be >= 1", num_features))
+    params = dict(params or {})
+    context: dict[str, Any] = {
+        "num_classes": num_classes,
+        "num_features": num_features,
+        "shape": tuple(shape) if shape is not None else None,
+        "seed": seed % 2**31,  # what every library takes
+    }
+    if ":" in spec:
+        estimator = _call_factory(spec, context, params)
+    elif spec in _ZOO:
+        estimator = _build(spec, context, params)
+    else:
+        known = f"be one of {', '.join(NAMES)}, or an import string"
+        raise ConfigError(explain("model", known, spec, 'Your own: "package.module:factory".'))
+    return Classifier(estimator, num_classes=num_classes)
+
+
+def pick_model(spec: str, party_index: int) -> str:
+    """Return the model of one party: ``"mixed"`` gives parties different ones in turn.
+
+    ``"mixed"`` goes through `DEFAULT_MIX`, ``"mixed:a,b,c"`` through the listed names or import strings. Any other
+    spec is returned as it is.
+
+    >>> [pick_model("mixed:decision-tree,xgboost", i) for i in range(3)]
+    ['decision-tree', 'xgboost', 'decision-tree']
+    >>> pick_model("random-forest", 7)
+    'random-forest'
+    """
+    if not party_index >= 0:
+        raise ConfigError(explain("party_index", "be >= 0", party_index))
+    if spec == "mixed":
+        mix = DEFAULT_MIX
+    elif spec.startswith("mixed:"):
+        mix = tuple(name.strip() for name in spec.removeprefix("mixed:").split(","))
+        unknown = [name for name in mix if name not in _ZOO and ":" not in name]
+        if unknown:
+            known = f"list names among {', '.join(NAMES)}, or import strings"
+            raise ConfigError(explain("model", known, unknown[0] or spec))
+    else:
+        return spec
+    return mix[party_index % len(mix)]
+
+
+def parse_params(text: str) -> dict[str, Any]:
+    """Read a model's parameters from one line of configuration.
+
+    Either JSON (``{"hidden": [512, 512]}``) or ``name=value`` pairs, whose values are read as numbers, ``true``,
+    ``false`` and ``none`` where they look like one, and as text otherwise.
+
+    >>> parse_params("n_estimators=50, max_depth=6, bootstrap=false, criterion=entropy")
+    {'n_estimators': 50, 'max_depth': 6, 'bootstrap': False, 'criterion': 'entropy'}
+    >>> parse_params('{"hidden": [512, 512]}')
+    {'hidden': [512, 512]}
+    """
+    name, text = "model-params", text.strip()
+    if not text:
+        return {}
+    if text.startswith("{"):
+        try:
+            params = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise ConfigError(explain(name, "be valid JSON", f"{text!r} ({error})")) from error
+        return dict(params)  # a JSON text that starts with a brace is an object
+    params = {}
+    for pair in text.split(","):
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not (equals and key.isidentifier() and value) or any(c in value for c in "[]{}()="):
+            rule = 'be "name=value" pairs separated by commas'
+            raise ConfigError(explain(name, rule, pair, 'For lists use JSON: {"hidden": [512, 512]}.'))
+        if key in params:
+            raise ConfigError(explain(name, "name each parameter once", f"{key} twice"))
+        params[key] = _parse_value(value)
+    return params
+
+
+def _parse_value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text.strip("\"'")
+
+
+def _build(name: str, context: Mapping[str, Any], params: Mapping[str, Any]) -> Any:
+    entry = _ZOO[name]
+    for library in _LIBRARIES.get(entry.extra, ()):
+        import_extra(library, entry.extra)
+    module, _, cls_name = entry.path.partition(":")
+    cls = getattr(importlib.import_module(module), cls_name)
+    accepted = sorted(set(cls().get_params()) - set(entry.hidden))
+    _check_names(name, params, accepted)
+    values = {**entry.defaults, **params}
+    if entry.extra == "torch":
+        net = cls(net=name, **context, **values)
+        net.validate()
+        return net
+    estimator = cls(**values)
+    if "random_state" in estimator.get_params():
+        estimator.set_params(random_state=context["seed"])
+    _check_values(name, estimator)
+    return make_pipeline(StandardScaler(), estimator) if entry.scaled else estimator
+
+
+def _check_names(model: str, params: Mapping[str, Any], accepted: list[str]) -> None:
+    unknown = [key for key in params if key not in accepted]
+    if unknown:
+        rule = f"be among {', '.join(accepted) or '(none)'}"
+        raise ConfigError(explain(f"A parameter of {model}", rule, unknown[0]))
+
+
+def _check_values(model: str, estimator: Any) -> None:
+    """Let scikit-learn check values now, before any party trains."""
+    check = getattr(estimator, "_validate_params", None)
+    if callable(check) and type(estimator).__module__.startswith("sklearn."):
+        try:
+            check()
+        except ValueError as error:
+            raise ConfigError(f"Parameters of {model}: {error}") from error
+
+
+def _call_factory(spec: str, context: Mapping[str, Any], params: Mapping[str, Any]) -> Any:
+    factory = _import_factory(spec)
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(explain(spec, "have a readable signature", str(error))) from error
+    kinds = {p.kind for p in signature.parameters.values()}
+    names = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    takes_any = inspect.Parameter.VAR_KEYWORD in kinds
+    if not takes_any:
+        _check_names(spec, params, names)
+    offered = {key: value for key, value in context.items() if key in names}
+    if "seed" not in names and "random_state" in names:
+        offered["random_state"] = context["seed"]
+    try:
+        return factory(**{**offered, **params})
+    except Exception as error:  # whatever a user's code raises, the message must name that code
+        seen = f"{type(error).__name__}: {error}"
+        raise ConfigError(explain(spec, "return an estimator", seen)) from error
+
+
+def _import_factory(spec: str) -> Callable[..., Any]:
+    module_name, _, attribute = spec.partition(":")
+    way_out = "Is the module installed, or beside your pyproject.toml?"
+    if not (all(part.isidentifier() for part in module_name.split(".")) and attribute.isidentifier()):
+        raise ConfigError(explain("model", 'be "package.module:factory"', spec))
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(explain("model", "be importable", f"{spec} ({error})", way_out)) from error
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        rule = f"name a function or class of {module_name}"
+        raise ConfigError(explain("model", rule, spec))
+    return factory  # type: ignore[no-any-return]  # getattr gives Any, callable() just checked

@@ -1,0 +1,392 @@
+"""The server's side of every exchange of labels: one trip per round, and a record of it.
+
+    configure_train    consensus of the last round                 ->  every chosen party, a fresh record each
+    (client)           learn, label the public rows                ->  reply
+    aggregate_train    open each reply at the door (reject with a reason) -> count -> consensus
+    last round only:   configure_evaluate sends the final labels; parties finish and report what they may
+
+Flower's loop carries what `aggregate_train` returns into the next `configure_train`: that is the consensus.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from logging import INFO, WARN
+from typing import Any, ClassVar
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.common import log
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.errors import ConfigError, TooFewPartiesError, explain
+from fedkd_flwr.labels import ABSTAIN, Labels, PublicSpec, Ties, agreement, check_labels, encode_labels
+from fedkd_flwr.payloads import Scalar, array_bytes, instruction_record, open_reply
+from fedkd_flwr.run_record import Rejection, RoundRecord, RunRecord
+from fedkd_flwr.seeds import derive_rng
+from fedkd_flwr.strategies.reception import PartyLabels, Reception
+from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
+
+__all__ = ["ExchangeConfig", "LabelStrategy"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExchangeConfig:
+    """What every exchange of labels has in common.
+
+    Parameters
+    ----------
+    seed : int
+        The run's seed, >= 0; all non-private randomness derives from it.
+    ties : {"random", "lowest"}
+        How equal votes are broken.
+    node_settle_s : float
+        Without a number of nodes to wait for: seconds their number must stay unchanged.
+    node_deadline_s : float
+        Seconds after which waiting for nodes fails.
+    """
+
+    seed: int = 0
+    ties: Ties = "random"
+    node_settle_s: float = 3.0
+    node_deadline_s: float = 120.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not self.seed >= 0:
+            raise ConfigError(explain("seed", "be a whole number >= 0", self.seed))
+        if self.ties not in ("random", "lowest"):
+            raise ConfigError(explain("ties", 'be "random" or "lowest"', self.ties))
+        for name in ("node_settle_s", "node_deadline_s"):
+            if not getattr(self, name) >= 0.0:
+                raise ConfigError(explain(name, "be >= 0 seconds", getattr(self, name)))
+
+
+class LabelStrategy(Strategy):
+    """Base of the strategies that exchange labels. Subclasses say how labels become a consensus: `combine`.
+
+    Parameters
+    ----------
+    fraction_train, fraction_evaluate : float
+        Share of the nodes asked in each round, and at the end. Sampling is seeded by party name once names are
+        known (after a first round with everybody).
+    min_train_nodes : int
+        Fewest valid replies a round needs; fewer fail the run.
+    min_evaluate_nodes : int
+        Fewest replies to the final labels; fewer are only logged.
+    min_available_nodes : int
+        Nodes to wait for before the first round; 0: until their number is stable.
+    config : ExchangeConfig
+        The algorithm's settings.
+    public : PublicSet
+        The public rows every party holds too.
+    record : RunRecord, optional
+        Where the run is written down; a new one if not given.
+
+    Attributes
+    ----------
+    record : RunRecord
+        What happened.
+    consensus : ndarray of shape (num_public,), int16
+        The last consensus.
+    """
+
+    algorithm: ClassVar[str]
+
+    def __init__(
+        self,
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int = 2,
+        min_evaluate_nodes: int = 0,
+        min_available_nodes: int = 0,
+        *,
+        config: ExchangeConfig,
+        public: PublicSet,
+        record: RunRecord | None = None,
+    ) -> None:
+        for name, fraction in (("fraction_train", fraction_train), ("fraction_evaluate", fraction_evaluate)):
+            if not 0.0 < fraction <= 1.0:
+                raise ConfigError(explain(name, "be within (0, 1]", fraction))
+        for name, count, least in (
+            ("min_train_nodes", min_train_nodes, 1),
+            ("min_evaluate_nodes", min_evaluate_nodes, 0),
+            ("min_available_nodes", min_available_nodes, 0),
+        ):
+            if isinstance(count, bool) or not isinstance(count, int) or not count >= least:
+                raise ConfigError(explain(name, f"be a whole number >= {least}", count))
+        if min_available_nodes and min_train_nodes > min_available_nodes:
+            way_out = "Lower min-parties or raise num-parties."
+            raise ConfigError(explain("min_train_nodes", f"be at most {min_available_nodes}", min_train_nodes, way_out))
+        self.fraction_train, self.fraction_evaluate = fraction_train, fraction_evaluate
+        self.min_train_nodes, self.min_evaluate_nodes = min_train_nodes, min_evaluate_nodes
+        self.min_available_nodes = min_available_nodes
+        self.base_config = config
+        self.public = public
+        self.spec = PublicSpec(
+            num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint
+        )
+        self.record = record if record is not None else RunRecord(run_id="", algorithm=self.algorithm)
+        self.consensus: Labels = np.full(public.num_rows, ABSTAIN, dtype=np.int16)
+        self.finished_round: int | None = None  # set when nothing more can change
+        self._num_rounds = 1
+        self._nodes: list[int] = []
+        self._asked: list[int] = []
+        self._reception = Reception(self.spec)
+        self._round_start = 0.0
+
+    # ---------------------------------------------------------------- what an algorithm says
+
+    @abstractmethod
+    def combine(self, server_round: int, answers: Sequence[PartyLabels]) -> Labels:
+        """Turn the valid answers of a round, in party-name order, into the consensus."""
+
+    def instruction(self, server_round: int) -> Mapping[str, Scalar]:
+        """Return the algorithm's own settings for the parties."""
+        return {}
+
+    @property
+    def arrays_per_party(self) -> int:
+        """How many label arrays a reply holds."""
+        return 1
+
+    # ---------------------------------------------------------------- Flower's loop
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord | None = None,
+        num_rounds: int = 1,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Any = None,
+        **later: Any,
+    ) -> Result:
+        """Wait for the nodes, run the exchange, and return Flower's result; the rest is in ``record``.
+
+        Parameters
+        ----------
+        grid, num_rounds, timeout, train_config, evaluate_config, evaluate_fn, **later
+            As in Flower's ``Strategy.start``; ``train_config`` reaches the parties beside our own settings.
+        initial_arrays : ArrayRecord, optional
+            Nothing is needed: the first consensus is empty.
+
+        Raises
+        ------
+        TooFewPartiesError
+            If too few nodes register, or too few parties answer validly.
+        """
+        if isinstance(num_rounds, bool) or not isinstance(num_rounds, int) or not num_rounds >= 1:
+            raise ConfigError(explain("num_rounds", "be a whole number >= 1", num_rounds))
+        self._num_rounds = num_rounds
+        began = time.monotonic()
+        try:
+            self._nodes = wait_for_nodes(
+                grid,
+                wanted=self.min_available_nodes,
+                minimum=self.min_train_nodes,
+                settle_s=self.base_config.node_settle_s,
+                deadline_s=self.base_config.node_deadline_s,
+            )
+            self.record.startup_seconds += time.monotonic() - began
+            began = time.monotonic()
+            result = super().start(
+                WatchedGrid(grid),
+                initial_arrays if initial_arrays is not None else ArrayRecord(),
+                num_rounds,
+                timeout,
+                train_config,
+                evaluate_config,
+                evaluate_fn,
+                **later,
+            )
+            self.record.status = "completed"
+            return result
+        except Exception as error:
+            self.record.status, self.record.reason = "failed", str(error) or type(error).__name__
+            raise
+        finally:
+            self.record.seconds = time.monotonic() - began
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Send the consensus of the last round to the chosen parties, a fresh record each."""
+        if self.finished_round is not None:
+            log(INFO, "configure_train: converged in round %d, nothing to send", self.finished_round)
+            return []
+        self._round_start = time.monotonic()
+        now = set(grid.get_node_ids())
+        nodes = self._sample([node for node in self._nodes if node in now], self.fraction_train, server_round)
+        self._asked = nodes
+        self.record.rounds.append(RoundRecord(server_round=server_round, asked=len(nodes)))
+        log(INFO, "configure_train: asking %d of %d parties", len(nodes), len(self._nodes))
+        return self._messages("fit", "train", server_round, nodes, config)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Open each reply, leave bad ones out with a reason, and form the consensus of the others."""
+        if self.finished_round is not None:
+            return None, None
+        this = self.record.rounds[-1]
+        answers = self._open(server_round, replies, this)
+        if len(answers) < self.min_train_nodes:
+            raise TooFewPartiesError(self._too_few(len(answers), this))
+        previous = self.consensus
+        self.consensus = check_labels(
+            self.combine(server_round, answers),
+            num_public=self.spec.num_public,
+            num_classes=self.spec.num_classes,
+            name="consensus",
+        )
+        self._describe(this, answers)
+        if self._converged(previous, answers, this):
+            self.finished_round = server_round
+        this.seconds = time.monotonic() - self._round_start
+        log(INFO, "%s", this.line(self._num_rounds))
+        if self.finished_round is not None:
+            log(INFO, "converged: another round would change nothing")
+        metrics: dict[str, Any] = {"num-parties": len(answers)}
+        for key, value in (("agreement", this.agreement), ("labelled-share", this.labelled_share)):
+            if value is not None:
+                metrics[key] = value
+        # the consensus as plain labels: what Result.arrays gives the caller
+        return ArrayRecord({"labels": Array(self.consensus)}), MetricRecord(metrics)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Send the final labels after the last round; nothing before it."""
+        last = server_round == self._num_rounds if self.finished_round is None else server_round == self.finished_round
+        if not last:
+            return []
+        known = [node for node in self._nodes if node in set(grid.get_node_ids())]
+        nodes = self._sample(known, self.fraction_evaluate, -1)
+        log(INFO, "configure_evaluate: sending the final labels to %d parties", len(nodes))
+        return self._messages("evaluate", "evaluate", server_round, nodes, config)
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Write down what the parties report: accuracy alone and with the federation."""
+        opened = sorted((open_reply(m, "evaluate") for m in replies), key=lambda r: (r.party, r.node_id))
+        if not opened:
+            return None
+        finished = 0
+        for reply in opened:
+            if code := reply.code or self._reception.wrong_sender(reply):
+                log(WARN, "%s did not finish: %s", reply.party or reply.node_id, code)
+                self.record.notes.append(f"{reply.party or reply.node_id} did not finish: {code}")
+                continue
+            finished += 1
+            self.record.party(reply.party).report(reply.metrics)
+        if finished < self.min_evaluate_nodes:
+            log(WARN, "only %d parties took the final labels in, wanted %d", finished, self.min_evaluate_nodes)
+        return MetricRecord({"num-parties": finished, **self.record.mean_accuracies()})
+
+    def summary(self) -> None:
+        """Log the settings."""
+        log(INFO, "\t├──> %s: %s", self.algorithm, self.base_config)
+        log(
+            INFO,
+            "\t├──> nodes: %d registered, at least %d valid replies a round",
+            len(self._nodes),
+            self.min_train_nodes,
+        )
+        log(
+            INFO,
+            "\t└──> public set: %d rows, %d classes, fingerprint %s",
+            self.spec.num_public,
+            self.spec.num_classes,
+            self.spec.fingerprint[:16],
+        )
+
+    # ---------------------------------------------------------------- inside
+
+    def rng(self, *names: str | int) -> np.random.Generator:
+        """Return the server's generator for the stream called ``names``."""
+        return derive_rng(self.base_config.seed, "server", *names)
+
+    def _sample(self, nodes: list[int], fraction: float, server_round: int) -> list[int]:
+        # by party name where it is known: node ids are drawn anew in every run
+        nodes = sorted(nodes, key=lambda node: (self._reception.party_of.get(node, ""), node))
+        if fraction == 1.0:
+            return nodes
+        count = max(self.min_train_nodes, math.ceil(fraction * len(nodes)))
+        chosen = self.rng("sample", server_round).permutation(len(nodes))[:count]
+        return [nodes[i] for i in sorted(chosen)]
+
+    def _messages(
+        self, stage: Any, message_type: str, server_round: int, nodes: Iterable[int], config: ConfigRecord
+    ) -> list[Message]:
+        arrays: dict[str, NDArray[Any]] = {}
+        if (self.consensus != ABSTAIN).any() or stage == "evaluate" or server_round > 1:
+            arrays["labels"] = encode_labels(self.consensus, public=self.spec, server_round=server_round)
+        settings: dict[str, Any] = {
+            **config,
+            **self.instruction(server_round),
+            "algorithm": self.algorithm,
+            "server-round": server_round,
+            "seed": self.base_config.seed,
+            "fingerprint": self.spec.fingerprint,
+        }
+        messages = []
+        for node in nodes:
+            content = instruction_record(stage, arrays, {**settings, **self._reception.known(node)})
+            self.record.rounds[-1].bytes_down += array_bytes(content.array_records[f"{stage}ins.parameters"])
+            messages.append(Message(content, dst_node_id=node, message_type=message_type, group_id=str(server_round)))
+        return messages
+
+    def _open(self, server_round: int, replies: Iterable[Message], this: RoundRecord) -> list[PartyLabels]:
+        opened = sorted((open_reply(m, "fit") for m in replies), key=lambda r: (r.party, r.node_id))
+        answers: list[PartyLabels] = []
+        for reply in opened:
+            this.bytes_up += reply.num_bytes
+            answer = self._reception.accept(reply, server_round=server_round, num_arrays=self.arrays_per_party)
+            if isinstance(answer, Rejection):
+                this.rejected.append(answer)
+                continue
+            answers.append(answer)
+            this.answered.append(reply.party)
+            accuracy = reply.metrics.get("accuracy-common", reply.metrics.get("accuracy-own"))
+            if isinstance(accuracy, float):
+                this.accuracy[reply.party] = accuracy
+            party = self.record.party(reply.party)
+            party.notes += [note for note in answer.notes if note not in party.notes]
+        this.rejected += self._reception.silent(self._asked, {reply.node_id for reply in opened})
+        for left_out in this.rejected:
+            who = left_out.party or left_out.node_id
+            log(WARN, "left out of round %d: %s: %s", server_round, who, left_out.code)
+        return answers
+
+    def _describe(self, this: RoundRecord, answers: Sequence[PartyLabels]) -> None:
+        labelled = self.consensus != ABSTAIN
+        this.labelled_share = float(labelled.mean())
+        if labelled.any():
+            shares = [agreement(labels, self.consensus) for a in answers for labels in a.labels]
+            this.agreement = float(np.mean(shares))
+        else:
+            way_out = "Lower the quorum, or use majority or dawid-skene."
+            text = explain("consensus", "label at least one public row", f"none in round {this.server_round}", way_out)
+            log(WARN, text)
+            if text not in self.record.notes:
+                self.record.notes.append(text)
+        changed = [a.changed_share for a in answers if a.changed_share is not None]
+        this.changed_share = float(np.mean(changed)) if changed else None
+        if self.public.y is not None and labelled.any():
+            this.consensus_accuracy = float((self.consensus[labelled] == self.public.y[labelled]).mean())
+
+    def _converged(self, previous: Labels, answers: Sequence[PartyLabels], this: RoundRecord) -> bool:
+        """Tell whether another round can change nothing; overridden where that can be known."""
+        return False
+
+    def _too_few(self, count: int, this: RoundRecord) -> str:
+        reasons = ", ".join(f"{r.party or 'node ' + r.node_id}: {r.code}" for r in this.rejected) or "none answered"
+        way_out = f"Left out: {reasons}. See those parties' own logs, or lower min-parties."
+        return explain(f"valid replies in round {this.server_round}", f"be >= {self.min_train_nodes}", count, way_out)

@@ -1,0 +1,133 @@
+"""Waiting that a person can follow: for nodes before the first round, for replies within each.
+
+Flower starts the ServerApp before the nodes have registered, and its own sampling waits for ever; a one-shot
+algorithm cannot afford either.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from logging import INFO
+
+from flwr.app import Message, RecordDict
+from flwr.common import log
+from flwr.supercore.run import Run
+from flwr.serverapp import Grid
+
+from fedkd_flwr.errors import TooFewPartiesError, explain
+
+__all__ = ["WatchedGrid", "wait_for_nodes"]
+
+
+def wait_for_nodes(
+    grid: Grid, *, wanted: int, minimum: int, settle_s: float, deadline_s: float, poll_s: float = 0.2
+) -> list[int]:
+    """Return the node ids once enough have registered.
+
+    Parameters
+    ----------
+    grid : Grid
+        Where to look.
+    wanted : int
+        Number of nodes to wait for; 0: until the number has not changed for ``settle_s`` seconds.
+    minimum : int
+        Fewest nodes a run can start with.
+    settle_s, deadline_s, poll_s : float
+        Seconds.
+
+    Raises
+    ------
+    TooFewPartiesError
+        If the deadline passes first.
+    """
+    start = changed = said = time.monotonic()
+    count = -1
+    while True:
+        nodes = sorted(grid.get_node_ids())
+        now = time.monotonic()
+        if len(nodes) != count:
+            count, changed = len(nodes), now
+        if wanted and count >= wanted:
+            return nodes
+        if not wanted and count >= max(minimum, 1) and now - changed >= settle_s:
+            return nodes
+        if now - start >= deadline_s:
+            way_out = (
+                "Start more SuperNodes (simulation: num-supernodes in --federation-config), lower num-parties, or "
+                "raise node-deadline-s."
+            )
+            rule = f"reach {wanted or minimum} within {deadline_s:g} s"
+            raise TooFewPartiesError(explain("number of nodes", rule, count, way_out))
+        if now - said >= 10.0:
+            said = now
+            log(INFO, "waiting for nodes: %d registered, %s wanted", count, wanted or "a stable number")
+        time.sleep(poll_s)
+
+
+class WatchedGrid(Grid):
+    """A grid that logs how many parties have answered while a round is under way.
+
+    Parameters
+    ----------
+    grid : Grid
+        The grid that does the work.
+    every_s : float
+        Seconds between two lines.
+    """
+
+    def __init__(self, grid: Grid, *, every_s: float = 10.0) -> None:
+        self.grid = grid
+        self.every_s = every_s
+
+    def set_run(self, run: Run) -> None:
+        """Set the run."""
+        self.grid.set_run(run)
+
+    @property
+    def run(self) -> Run:
+        """Run information."""
+        return self.grid.run
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        """Create a message."""
+        return self.grid.create_message(content, message_type, dst_node_id, group_id, ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Get node ids."""
+        return self.grid.get_node_ids()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Push messages."""
+        return self.grid.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Pull replies."""
+        return self.grid.pull_messages(message_ids)
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Push messages and pull their replies until all are there or ``timeout`` seconds have passed."""
+        open_ids = set(self.push_messages(messages))
+        asked, replies = len(open_ids), list[Message]()
+        start = said = time.monotonic()
+        pause = 0.02
+        while open_ids:
+            arrived = list(self.pull_messages(open_ids))
+            replies += arrived
+            open_ids -= {message.metadata.reply_to_message_id for message in arrived}
+            now = time.monotonic()
+            if not open_ids or (timeout is not None and now - start >= timeout):
+                break
+            if now - said >= self.every_s:
+                said = now
+                log(INFO, "\t%d of %d parties have answered after %.0f s", len(replies), asked, now - start)
+            time.sleep(pause)
+            pause = min(pause * 1.5, 1.0)
+        return replies

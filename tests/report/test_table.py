@@ -1,0 +1,117 @@
+import math
+import unicodedata
+
+import pytest
+
+from fedkd_flwr.report.table import NO_PRIVACY, summary_table
+from fedkd_flwr.run_record import RunRecord
+
+
+@pytest.mark.parametrize(("parties", "rounds"), [(1, 1), (5, 1), (12, 3), (13, 3), (100, 10)])
+def test_no_line_is_wider_than_a_terminal(make_record, parties, rounds):
+    assert max(map(len, summary_table(make_record(parties, rounds)).splitlines())) <= 100
+
+
+def test_the_means_are_those_of_the_record(make_record):
+    record = make_record(4, 2)
+    alone = [p.solo["common"] for p in record.parties]
+    after = [p.federated["common"] for p in record.parties]
+    text = summary_table(record)
+    assert f"{sum(alone) / 4:.3f} ({min(alone):.3f} to {max(alone):.3f})" in text
+    assert f"{sum(after) / 4:.3f} ({min(after):.3f} to {max(after):.3f}); better than alone: 4 of 4" in text
+
+
+def test_own_rows_stand_beside_common_ones(make_record):
+    text = summary_table(make_record(4, 2))
+    assert "accuracy, own rows" in text
+    assert "own alone" in text
+
+
+def test_each_party_has_a_row_while_they_are_few(make_record):
+    text = summary_table(make_record(12, 2))
+    assert all(f"party-{i:03d}" in text for i in range(12))
+
+
+def test_many_parties_are_best_median_and_worst(make_record):
+    record = make_record(101, 2)
+    ranked = sorted(record.parties, key=lambda p: p.federated["common"])
+    text = summary_table(record)
+    for word, party in (("best", ranked[-1]), ("median", ranked[50]), ("worst", ranked[0])):
+        assert f"{word}: {party.name}" in text
+    assert text.count("party-") == 3
+
+
+def test_numbers_of_the_parties_stand_in_columns(make_record):
+    lines = summary_table(make_record(5, 2)).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("party "))
+    ends = {line.rstrip()[: line.rindex("+")].count(" ") > 0 and len(line) for line in lines[start + 1 : start + 6]}
+    assert len(ends) == 1
+
+
+def test_bytes_are_per_party_and_round(make_record):
+    text = summary_table(make_record(10, 2))
+    assert "2.9 KB up, 2.5 KB down (up: 5.1 KB in the first round, 590 B later)" in text
+
+
+def test_models_of_one_kind_are_compared_with_fedavg(make_record):
+    assert "2.6 MB up, 2.6 MB down (FedAvg of the same model)" in summary_table(make_record(3, 1, model="mlp"))
+
+
+def test_trees_have_no_fedavg_to_compare_with(make_record):
+    assert "FedAvg cannot average it" in summary_table(make_record(3, 1, model="decision-tree"))
+
+
+def test_without_claims_it_says_that_there_is_no_privacy(make_record):
+    assert NO_PRIVACY in summary_table(make_record(3, 1)).splitlines()
+
+
+def test_a_claim_is_never_a_bare_epsilon(make_record, claims):
+    record = make_record(3, 1)
+    record.claims = claims
+    text = " ".join(summary_table(record).split())
+    assert "protects: record, against: server, epsilon: 1, delta: 1e-05" in text
+    assert NO_PRIVACY not in text
+
+
+def test_an_infinite_epsilon_read_back_is_no_bound(make_record):
+    record = make_record(3, 1)
+    record.claims = [{"unit": "party", "adversary": "server", "epsilon": math.inf, "basis": "none: seeded"}]
+    again = RunRecord.from_dict(__import__("json").loads(record.to_json()))
+    for shown in (record, again):
+        assert "epsilon: no bound" in summary_table(shown)
+
+
+def test_a_failed_run_gives_its_reason_and_who_was_missing(failed_record):
+    text = summary_table(failed_record)
+    assert "reason: min-parties must be reached" in text
+    assert "left out: party-001 in round 1: no-reply" in text
+    assert "left out: node 9999999999999999999 (never said its name) in round 1: bad-payload" in text
+
+
+def test_notes_of_the_run_and_of_parties_are_shown_and_counted(make_record):
+    record = make_record(3, 1)
+    record.notes = ["quorum labelled nothing"]
+    record.parties[0].notes = [f"remark {i}" for i in range(20)]
+    text = summary_table(record)
+    assert "note: quorum labelled nothing" in text
+    assert "note: 9 more are in the record" in text
+
+
+def test_a_record_without_anything_is_a_table_too():
+    text = summary_table(RunRecord(run_id="7", algorithm="fedct", status="failed", reason="no node answered"))
+    assert "no round was finished" in text
+    assert "no node answered" in text
+
+
+def test_not_a_number_is_a_dash_not_a_mean(make_record):
+    record = make_record(3, 1)
+    record.parties[0].solo = {"common": math.nan}
+    text = summary_table(record)
+    assert "nan" not in text
+    assert "better than alone: 2 of 2 parties" in text
+
+
+def test_a_hostile_text_cannot_drive_the_terminal(hostile_record):
+    text = summary_table(hostile_record)
+    assert {unicodedata.category(c) for c in text if c != "\n"}.isdisjoint({"Cc", "Cf"})
+    assert max(map(len, text.splitlines())) <= 100
