@@ -100,6 +100,10 @@ class PartyState:
         np.savez(buffer, allow_pickle=False, **arrays)
         write_atomic(self.path, buffer.getvalue())
 
+    def remove(self) -> None:
+        """Forget this run."""
+        self.path.unlink(missing_ok=True)
+
     def load(self) -> Saved | None:
         """Return the state, or None where there is none yet.
 

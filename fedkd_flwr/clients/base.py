@@ -78,7 +78,7 @@ class Party:
     share_metrics : bool
         Whether its accuracies may leave.
     keep_model : bool
-        Store the final model in the state directory.
+        Store the final model in the state directory; else the run leaves nothing there.
     """
 
     name: str
@@ -246,30 +246,34 @@ class LabelClient(NumPyClient, ABC):
             instruction = self._open(parameters, config)
             model, solo = self.finish(instruction)
             federated = self.party.accuracies(model)
-            for name, value in federated.items():
-                logger.info(
-                    "%s: accuracy on %s test rows %.4f with the federation, %.4f alone",
-                    self.party.name,
-                    name,
-                    value,
-                    solo.get(name, float("nan")),
-                )
-            if self.party.keep_model and self.party.state is not None:
-                from fedkd_flwr.models.serialize import save
-
-                state = self.party.state
-                save(model, state.path.with_suffix(".model"))
-                logger.info("%s: model kept at %s", self.party.name, state.path.with_suffix(".model"))
+            self._keep(model)
             metrics = _signed(self.party.name)
             if not self.party.share_metrics:
+                for name, value in federated.items():
+                    alone = solo.get(name, float("nan"))
+                    logger.info("accuracy on %s test rows: %.4f with the federation, %.4f alone", name, value, alone)
                 return float("nan"), self.party.public.num_rows, metrics
             metrics |= {f"solo-{name}": value for name, value in solo.items()}
             metrics |= {f"federated-{name}": value for name, value in federated.items()}
-            metrics |= {"model": self.party.model_name, "model-bytes": model.num_bytes()}
+            metrics["model"] = self.party.model_name
+            if config.get("weigh-model") is True:
+                metrics["model-bytes"] = model.num_bytes()
             loss = 1.0 - next(iter(federated.values()), float("nan"))
             return loss, self.party.public.num_rows, metrics
         except Exception as error:
             return float("nan"), 0, _refusal(self.party.name, error)
+
+    def _keep(self, model: Classifier) -> None:
+        """Store the final model, or forget the run where nothing is to be kept."""
+        state = self.party.state
+        if state is not None and not self.party.keep_model:
+            state.remove()
+        elif state is not None:
+            from fedkd_flwr.models.serialize import save
+
+            path = state.path.with_suffix(".model")
+            save(model, path)
+            logger.info("%s: model kept at %s", self.party.name, path)
 
     def _open(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Instruction:
         party = self.party

@@ -83,11 +83,12 @@ def column_numbers(values: Any, name: str) -> NDArray[np.float64]:
     if array.dtype.kind in "biuf":
         numbers = array.astype(np.float64)
     else:
-        codes, uniques = _factorize(values)
-        parsed = np.full(len(uniques) + 1, np.nan)
-        for i, value in enumerate(uniques):
-            parsed[i] = _number(value, name)
-        numbers = parsed[codes]
+        numbers = _plain_numbers(values)
+        if numbers is None:
+            codes, uniques = _factorize(values)
+            parsed = np.full(len(uniques) + 1, np.nan)
+            parsed[:-1] = [_number(value, name) for value in uniques]
+            numbers = parsed[codes]
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
         raise DataError(
@@ -120,6 +121,15 @@ def _factorize(values: Any) -> tuple[NDArray[np.intp], Any]:
     return codes, uniques
 
 
+def _plain_numbers(values: Any) -> NDArray[np.float64] | None:
+    """Return texts as numbers if every one of them is one: several times as fast as one by one."""
+    try:
+        texts = pd.Series(values).to_numpy(dtype=object)
+        return None if any("_" in text for text in texts) else texts.astype(np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
 def _number(value: object, name: str) -> float:
     text = "" if value is None else str(value).strip()
     if text in MISSING:
@@ -132,7 +142,7 @@ def _number(value: object, name: str) -> float:
             explain(
                 f"column {name!r}",
                 "hold numbers (the schema calls it numeric)",
-                repr(text),
+                text,
                 "Use a decimal point, leave missing ones empty, or call the column categorical in the schema.",
             )
         ) from None

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.tables import require_file
+from fedkd_flwr.data.tables import read_npz, require_file
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
 from fedkd_flwr.seeds import derive_rng, derive_seed
 
@@ -273,12 +273,7 @@ def _from_file(
 
 
 def _read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    file = require_file(path, "Set partition-path to an NPZ file of row numbers.")
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            return {key: arrays[key] for key in arrays}
-    except (ValueError, OSError) as error:
-        raise DataError(explain(f"file {file}", "be an NPZ file of row numbers", f"this: {error}")) from error
+    return read_npz(require_file(path, "Set partition-path to an NPZ file of row numbers."))
 
 
 def _no_such_partition(path: str | os.PathLike[str], index: int, arrays: dict[str, NDArray[Any]]) -> str:

@@ -237,6 +237,7 @@ def make_public_set(
         raise DataError(explain("public set", "have at least one row", 0), code=Code.NO_ROWS)
     if y is not None and y.shape != (len(table),):
         raise DataError(explain("y", f"have shape ({len(table)},)", y.shape))
+    table = _parsed(table, schema)
     preprocessor = Preprocessor().fit(table, schema) if scale else None
     X = raw_matrix(table, schema) if preprocessor is None else preprocessor.transform(table)
     return PublicSet(X=X, fingerprint=fingerprint(table, schema), schema=schema, preprocessor=preprocessor, y=y)
@@ -315,6 +316,16 @@ def _check_columns(table: Table, schema: Schema) -> None:
                 "Rename or add them; a column may be empty, not absent.",
             )
         )
+
+
+def _parsed(table: Table, schema: Schema) -> Table:
+    """Return a table whose numeric columns are numbers, so that text is parsed once and not three times."""
+    _check_columns(table, schema)
+    if isinstance(table, np.ndarray) or schema.shape is not None:
+        return table
+    numeric = {c.name for c in schema.columns if c.kind == "numeric"}
+    columns = {c: column_numbers(table[c], c) if c in numeric else table[c] for c in schema.column_names}
+    return pd.DataFrame(columns, index=table.index)
 
 
 def _column(table: Table, name: str, j: int) -> Any:

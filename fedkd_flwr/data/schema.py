@@ -95,7 +95,10 @@ class Schema:
                 )
             )
         # "1" and "1.0" are one class, see canonical()
-        _check_distinct("classes", [canonical(name) or "" for name in self.classes])
+        texts = [canonical(name) for name in self.classes]
+        if None in texts:
+            raise DataError(explain("classes", "not be texts that mean a missing value", ", ".join(self.classes)))
+        _check_distinct("classes", [text for text in texts if text is not None])
         _check_distinct("columns", [column.name for column in self.columns])
         if not self.columns and self.shape is None:
             raise DataError(explain("columns", "name at least one feature column", "none", "Or give shape for images."))
@@ -131,8 +134,6 @@ class Schema:
         """
         texts = column_texts(values)
         known = {canonical(name): i for i, name in enumerate(self.classes)}
-        if None in known:  # a class may be called "NA"; then it is no missing value
-            raise DataError(explain("classes", "not use a text that means missing", ", ".join(self.classes)))
         distinct = set(texts.tolist())
         if None in distinct:
             rows = np.flatnonzero(texts == None)  # noqa: E711 - elementwise

@@ -14,6 +14,7 @@ import warnings
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from fedkd_flwr.data.public import Preprocessor, PublicSet, make_public_set, raw
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import Code, DataError, MissingExtraError, explain
 
-__all__ = ["load_party_table", "load_public", "read_libsvm", "read_table", "require_file"]
+__all__ = ["load_party_table", "load_public", "read_libsvm", "read_npz", "read_table", "require_file"]
 
 _KINDS = {
     ".csv": "csv",
@@ -196,6 +197,22 @@ def read_libsvm(
     return X.toarray().astype(np.float32), y
 
 
+def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an NPZ file; Python objects in it are refused, never unpickled.
+
+    Raises
+    ------
+    DataError
+        If it is no NPZ file of plain arrays.
+    """
+    try:
+        # opened here: NumPy leaves the file open when it is no archive
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {key: arrays[key] for key in arrays}
+    except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(explain(f"file {path}", "be an NPZ file of plain arrays", f"this: {error}")) from error
+
+
 def require_file(path: str | os.PathLike[str], way_out: str = "Check the path.") -> Path:
     """Return the path if a file is there, raise `DataError` (``MISSING_FILE``) if not."""
     path = Path(path).expanduser()
@@ -263,16 +280,10 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def _read_npz(path: Path, label: str) -> pd.DataFrame:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            if "X" not in arrays:
-                raise DataError(explain(f"file {path}", "hold an array X", f"arrays {', '.join(arrays) or 'none'}"))
-            X = arrays["X"]
-            y = arrays.get("y")
-    except DataError:
-        raise
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise DataError(explain(f"file {path}", "be a plain NPZ file (no Python objects)", f"this: {error}")) from error
+    arrays = read_npz(path)
+    if "X" not in arrays:
+        raise DataError(explain(f"file {path}", "hold an array X", f"the arrays {', '.join(arrays) or 'none'}"))
+    X, y = arrays["X"], arrays.get("y")
     if X.ndim < 2 or (y is not None and y.shape != (len(X),)):
         raise DataError(
             explain(

@@ -254,7 +254,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         loss = torch.zeros(())
         with self._own_generator():
             for batch in batches:
-                loss = self.net_.train_step(batch)["loss"]
+                loss = self.net_.train_step(batch)["loss"].detach()
         if not bool(torch.isfinite(loss)):
             seen = f"lr={self.lr} with loss {float(loss)}"
             raise ConfigError(explain("Training", "keep the loss finite", seen, "Lower lr, or scale the columns."))

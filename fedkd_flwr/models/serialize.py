@@ -1,12 +1,12 @@
 """Models as bytes that may come from anybody: reading them never executes anything.
 
 One container, a zip of two stored members: ``meta.json`` (version, kind, label space, digest) and ``payload``, which is
-in the safe format of its kind: skops for scikit-learn, UBJSON for XGBoost, safetensors for torch nets, whose
+in the safe format of its kind: skops for scikit-learn, XGBoost's JSON, safetensors for torch nets, whose
 architecture is rebuilt from the zoo's parameters. No pickle anywhere.
 
 What is checked before use: sizes, member names, digest, version; for skops that every type is one of scikit-learn's
 that skops trusts or in `TRUSTED`; for trees that their nodes point inside the tree and the rows, because scikit-learn's
-compiled code follows them unchecked. XGBoost's own parser reads its payload.
+compiled code follows them unchecked, and XGBoost's likewise.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from fedkd_flwr.errors import FedkdError, ModelBytesError, explain
+from fedkd_flwr.models import _xgboost_json
 from fedkd_flwr.models._tree_checks import check_trees
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import import_extra
@@ -263,9 +264,8 @@ def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]
         if not fitted:
             return template, None
         estimator = xgboost.XGBClassifier(**params)
-        estimator.load_model(bytearray(payload))
-        if (estimator.n_classes_, estimator.n_features_in_) != (len(meta["classes"]), meta["num_features"]):
-            raise ValueError("the booster's inputs or outputs are not those of the classifier")
+        sizes = {"num_classes": len(meta["classes"]), "num_features": meta["num_features"]}
+        estimator.load_model(_xgboost_json.unpack(payload, **sizes))
         return template, estimator
     estimator = _load_skops(payload, trusted)
     check_trees(estimator, meta["num_features"])
@@ -284,7 +284,14 @@ def _dump_xgboost(estimator: Any, *, fitted: bool) -> tuple[dict[str, Any], byte
     defaults = type(estimator)().get_params()
     params = {k: v for k, v in estimator.get_params().items() if v is not None and v is not defaults.get(k)}
     params = {k: v for k, v in params.items() if v == v and v != defaults.get(k)}  # `missing` is NaN
-    return params, bytes(estimator.get_booster().save_raw("ubj")) if fitted else b""
+    if not fitted:
+        return params, b""
+    sizes = {"num_classes": int(estimator.n_classes_), "num_features": int(estimator.n_features_in_)}
+    try:
+        return params, _xgboost_json.pack(bytes(estimator.get_booster().save_raw("json")), **sizes)
+    except (ValueError, KeyError, TypeError) as error:
+        seen = f"another ({type(error).__name__}: {error})"
+        raise ModelBytesError(explain("An XGBoost model", "be a classifier of plain trees", seen)) from error
 
 
 def _dump_skops(estimator: Any) -> bytes:

@@ -95,6 +95,7 @@ class Canvas:
     def svg(self, prefix: str) -> str:
         """Return the figure as an ``<svg>`` element for a page: ids prefixed, nothing outside named."""
         target = io.StringIO()
+        # a date would make two drawings of one record differ
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
         with warnings.catch_warnings():
             # a name may be in a script matplotlib's font lacks; the browser's font has it
@@ -106,7 +107,6 @@ class Canvas:
 def _for_page(svg: str, prefix: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<style\b.*?</style>", "", svg, flags=re.DOTALL)  # it would style the whole page
-    svg = re.sub(r"<metadata\b.*?</metadata>", "", svg, flags=re.DOTALL)
 
     def inside_tag(match: re.Match[str]) -> str:
         tag = re.sub(r'\bid="', f'id="{prefix}-', match[0])

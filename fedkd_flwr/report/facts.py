@@ -53,9 +53,8 @@ def plain(text: object, limit: int = 0) -> str:
     >>> plain("a\x1b[31mb"), plain("a very long name", 8)
     ('a�[31mb', 'a very …')
     """
-    kept = "".join(
-        "\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") else c for c in str(text)
-    )
+    hidden = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+    kept = "".join("\ufffd" if unicodedata.category(c) in hidden else c for c in str(text).replace("\t", " "))
     return kept if not limit or len(kept) <= limit else kept[: limit - 1] + "…"
 
 

@@ -64,7 +64,7 @@ STYLE = Html(
 body{margin:0;background:var(--back);color:var(--ink);font:1rem/1.55 system-ui,-apple-system,"Segoe UI",Roboto,
 "Helvetica Neue",Arial,sans-serif}
 main{max-width:60rem;margin:0 auto;padding:1.5rem 1rem 4rem}
-h1{font-size:1.6rem;line-height:1.25;margin:.2rem 0 .6rem}
+h1{text-wrap:balance;font-size:1.6rem;line-height:1.25;margin:.2rem 0 .6rem}
 h2{font-size:1.2rem;margin:2.4rem 0 .6rem;padding-top:.6rem;border-top:1px solid var(--line)}
 h1,h2,p,li,dd{overflow-wrap:anywhere}
 .soft,figcaption{color:var(--soft);font-size:.9rem}

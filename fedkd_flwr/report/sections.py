@@ -79,6 +79,9 @@ def rounds(record: RunRecord) -> Iterator[Html]:
 def left_out(record: RunRecord) -> Iterator[Html]:
     """Yield who was left out, when and why, with the way out."""
     found = facts.left_out(record)
+    if not record.rounds:
+        yield tag("p", "No round was finished.")
+        return
     if not found:
         yield tag("p", "Nobody: every party that was asked gave a valid answer in every round.")
         return
@@ -126,7 +129,9 @@ def again(record: RunRecord) -> Iterator[Html]:
         f", install the versions listed below, and run with {nodes}. The same seed, data and versions give the same "
         "consensus and model; noise for privacy is drawn anew.",
     )
-    lines = "\n".join(f"{_key(key)} = {json.dumps(value)}" for key, value in record.config.items() if _flat(value))
+    lines = "\n".join(
+        f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in record.config.items() if _flat(value)
+    )
     yield tag("pre", tag("code", lines or "# the record holds no configuration"))
     yield tag("pre", tag("code", "flwr run . --run-config again.toml --stream"))
 
@@ -136,7 +141,7 @@ def _flat(value: object) -> bool:
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
 
 
 def configuration(record: RunRecord) -> Iterator[Html]:

@@ -57,12 +57,12 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
         if any(facts.is_number(v) for v in values):
             later = f"first round {share(values[0])}, last {share(values[-1])}"
             yield label, later if len(values) > 1 else share(values[0])
-    for rows, words in ROWS.items():
+    for rows, where in ROWS.items():
         both = facts.pairs(record, rows)
         alone = facts.spread(a for _, a, _ in both) or facts.spread(p.solo.get(rows) for p in record.parties)
         after = facts.spread(b for _, _, b in both) or facts.spread(p.federated.get(rows) for p in record.parties)
         if alone or after:
-            yield f"accuracy, {rows} rows", f"on {words}: mean (lowest to highest party)"
+            yield f"accuracy, {rows} rows", f"on {where}: mean (lowest to highest party)"
         if alone:
             yield "  alone (SOLO)", alone.text()
         if after:
@@ -111,7 +111,7 @@ def _parties(record: RunRecord) -> list[str]:
     body = [header]
     for prefix, party in chosen:
         alone, after = party.solo.get(rows), party.federated.get(rows)
-        cells = [prefix + plain(party.name, 32), plain(party.model, 22), share(alone), share(after)]
+        cells = [plain(prefix + party.name, 26), plain(party.model, 22), share(alone), share(after)]
         both = facts.is_number(alone) and facts.is_number(after)
         cells.append(f"{after - alone:+.3f}" if both else "–")  # type: ignore[operator]
         if own:

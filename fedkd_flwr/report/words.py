@@ -48,6 +48,13 @@ REASONS: dict[str, str] = {
     "of fedkd-flwr on both sides.",
     "class-out-of-range": "The reply holds a label that is none of the schema's classes. Check the party's model, "
     "or its code if it is home-made.",
+    "wrong-classes": "The reply was written for another number of classes than the schema names. Hand everybody the "
+    "same schema.toml.",
+    "wrong-round": "The reply belongs to another round: a late or repeated answer. The party is asked again in the "
+    "next round; if it is always late, raise the deadline.",
+    "no-party-name": "The node did not say for which party it speaks. Give the party a name in its node config.",
+    "not-a-number": "The reply holds a number that is none. Check the party's model and metrics. Its own log names "
+    "the value.",
     "bad-payload": "The reply could not be read: wrong type, damaged, or not of the size it announced. Install "
     "the same release of fedkd-flwr on both sides.",
     "stale-base": "The reply listed changes against labels that the server does not hold. The party sends all "
@@ -158,15 +165,17 @@ def unprotected(record: RunRecord) -> list[str]:
             "This run makes no privacy claim: what parties sent carries no noise, and no bound is known on what "
             "it reveals about their private rows. The algorithm's documentation lists what it sends."
         ]
+    measured = any(p.solo or p.federated for p in record.parties) or any(r.accuracy for r in record.rounds)
+    also = " Besides labels, parties reported how accurate their models are." if measured else ""
     return [
         f"Each party sent the server labels for {rows}: for every row, {classes} that a model trained on its "
         "private rows gave to it. The labels are shared as they are, without noise. The server combined "
         "them and sent the combined labels back. Private rows, their features, and models did not leave the "
-        "parties.",
+        f"parties.{also}",
         "There is no differential privacy in this run, so no bound on what the labels reveal. They reflect the "
         "private rows: which classes a party knows, where its model errs, and, where a public row resembles a "
         "private one, possibly that this row was trained on (membership inference) or how it was labelled. The "
         "server sees each party's labels; every party sees the combined ones.",
-        "Whether this is acceptable depends on how sensitive the private labels are. Where it is not, choose a "
-        "mechanism that adds noise and read its claim here.",
+        "Whether this is acceptable depends on how sensitive the private labels are. Parties for whom it is not "
+        "should not take part in a run without noise: require-privacy in their node config refuses it.",
     ]

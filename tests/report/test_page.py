@@ -1,9 +1,12 @@
 import dataclasses
+import re
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+import fedkd_flwr
 from fedkd_flwr.errors import Code
 from fedkd_flwr.report import words, write_page
 from fedkd_flwr.run_record import PartyRecord, RunRecord
@@ -135,6 +138,16 @@ def test_without_claims_it_says_what_was_shared_and_may_be_revealed(make_record,
     assert "No privacy guarantee: labels are shared as they are (no noise)." in page.text
     assert "labels for 10,000 public rows" in page.text
     assert "membership inference" in page.text
+    assert "parties reported how accurate their models are" in page.text
+
+
+def test_metrics_that_were_not_shared_are_not_said_to_be(make_record, tmp_path):
+    record = make_record(3, 2)
+    for party in record.parties:
+        party.solo, party.federated = {}, {}
+    for r in record.rounds:
+        r.accuracy = {}
+    assert "how accurate their models are" not in written(record, tmp_path)
 
 
 def test_an_algorithm_it_does_not_know_is_not_said_to_share_labels_only(make_record, tmp_path):
@@ -156,6 +169,8 @@ def test_claims_are_shown_in_full_and_in_words(make_record, tmp_path, claims):
 def test_the_publishable_page_holds_none_of_the_operators_numbers(make_record, tmp_path, claims):
     record = make_record(3, 2, algorithm="fedkt")
     record.claims = claims
+    for r in record.rounds:
+        r.labelled_share = 0.111  # so that no withheld number happens to look like it
     record.notes = ["party-000 has 3 rows"]
     for party in record.parties:
         party.notes = ["one class only"]
@@ -182,7 +197,7 @@ def test_the_configuration_is_toml_that_reads_back(make_record, tmp_path):
     import tomllib
 
     record = make_record(3, 2)
-    record.config["odd key"] = 'a "quoted"\nvalue'
+    record.config["odd key"] = 'a "quoted"\nvalue 🌲 ü'
     page = written(record, tmp_path)
     import html
 
@@ -193,6 +208,14 @@ def test_the_configuration_is_toml_that_reads_back(make_record, tmp_path):
 def test_every_code_has_a_sentence_with_a_way_out():
     assert {str(code) for code in Code} <= words.REASONS.keys()
     assert all(len(sentence.split(". ")) >= 2 for sentence in words.REASONS.values() if "operator" not in sentence)
+
+
+def test_every_code_the_package_gives_has_a_sentence():
+    sources = Path(fedkd_flwr.__file__).parent.rglob("*.py")
+    pattern = re.compile(r"""(?:reason=|code=|_reject\(\s*|return )"([a-z]+(?:-[a-z]+)+)"(?=[,)\n])""")
+    given = {code for path in sources if path.parent.name != "report" for code in pattern.findall(path.read_text())}
+    assert {"no-reply", "wrong-length", "duplicate-name"} <= given  # else the pattern finds nothing, and proves it
+    assert given <= words.REASONS.keys()
 
 
 def test_a_page_that_is_there_is_replaced_whole_and_no_file_is_left(make_record, tmp_path):

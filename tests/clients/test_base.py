@@ -1,0 +1,178 @@
+"""What a party checks before it says anything, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from federation import model, parties, party, public_set, rows
+
+from fedkd_flwr.clients import FedCTClient, FedKTClient, RefusingClient
+from fedkd_flwr.errors import Code, DataError
+from fedkd_flwr.labels import decode_labels
+
+CONFIG = {
+    "algorithm": "fedct",
+    "server-round": 1,
+    "seed": 1,
+    "fingerprint": "ab" * 32,
+    "payload": "",
+    "wire-version": 1,
+    "steps-per-round": 5,
+    "last-round": 0,
+}
+KT = {**CONFIG, "algorithm": "fedkt", "students-per-party": 2, "teachers-per-student": 5}
+
+
+def _fit(member, **changes):
+    return FedCTClient(member).fit([], {**CONFIG, **changes})
+
+
+def _code(answer):
+    arrays, count, metrics = answer
+    assert arrays == []
+    assert count == 0
+    assert set(metrics) == {"party", "code", "wire-version"}
+    return metrics["code"]
+
+
+def test_a_reply_carries_labels_and_the_number_of_public_rows_never_of_private_ones():
+    member = party("a", *rows(17, seed=0))
+    arrays, count, metrics = _fit(member)
+    assert count == 60
+    assert decode_labels(arrays[0], public=member.spec, server_round=1).shape == (1, 60)
+    assert metrics["party"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"wire-version": 2}, Code.BAD_INSTRUCTION),
+        ({"algorithm": "fedmd"}, Code.BAD_INSTRUCTION),
+        ({"server-round": 0}, Code.BAD_INSTRUCTION),
+        ({"server-round": True}, Code.BAD_INSTRUCTION),
+        ({"steps-per-round": "many"}, Code.BAD_INSTRUCTION),
+        ({"payload": "labels"}, Code.BAD_INSTRUCTION),
+        ({"fingerprint": "cd" * 32}, Code.PUBLIC_SET_MISMATCH),
+    ],
+)
+def test_a_bad_instruction_is_answered_with_a_code(changes, code):
+    assert _code(_fit(party("a", *rows(20, seed=0)), **changes)) == code
+
+
+def test_an_algorithm_the_party_does_not_allow_is_refused():
+    member = party("a", *rows(20, seed=0), allow=frozenset({"fedkt"}))
+    assert _code(_fit(member)) == Code.NOT_ALLOWED
+
+
+@pytest.mark.parametrize("rule", [{"require_privacy": True}, {"epsilon_budget": 1.0}, {"epsilon_budget": 0.0}])
+def test_a_party_that_requires_privacy_sends_no_bare_labels(rule):
+    assert _code(_fit(party("a", *rows(20, seed=0), **rule))) == Code.PRIVACY_REQUIRED
+
+
+def test_an_error_text_stays_in_the_party_s_own_log(caplog):
+    class Broken(FedCTClient):
+        def learn(self, instruction):
+            raise ValueError("row 12 holds 3.14")
+
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        answer = Broken(party("a", *rows(20, seed=0))).fit([], CONFIG)
+    assert "3.14" not in str(answer)
+    assert "row 12 holds 3.14" in caplog.text
+
+
+def test_a_node_that_cannot_be_set_up_still_answers_with_a_code():
+    client = RefusingClient("a", DataError("no file", code=Code.MISSING_FILE))
+    assert _code(client.fit([], {})) == Code.MISSING_FILE
+    assert client.evaluate([], {})[2]["code"] == Code.MISSING_FILE
+
+
+def test_a_repeated_request_gets_the_same_bytes(tmp_path):
+    member = parties(1, state=tmp_path)[0]
+    first, _, _ = _fit(member)
+    again, _, _ = _fit(member)
+    assert first[0].tobytes() == again[0].tobytes()
+
+
+def test_state_of_another_party_is_not_taken_for_one_s_own(tmp_path):
+    member = parties(1, state=tmp_path)[0]
+    _fit(member)
+    other = party("b", *rows(20, seed=1), state=type(member.state)(tmp_path, run_id="1", party="b"))
+    member.state.path.rename(other.state.path)
+    assert _code(_fit(other)) == Code.STATE_LOST
+
+
+def test_a_damaged_state_file_is_said_and_never_replaced(tmp_path):
+    member = parties(1, state=tmp_path)[0]
+    member.state.path.parent.mkdir(parents=True)
+    member.state.path.write_bytes(b"damaged")
+    assert _code(_fit(member)) == Code.STATE_LOST
+    assert member.state.path.read_bytes() == b"damaged"
+
+
+def test_a_simulated_party_leaves_no_state_behind_when_it_has_finished(tmp_path):
+    member = parties(1, state=tmp_path)[0]
+    client = FedCTClient(member)
+    client.fit([], CONFIG)
+    assert member.state.path.exists()
+    client.evaluate([], CONFIG)
+    assert not member.state.path.exists()
+
+
+# ------------------------------------------------------------------------------------------------ its own rows
+
+
+def test_fewer_rows_than_teachers_makes_fewer_subsets_and_says_so(caplog):
+    with caplog.at_level(logging.WARNING, logger="flwr.party"):
+        _, _, metrics = FedKTClient(party("a", *rows(3, seed=5))).fit([], KT)
+    assert "fewer-subsets" in metrics["notes"]
+    assert "rows must be >= teachers-per-student (5), got 3" in caplog.text
+
+
+def test_a_party_with_one_class_labels_everything_so_and_says_so(caplog):
+    X, y = rows(20, seed=5, classes=(2,))
+    with caplog.at_level(logging.WARNING, logger="flwr.party"):
+        arrays, _, metrics = FedKTClient(party("a", X, y)).fit([], KT)
+    labels = decode_labels(arrays[0], public=party("a", X, y).spec, server_round=1)
+    assert (labels == 2).all()
+    assert metrics["notes"] == "one-class"
+    assert "private rows should hold >= 2 classes, got only 'blue'" in caplog.text
+
+
+def test_a_class_nobody_else_has_takes_part_like_any_other():
+    X, y = rows(40, seed=5, classes=(1, 2))
+    arrays, _, _ = FedCTClient(party("a", X, y)).fit([], CONFIG)
+    assert len(arrays) == 1
+
+
+def test_a_party_without_rows_is_refused():
+    with pytest.raises(DataError, match=r"rows of a must be \(n, d\) and \(n,\) with n >= 1") as caught:
+        party("a", np.zeros((0, 2), dtype=np.float32), np.zeros(0, dtype=np.int16))
+    assert caught.value.code == Code.NO_ROWS
+
+
+def test_private_rows_with_other_features_than_the_public_ones_are_refused():
+    with pytest.raises(DataError, match="rows of a must have 2 features, got 3"):
+        party("a", np.zeros((4, 3), dtype=np.float32), np.zeros(4, dtype=np.int16))
+
+
+def test_a_class_outside_the_schema_is_refused():
+    with pytest.raises(DataError, match=r"y of a must lie within -1..2, got 3"):
+        party("a", np.zeros((1, 2), dtype=np.float32), np.array([3]))
+
+
+def test_teachers_and_students_may_be_other_models_than_the_party_s():
+    made = []
+
+    def spy(kind):
+        def make(*, seed):
+            made.append(kind)
+            return model(seed=seed)
+
+        return make
+
+    member = party("a", *rows(30, seed=1), public=public_set())
+    FedKTClient(member, teacher=spy("teacher"), student=spy("student")).fit([], KT)
+    assert made.count("teacher") == 10
+    assert made.count("student") == 2

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedkd_flwr.data import public as public_module
+from fedkd_flwr.data.public import Preprocessor, fingerprint, make_public_set, raw_matrix
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.tables import read_table
+from fedkd_flwr.errors import Code, DataError
+
+IMAGES = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
+
+
+def test_public_rows_come_out_standardised_and_one_hot(people, schema):
+    X = make_public_set(people, schema).X
+    np.testing.assert_allclose(X[:, 0], [-1.2247449, 0, 1.2247449], rtol=1e-6)
+    assert X[:, 1:].tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert X.dtype == np.float32
+    assert X.flags.c_contiguous
+
+
+def test_private_rows_never_move_the_scale(people, schema):
+    preprocessor = Preprocessor().fit(people, schema)
+    alone = preprocessor.transform(people.iloc[:1])
+    among = preprocessor.transform(pd.concat([people.iloc[:1], people.assign(age=1e6)]))
+    assert alone[0].tolist() == among[0].tolist()
+
+
+def test_missing_number_is_the_public_median_and_unseen_category_all_zeros(people, schema):
+    preprocessor = Preprocessor().fit(people, schema)
+    row = pd.DataFrame({"age": ["?"], "job": ["poet"], "other": ["ignored"]})
+    assert preprocessor.transform(row).tolist() == [[0.0, 0.0, 0.0]]
+
+
+def test_constant_and_empty_public_columns_do_not_divide_by_zero(schema):
+    table = pd.DataFrame({"age": [0.1, 0.1, 0.1], "job": ["cook"] * 3})
+    assert Preprocessor().fit(table, schema).transform(table.assign(age=1.1))[:, 0].tolist() == pytest.approx([1.0] * 3)
+    assert Preprocessor().fit(table.assign(age=np.nan), schema).transform(table.assign(age=""))[0, 0] == 0.0
+
+
+def test_missing_columns_are_named(people, schema):
+    with pytest.raises(DataError, match=r"columns must include the 2 feature columns .* without age, job"):
+        Preprocessor().fit(people[["income"]], schema)
+
+
+def test_text_in_a_numeric_column_is_named(people, schema):
+    preprocessor = Preprocessor().fit(people, schema)
+    with pytest.raises(DataError, match=r"column 'age' must hold numbers .* got 'forty'"):
+        preprocessor.transform(pd.DataFrame({"age": ["forty"], "job": ["cook"]}))
+
+
+def test_a_number_too_large_for_float32_after_scaling_is_refused(people, schema):
+    preprocessor = Preprocessor().fit(people, schema)
+    with pytest.raises(DataError, match=r"column 'age' must stay finite after scaling .*1e\+300 in row 0"):
+        preprocessor.transform(pd.DataFrame({"age": [1e300], "job": ["cook"]}))
+
+
+def test_public_numbers_whose_deviation_overflows_are_refused(people, schema):
+    with pytest.raises(DataError, match="column 'age' must hold numbers of moderate size"):
+        Preprocessor().fit(people.assign(age=[1e308, -1e308, 1e308]), schema)
+
+
+def test_transform_before_fit_is_refused(people):
+    with pytest.raises(DataError, match="preprocessor must be fitted"):
+        Preprocessor().transform(people)
+
+
+def test_no_public_rows_are_refused(people, schema):
+    with pytest.raises(DataError, match="public set must have at least one row, got 0") as caught:
+        make_public_set(people.iloc[:0], schema)
+    assert caught.value.code is Code.NO_ROWS
+
+
+def test_truth_of_another_length_is_refused(people, schema):
+    with pytest.raises(DataError, match=r"y must have shape \(3,\)"):
+        make_public_set(people, schema, y=np.zeros(2, dtype=np.int16))
+
+
+def test_pixels_are_divided_by_255_and_never_standardised():
+    pixels = np.array([[0, 51, 102, 255]], dtype=np.uint8)
+    np.testing.assert_allclose(make_public_set(pixels, IMAGES).X, [[0, 0.2, 0.4, 1.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("value", "rule"), [(-1.0, "within 0 to 255"), (0.5, "whole numbers"), (np.nan, "within 0")])
+def test_pixels_that_are_no_bytes_are_refused(value, rule):
+    with pytest.raises(DataError, match=f"pixels must be .*{rule}"):
+        make_public_set(np.array([[0, 0, 0, value]]), IMAGES)
+
+
+def test_unscaled_sets_keep_raw_numbers_and_refuse_categories(people, schema):
+    numeric = Schema(columns=(Column(name="age", kind="numeric"),), classes=("0", "1"))
+    public = make_public_set(people, numeric, scale=False)
+    assert public.X[:, 0].tolist() == [20, 40, 60]
+    assert public.features(people.iloc[1:])[:, 0].tolist() == [40, 60]
+    with pytest.raises(DataError, match="columns of an unscaled set must all be numeric, got 'job'"):
+        raw_matrix(people, schema)
+    with pytest.raises(DataError, match="column 'age' must be finite in every row, got nan in row 0"):
+        raw_matrix(people.assign(age=np.nan), numeric)
+
+
+def test_fingerprint_is_the_same_for_every_file_format_and_column_order(tmp_path):
+    table = pd.DataFrame({"x0": [0.1, -0.0, np.nan], "x1": [1.0, 2.0, 3.0]})
+    schema = Schema(
+        columns=(Column(name="x0", kind="numeric"), Column(name="x1", kind="categorical", categories=("1", "2", "3"))),
+        classes=("0", "1"),
+    )
+    table.to_csv(tmp_path / "u.csv", index=False)
+    table[["x1", "x0"]].astype({"x1": int}).to_csv(tmp_path / "reordered.csv", index=False, sep=";")
+    table.to_parquet(tmp_path / "u.parquet")
+    np.savez(tmp_path / "u.npz", X=table.to_numpy())
+    files = ("u.csv", "reordered.csv", "u.parquet", "u.npz")
+    prints = {fingerprint(read_table(tmp_path / file), schema) for file in files}
+    assert len(prints) == 1
+    assert len(prints.pop()) == 64
+
+
+def test_fingerprint_of_images_is_the_same_as_array_and_as_table():
+    pixels = np.arange(8, dtype=np.uint8).reshape(2, 4)
+    frame = pd.DataFrame(pixels.astype(str), columns=list(IMAGES.column_names))
+    assert fingerprint(pixels, IMAGES) == fingerprint(pixels.astype(float), IMAGES) == fingerprint(frame, IMAGES)
+
+
+def test_fingerprint_notices_every_change_but_the_label(people, schema, monkeypatch):
+    reference = fingerprint(people, schema)
+    assert fingerprint(people.assign(income="?", extra=1), schema) == reference
+    changed = [
+        fingerprint(people.assign(age=[20.0, 40.0, np.nextafter(60, 61)]), schema),
+        fingerprint(people.assign(job=["cook", "smith", "smith"]), schema),
+        fingerprint(people.iloc[::-1], schema),
+        fingerprint(people.iloc[:2], schema),
+        fingerprint(people, dataclasses.replace(schema, classes=(">50K", "<=50K"))),
+    ]
+    monkeypatch.setattr(public_module, "PREPROCESSING_VERSION", 2)
+    changed.append(fingerprint(people, schema))
+    assert len({reference, *changed}) == 7
+
+
+def test_fingerprint_is_pinned_so_that_releases_agree(people, schema):
+    # computed with this package's version 0.1; a change needs a new PREPROCESSING_VERSION or SCHEMA_VERSION
+    assert fingerprint(people, schema) == ("fe7d8191362cf753a98dc596b6e659705806a1b69cfb2cab2be28e606a2a37b5")

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import builtins
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.schema import Schema, infer_schema
+from fedkd_flwr.data.tables import load_party_table, load_public, read_libsvm, read_table
+from fedkd_flwr.errors import Code, DataError, MissingExtraError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(name, text):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return path
+
+    return _write
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.csv", "age,job\n7,cook\n8,smith\n"),
+        ("t.csv", "\ufeffage;job\r\n7;cook\r\n8;smith\r\n"),
+        ("t.tsv", "age\tjob\n7\tcook\n8\tsmith"),
+        ("t.csv", "age|job\n7|cook\n8|smith\n"),
+        ("t.csv.gz", 'age, "job"\n7, "cook"\n8, smith\n'),
+    ],
+)
+def test_separator_byte_order_mark_and_gzip_are_found(write, name, text):
+    table = read_table(write(name, text))
+    assert table.to_dict("list") == {"age": ["7", "8"], "job": ["cook", "smith"]}
+
+
+def test_csv_keeps_identifiers_and_text_as_written(write):
+    table = read_table(write("t.csv", "zip,note\n007,NA\n010,\n"))
+    assert table["zip"].tolist() == ["007", "010"]
+    assert table["note"].tolist() == ["NA", ""]
+
+
+def test_libsvm_columns_count_from_one_and_missing_ones_are_zero(write):
+    path = write("t.libsvm", "+1 1:0.5\n-1 3:2\n")
+    table = read_table(path, label="y", num_features=4)
+    assert list(table.columns) == ["f1", "f2", "f3", "f4", "y"]
+    assert table[["f1", "f3", "f4"]].to_numpy().tolist() == [[0.5, 0, 0], [0, 2, 0]]
+    assert read_libsvm(path)[0].shape == (2, 3)
+
+
+def test_npz_gives_matrix_columns_and_labels(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.eye(2), y=np.array(["a", "b"]))
+    assert read_table(tmp_path / "t.npz").to_dict("list") == {"x0": [1, 0], "x1": [0, 1], "label": ["a", "b"]}
+
+
+def test_missing_file_says_so(tmp_path):
+    with pytest.raises(DataError, match=r"file must exist, got no file .*gone\.csv") as caught:
+        read_table(tmp_path / "gone.csv")
+    assert caught.value.code is Code.MISSING_FILE
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("t.csv", "", "must hold a header line and rows, got an empty file"),
+        ("t.csv", "a,b\n", "must hold at least one row"),
+        ("t.csv", "a,b,a\n1,2,3\n", "must have distinct names, got a more than once"),
+        ("t.csv", "a,b\n1,2,3\n", "must have 2 values in every row"),
+        ("t.csv", "a,b\n1,2\n1,2,3\n", "must have 2 values in every row"),
+        ("t.svm", "a,b\n1,2\n", "must hold LIBSVM lines"),
+        ("t.xlsx", "PK", r"must end in \.csv, \.tsv"),
+        ("t", "1,2", r"must end in .* got no suffix"),
+        ("t.parquet", "PAR1", "must be a Parquet file"),
+        ("t.npz", "\x93NUMPY", "must be an NPZ file of plain arrays"),
+        ("t.npz", "PK\x03\x04", "must be an NPZ file of plain arrays"),
+    ],
+)
+def test_damaged_file_is_refused_by_name(write, name, text, message):
+    with pytest.raises(DataError, match=message):
+        read_table(write(name, text))
+
+
+def test_text_that_is_no_utf8_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_bytes("größe\n1\n".encode("latin-1"))
+    with pytest.raises(DataError, match="must be text in UTF-8"):
+        read_table(tmp_path / "t.csv")
+
+
+def test_truncated_gzip_is_refused(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-12])
+    with pytest.raises(DataError, match="must unpack"):
+        read_table(tmp_path / "t.csv.gz")
+
+
+def test_npz_with_python_objects_is_never_unpickled(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.array([[{}]], dtype=object))
+    with pytest.raises(DataError, match="NPZ file of plain arrays"):
+        read_table(tmp_path / "t.npz")
+
+
+def test_a_single_array_called_npz_is_refused(tmp_path):
+    with (tmp_path / "t.npz").open("wb") as file:
+        np.save(file, np.eye(2))
+    with pytest.raises(DataError, match="NPZ file of plain arrays"):
+        read_table(tmp_path / "t.npz")
+
+
+def test_npz_without_x_or_with_other_lengths_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", images=np.eye(2))
+    with pytest.raises(DataError, match="must hold an array X, got the arrays images"):
+        read_table(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", X=np.eye(2), y=np.zeros(3))
+    with pytest.raises(DataError, match=r"must have shapes \(n, ...\) and \(n,\)"):
+        read_table(tmp_path / "b.npz")
+
+
+def test_libsvm_with_more_features_than_the_schema_is_refused(write):
+    with pytest.raises(DataError, match="of at most 2 features"):
+        read_table(write("t.txt", "1 3:1\n"), num_features=2)
+
+
+def test_parquet_without_pyarrow_names_the_extra(write, monkeypatch):
+    real_import = builtins.__import__
+
+    def no_pyarrow(name, *args, **kwargs):
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", no_pyarrow)
+    with pytest.raises(MissingExtraError, match=r"fedkd-flwr\[parquet\]"):
+        read_table(write("t.parquet", "PAR1"))
+
+
+def test_party_file_is_encoded_by_the_public_schema_and_scale(people, schema, tmp_path):
+    public = make_public_set(people, schema)
+    private = pd.DataFrame({"income": [" >50K"], "job": ["smith"], "age": [40], "name": ["Ann"]})
+    private.to_csv(tmp_path / "party.csv", index=False)
+    X, y = load_party_table(tmp_path / "party.csv", schema, public.preprocessor)
+    assert X.tolist() == [[0.0, 0.0, 1.0]]
+    assert y.tolist() == [1]
+
+
+def test_party_file_without_label_column_names_it_and_what_there_is(people, schema, tmp_path):
+    people.drop(columns="income").to_csv(tmp_path / "party.csv", index=False)
+    with pytest.raises(DataError, match=r"label column 'income', got columns age, job\. Rename"):
+        load_party_table(tmp_path / "party.csv", schema, make_public_set(people, schema).preprocessor)
+
+
+def test_party_libsvm_file_may_end_before_the_last_feature(write):
+    public = read_table(write("u.libsvm", "1 1:1 2:5 3:1\n-1 1:2 2:6 3:3\n"))
+    schema = infer_schema(public)
+    X, y = load_party_table(write("p.libsvm", "-1 1:1.5\n"), schema, make_public_set(public, schema).preprocessor)
+    assert schema.classes == ("-1", "1")
+    np.testing.assert_allclose(X, [[0, -11, -2]])
+    assert y.tolist() == [0]
+
+
+def test_party_images_come_from_npz(tmp_path):
+    schema = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
+    images = np.array([[[0, 255], [51, 0]]], dtype=np.uint8)
+    np.savez(tmp_path / "p.npz", X=images, y=[1])
+    public = make_public_set(images.reshape(1, 4), schema)
+    X, y = load_party_table(tmp_path / "p.npz", schema, public.preprocessor)
+    np.testing.assert_allclose(X, [[0, 1, 0.2, 0]], rtol=1e-6)
+    assert y.tolist() == [1]
+
+
+def test_public_file_finds_its_schema_and_keeps_labels_only_as_truth(people, schema, tmp_path):
+    schema.write(tmp_path / "schema.toml")
+    people.to_csv(tmp_path / "u.csv", index=False)
+    labelled = load_public(tmp_path / "u.csv")
+    people.drop(columns="income").to_csv(tmp_path / "u.csv", index=False)
+    bare = load_public(tmp_path / "u.csv")
+    people.assign(income="").to_csv(tmp_path / "u.csv", index=False)
+    assert load_public(tmp_path / "u.csv").y is None
+    assert labelled.y is not None
+    assert labelled.y.tolist() == [0, 1, 1]
+    assert bare.y is None
+    assert labelled.X.tolist() == bare.X.tolist()
+    assert labelled.fingerprint == bare.fingerprint
+
+
+def test_public_file_without_schema_says_how_to_get_one(people, tmp_path):
+    people.to_csv(tmp_path / "u.csv", index=False)
+    with pytest.raises(DataError, match="python -m") as caught:
+        load_public(tmp_path / "u.csv")
+    assert caught.value.code is Code.MISSING_FILE

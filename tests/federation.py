@@ -1,0 +1,84 @@
+"""A small federation in one process: three classes in the plane, fast models, the real door and the real clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Context, Message
+from grid import InProcessGrid
+
+from fedkd_flwr.clients import FedCTClient, FedKTClient, Party
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.zoo import make_model
+from fedkd_flwr.payloads import open_instruction, reply_record
+from fedkd_flwr.stores import PartyState
+
+CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+SCHEMA = Schema(
+    columns=(Column(name="a", kind="numeric"), Column(name="b", kind="numeric")), classes=("red", "green", "blue")
+)
+
+
+def rows(count: int, seed: int, classes: tuple[int, ...] = (0, 1, 2)) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.choice(classes, count).astype(np.int16)
+    return (CENTRES[y] + rng.normal(size=(count, 2))).astype(np.float32), y
+
+
+def public_set(count: int = 60, *, fingerprint: str = "ab" * 32, truth: bool = True) -> PublicSet:
+    X, y = rows(count, seed=99)
+    return PublicSet(X=X, fingerprint=fingerprint, schema=SCHEMA, preprocessor=None, y=y if truth else None)
+
+
+def model(*, seed: int, name: str = "decision-tree", **params: Any) -> Classifier:
+    return make_model(name, num_classes=3, num_features=2, seed=seed, params=params)
+
+
+def party(name: str, X: np.ndarray, y: np.ndarray, **changes: Any) -> Party:
+    test = rows(50, seed=7)
+    settings = {"public": public_set(), "model": model, "tests": {"common": test}, "share_metrics": True, **changes}
+    return Party(name=name, X=X, y=y, **settings)
+
+
+def parties(count: int = 5, *, state: Path | None = None, **changes: Any) -> list[Party]:
+    made = []
+    for i in range(count):
+        name = f"party-{i:03d}"
+        kept = {"state": PartyState(state, run_id="1", party=name)} if state is not None else {}
+        made.append(party(name, *rows(20, seed=i), **{**kept, **changes}))
+    return made
+
+
+def handler(clients: list[Any], first: int = 1000) -> Callable[[Message, Context], Message]:
+    """Mount one NumPyClient per node, as the ClientApp does."""
+
+    def handle(message: Message, context: Context) -> Message:
+        stage = "fit" if message.metadata.message_type == "train" else "evaluate"
+        arrays, config = open_instruction(message.content, stage)
+        client = clients[context.node_id - first]
+        if stage == "fit":
+            return Message(reply_record("fit", *client.fit(arrays, config)), reply_to=message)
+        loss, count, metrics = client.evaluate(arrays, config)
+        return Message(reply_record("evaluate", [], count, metrics, loss=loss), reply_to=message)
+
+    return handle
+
+
+def fedct_grid(members: list[Party], **keywords: Any) -> InProcessGrid:
+    first = keywords.get("first_node_id", 1000)
+    return InProcessGrid(handler([FedCTClient(p) for p in members], first), [{}] * len(members), **keywords)
+
+
+def fedkt_grid(members: list[Party], **keywords: Any) -> InProcessGrid:
+    first = keywords.get("first_node_id", 1000)
+    return InProcessGrid(handler([FedKTClient(p) for p in members], first), [{}] * len(members), **keywords)
+
+
+def accuracies(strategy: Any) -> list[Any]:
+    """Return what the parties reported, without the weight of their models, which skops varies by a few bytes."""
+    return [(p.name, p.solo, p.federated, p.notes) for p in strategy.record.parties]

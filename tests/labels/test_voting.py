@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedkd_flwr.errors import DataError
+from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels, consistent_labels, is_informative
+
+C = 4
+label_matrices = st.integers(1, 6).flatmap(
+    lambda parties: arrays(np.int16, (parties, 9), elements=st.integers(ABSTAIN, C - 1))
+)
+
+
+def _count(matrix: np.ndarray) -> VoteCounter:
+    counter = VoteCounter(num_public=matrix.shape[1], num_classes=C)
+    for labels in matrix:
+        counter.add(labels)
+    return counter
+
+
+@given(label_matrices)
+def test_streamed_counts_equal_counting_the_whole_matrix_at_once(matrix):
+    expected = (matrix[:, :, None] == np.arange(C)).sum(axis=0)
+    assert (_count(matrix).votes == expected).all()
+
+
+@given(label_matrices, st.randoms())
+def test_votes_do_not_depend_on_the_order_of_parties(matrix, random):
+    order = list(range(len(matrix)))
+    random.shuffle(order)
+    assert (_count(matrix).votes == _count(matrix[order]).votes).all()
+
+
+@given(label_matrices)
+def test_class_voters_counts_parties_not_rows(matrix):
+    expected = [(matrix == c).any(axis=1).sum() for c in range(C)]
+    assert _count(matrix).class_voters.tolist() == expected
+
+
+def test_weight_counts_each_label_as_many_votes():
+    counter = VoteCounter(num_public=2, num_classes=2)
+    counter.add(np.array([1, ABSTAIN]), weight=3)
+    assert counter.votes.tolist() == [[0, 3], [0, 0]]
+
+
+@given(arrays(np.int16, (3, 8), elements=st.integers(0, C - 1)))
+def test_consistent_label_is_kept_exactly_where_all_students_agree(students):
+    kept = consistent_labels(students)
+    agree = (students == students[0]).all(axis=0)
+    assert (kept[agree] == students[0][agree]).all()
+    assert (kept[~agree] == ABSTAIN).all()
+
+
+def test_one_student_is_always_consistent():
+    students = np.array([[2, 0, 1]], dtype=np.int16)
+    assert consistent_labels(students).tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [([0, 0, 0], False), ([0, -1, 0], False), ([-1, -1, -1], False), ([0, 1, -1], True)],
+)
+def test_a_party_is_informative_only_with_two_classes_among_its_votes(labels, expected):
+    assert is_informative(np.array(labels)) is expected
+
+
+def test_memory_is_rows_times_classes_whatever_the_number_of_parties():
+    counter = VoteCounter(num_public=1000, num_classes=10)
+    for _ in range(50):
+        counter.add(np.zeros(1000, dtype=np.int16))
+    assert counter.votes.nbytes == 1000 * 10 * 4
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros(3, dtype=np.int16), r"labels must have 2 labels a row, got shape \(3,\)"),
+        (np.array([0.0, np.nan]), "labels must be integers, got dtype float64"),
+        (np.array([0, 7]), r"labels must lie within -1..3, got 7"),
+        (np.array([-2, 0]), r"labels must lie within -1..3, got -2"),
+    ],
+)
+def test_bad_labels_are_refused_with_rule_and_value(labels, message):
+    with pytest.raises(DataError, match=message):
+        check_labels(labels, num_public=2, num_classes=C)
+
+
+def test_one_class_leaves_nothing_to_vote_on():
+    with pytest.raises(DataError, match="num_classes must be >= 2, got 1"):
+        VoteCounter(num_public=3, num_classes=1)
+
+
+def test_an_empty_public_set_is_refused():
+    with pytest.raises(DataError, match="num_public must be >= 1, got 0"):
+        VoteCounter(num_public=0, num_classes=2)

@@ -1,0 +1,246 @@
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import SGDClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError
+from fedkd_flwr.models import Classifier, make_model
+
+ROWS = np.array([[0.0], [1.0], [2.0], [3.0]], dtype=np.float32)
+
+
+def tree(num_classes=4):
+    return Classifier(DecisionTreeClassifier(random_state=0), num_classes=num_classes)
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """Remember the labels of each fit, and answer with `answer`."""
+
+    def __init__(self, answer=None, calls=None):
+        self.answer = answer
+        self.calls = calls
+
+    def __sklearn_clone__(self):
+        return self  # so that the test sees what the clone was given
+
+    def fit(self, X, y):
+        self.calls.append((X, y.tolist()))
+        return self
+
+    def predict(self, X):
+        return np.asarray(self.answer)
+
+
+def test_labels_and_probabilities_keep_their_classes_when_some_are_absent():
+    model = tree().fit(ROWS, np.array([1, 1, 3, 3]))
+    assert model.predict(ROWS).tolist() == [1, 1, 3, 3]
+    assert model.predict(ROWS).dtype == np.int16
+    assert model.predict_proba(ROWS).tolist() == [[0, 1, 0, 0]] * 2 + [[0, 0, 0, 1]] * 2
+
+
+def test_estimator_sees_contiguous_labels_because_xgboost_demands_them():
+    recorder = Recorder([0, 1, 1, 0], [])
+    model = Classifier(recorder, num_classes=9).fit(ROWS, np.array([2, 7, 7, 2]))
+    assert recorder.calls[0][1] == [0, 1, 1, 0]
+    assert model.predict(ROWS).tolist() == [2, 7, 7, 2]
+
+
+def test_rows_in_float32_reach_the_estimator_without_a_copy():
+    recorder = Recorder([0, 1, 1, 0], [])
+    Classifier(recorder, num_classes=2).fit(ROWS, np.array([0, 1, 1, 0]))
+    assert recorder.calls[0][0] is ROWS
+
+
+def test_one_class_gives_a_constant_without_calling_the_estimator():
+    recorder = Recorder([], [])
+    model = Classifier(recorder, num_classes=3).fit(ROWS, np.full(4, 2, dtype=np.int16))
+    assert recorder.calls == []
+    assert model.is_constant
+    assert model.estimator is None
+    assert model.predict(ROWS).tolist() == [2] * 4
+    assert model.predict_proba(ROWS).tolist() == [[0, 0, 1]] * 4
+
+
+def test_one_xgboost_class_other_than_0_is_no_crash():
+    model = make_model("xgboost", num_classes=3, num_features=1, seed=0).fit(ROWS, np.array([1, 1, 1, 1]))
+    assert model.predict(ROWS).tolist() == [1] * 4
+    assert model.fit(ROWS, np.array([1, 1, 2, 2])).predict_proba(ROWS)[:, 0].tolist() == [0] * 4
+
+
+def test_a_fit_forgets_the_fit_before():
+    model = tree().fit(ROWS, np.array([0, 1, 2, 3])).fit(ROWS, np.array([2, 2, 2, 2]))
+    assert model.is_constant
+    model.fit(ROWS, np.array([3, 3, 0, 0]))
+    assert not model.is_constant
+    assert model.predict(ROWS).tolist() == [3, 3, 0, 0]
+
+
+def test_a_fit_that_raises_leaves_the_classifier_as_it_was():
+    model = tree().fit(ROWS, np.array([0, 1, 2, 3]))
+    model._template.set_params(max_depth=-1)
+    with pytest.raises(ValueError, match="max_depth"):
+        model.fit(ROWS, np.array([3, 3, 0, 0]))
+    assert model.predict(ROWS).tolist() == [0, 1, 2, 3]
+
+
+def test_labels_are_those_of_the_bare_estimator(digits):
+    X, y, X_test, _ = digits
+    bare = RandomForestClassifier(20, random_state=3).fit(X, y)
+    ours = Classifier(RandomForestClassifier(20, random_state=3), num_classes=10).fit(X, y)
+    assert np.array_equal(bare.predict(X_test), ours.predict(X_test))
+    assert np.array_equal(bare.predict_proba(X_test), ours.predict_proba(X_test))
+
+
+def test_without_predict_proba_the_label_has_probability_one():
+    model = Classifier(LinearSVC(random_state=0), num_classes=3).fit(ROWS, np.array([0, 0, 2, 2]))
+    probs = model.predict_proba(ROWS)
+    assert np.array_equal(probs.argmax(axis=1), model.predict(ROWS))
+    assert np.array_equal(np.sort(probs, axis=1), [[0, 0, 1]] * 4)
+
+
+def test_update_of_a_refitting_estimator_is_a_fit_on_both_together(digits):
+    X, y, X_test, _ = digits
+    both = Classifier(RandomForestClassifier(20, random_state=3), num_classes=10).fit(X, y)
+    updated = Classifier(RandomForestClassifier(20, random_state=3), num_classes=10).fit(X[:50], y[:50])
+    assert not updated.continues
+    updated.update(X[:100], y[:100], X[100:], y[100:], steps=3)
+    assert np.array_equal(both.predict_proba(X_test), updated.predict_proba(X_test))
+
+
+def test_update_without_public_rows_is_a_fit_on_the_own_rows():
+    empty = np.zeros((0, 1), dtype=np.float32), np.zeros(0, dtype=np.int16)
+    model = tree().update(ROWS, np.array([0, 1, 2, 3]), *empty)
+    assert model.predict(ROWS).tolist() == [0, 1, 2, 3]
+
+
+def test_update_with_partial_fit_continues_and_is_one_pass_over_both():
+    y, public = np.array([0, 1, 2, 2]), np.array([[5.0]], dtype=np.float32)
+    model = Classifier(GaussianNB(), num_classes=3).fit(ROWS, y)
+    assert model.continues
+    model.update(ROWS, y, public, np.array([2]))
+    bare = GaussianNB().fit(ROWS, y).partial_fit(np.concatenate((ROWS, public)), [*y, 2])
+    assert model.estimator.class_count_.tolist() == [2, 2, 5]
+    assert np.array_equal(model.predict_proba(ROWS), bare.predict_proba(ROWS))
+
+
+def test_update_with_a_class_unknown_to_partial_fit_refits_on_both():
+    y, public = np.array([0, 0, 1, 1]), np.array([[5.0]], dtype=np.float32)
+    model = Classifier(SGDClassifier(random_state=0), num_classes=4).fit(ROWS, y)
+    model.update(ROWS, y, public, np.array([3]))
+    assert model.estimator.classes_.tolist() == [0, 1, 2]
+    assert model.estimator.t_ % 5 == 1  # passes over five rows: a fit, not four rows continued by five
+    assert set(model.predict(public * 100)) <= {0, 1, 3}
+
+
+def test_update_leaves_a_constant_when_public_rows_bring_classes():
+    model = tree().fit(ROWS[:2], np.array([1, 1]))
+    model.update(ROWS[:2], np.array([1, 1]), ROWS[2:], np.array([3, 0]))
+    assert model.predict(ROWS).tolist() == [1, 1, 3, 0]
+
+
+def test_constructor_says_which_num_classes_is_wrong():
+    with pytest.raises(ConfigError, match=r"num_classes must be within \[2, 32767\], got 1"):
+        Classifier(DecisionTreeClassifier(), num_classes=1)
+
+
+def test_constructor_refuses_a_bool_as_num_classes():
+    with pytest.raises(ConfigError, match="num_classes must be an integer, got True"):
+        Classifier(DecisionTreeClassifier(), num_classes=True)
+
+
+def test_constructor_refuses_what_cannot_fit():
+    with pytest.raises(ConfigError, match=r"estimator must be an object with fit\(X, y\)"):
+        Classifier("random-forest", num_classes=2)
+
+
+def test_predict_before_fit_says_so():
+    with pytest.raises(FedkdError, match="must be fitted before it predicts"):
+        tree().predict(ROWS)
+
+
+def test_a_label_outside_the_space_is_named_with_its_row():
+    with pytest.raises(DataError, match=r"y must hold labels within 0\.\.3, got 4 at row 2 \(1 such rows\)") as error:
+        tree().fit(ROWS, np.array([0, 1, 4, 1]))
+    assert error.value.code == Code.CLASS_OUTSIDE_SCHEMA
+
+
+def test_an_abstention_among_public_labels_is_refused():
+    with pytest.raises(DataError, match=r"y_public must hold .* got -1 at row 1 .*Leave rows without a label out"):
+        tree().update(ROWS, np.array([0, 1, 2, 3]), ROWS, np.array([0, -1, 2, 3]))
+
+
+def test_float_labels_are_refused():
+    with pytest.raises(DataError, match="y must hold integers, got dtype float64"):
+        tree().fit(ROWS, np.array([0.0, 1.0, 0.0, np.nan]))
+
+
+def test_labels_and_rows_of_different_number_are_refused():
+    with pytest.raises(DataError, match=r"y must have shape \(4,\).*got '\(3,\)'"):
+        tree().fit(ROWS, np.array([0, 1, 2]))
+
+
+def test_no_rows_are_refused_with_their_own_code():
+    with pytest.raises(DataError, match="X must hold at least one row") as error:
+        tree().fit(ROWS[:0], np.array([], dtype=int))
+    assert error.value.code == Code.NO_ROWS
+
+
+def test_nan_is_refused_and_its_columns_named():
+    X = np.ones((3, 4), dtype=np.float32)
+    X[1, 2], X[0, 3] = np.nan, np.inf
+    with pytest.raises(DataError, match=r"X must be finite, got NaN or infinity in column\(s\) 2, 3"):
+        tree().fit(X, np.array([0, 1, 2]))
+
+
+def test_large_finite_values_are_no_infinity():
+    X = np.full((4, 1), 3e38, dtype=np.float32)
+    assert tree().fit(X, np.array([0, 1, 1, 1])).predict(X).tolist() == [1] * 4
+
+
+def test_text_columns_are_refused():
+    with pytest.raises(DataError, match="X must hold float32 or float64, got dtype"):
+        tree().fit(np.array([["a"], ["b"]]), np.array([0, 1]))
+
+
+def test_sparse_rows_are_refused():
+    with pytest.raises(DataError, match="X must be a dense array"):
+        tree().fit(scipy.sparse.csr_matrix(ROWS), np.array([0, 1, 2, 3]))
+
+
+def test_rows_of_another_width_are_refused_at_prediction():
+    with pytest.raises(DataError, match="X must have 1 columns, as at the fit, got 2"):
+        tree().fit(ROWS, np.array([0, 1, 2, 3])).predict(np.zeros((1, 2)))
+
+
+def test_public_rows_without_labels_are_refused():
+    with pytest.raises(DataError, match="y_public must be given together"):
+        tree().update(ROWS, np.array([0, 1, 2, 3]), ROWS)
+
+
+def test_no_steps_are_refused():
+    with pytest.raises(ConfigError, match="steps must be >= 1, got 0"):
+        tree().update(ROWS, np.array([0, 1, 2, 3]), steps=0)
+
+
+@pytest.mark.parametrize("answer", [[0, 1, 2, 0], [0, 1, -1, 0], [0.5, 1, 0, 0], list("abcd")])
+def test_an_estimator_that_answers_outside_its_classes_is_stopped(answer):
+    model = Classifier(Recorder(answer, []), num_classes=3).fit(ROWS, np.array([0, 1, 1, 0]))
+    with pytest.raises(DataError, match=r"The estimator's labels must be integers within 0\.\.1"):
+        model.predict(ROWS)
+
+
+def test_an_estimator_that_answers_too_few_rows_is_stopped():
+    model = Classifier(Recorder([0, 1], []), num_classes=3).fit(ROWS, np.array([0, 1, 1, 0]))
+    with pytest.raises(DataError, match=r"have shape \(4,\)"):
+        model.predict(ROWS)
+
+
+def test_no_rows_get_no_labels():
+    model = tree().fit(ROWS, np.array([0, 1, 2, 3]))
+    assert model.predict(ROWS[:0]).shape == (0,)
+    assert model.predict_proba(ROWS[:0]).shape == (0, 4)

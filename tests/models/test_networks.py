@@ -1,0 +1,168 @@
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from fedkd_flwr.errors import ConfigError, DataError  # noqa: E402  # after the skip
+from fedkd_flwr.models import make_model  # noqa: E402
+from fedkd_flwr.models.networks import TorchNet  # noqa: E402
+
+
+def mlp(seed=0, **params):
+    return make_model("mlp", num_classes=10, num_features=64, seed=seed, params={"hidden": [32], **params})
+
+
+def test_the_same_seed_gives_the_same_net_whatever_else_drew_from_torch(digits):
+    X, y, X_test, _ = digits
+    torch.manual_seed(1)
+    first = mlp(epochs=2, dropout=0.3).fit(X, y).predict_proba(X_test)
+    torch.rand(17)
+    assert np.array_equal(first, mlp(epochs=2, dropout=0.3).fit(X, y).predict_proba(X_test))
+
+
+def test_torchs_global_generator_is_neither_used_nor_changed(digits):
+    X, y, X_test, _ = digits
+    before = torch.get_rng_state()
+    model = mlp(epochs=1, dropout=0.3).update(X, y, steps=2).fit(X, y)
+    model.predict(X_test)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_one_adam_step_is_torchs_own_to_rounding(digits):
+    X, y, _, _ = digits
+    net = TorchNet(num_classes=10, num_features=64, hidden=[32], batch_size=400, weight_decay=1e-3, max_steps=1)
+    net._initialize()
+    module = net._build()
+    module.load_state_dict(net.net_.module_.state_dict())
+    optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, weight_decay=1e-3, fused=False)
+    torch.nn.functional.cross_entropy(module(torch.from_numpy(X)), torch.from_numpy(y)).backward()
+    optimizer.step()
+    net.fit(X, y)
+    for expected, got in zip(module.parameters(), net.net_.module_.parameters(), strict=True):
+        assert torch.allclose(expected, got, atol=1e-5)
+
+
+def test_an_epoch_shows_every_row_once():
+    net = TorchNet(num_classes=2, num_features=1, batch_size=4, epochs=3)
+    rows = torch.arange(10.0).reshape(10, 1)
+    batches = list(net._epochs(rows, torch.zeros(10, dtype=torch.int64)))
+    assert [len(y) for _, y in batches] == [4, 4, 2] * 3
+    for epoch in range(3):
+        seen = torch.cat([X for X, _ in batches[3 * epoch : 3 * epoch + 3]]).ravel()
+        assert sorted(seen.tolist()) == list(range(10))
+
+
+def test_max_steps_ends_a_fit():
+    net = TorchNet(num_classes=2, num_features=1, batch_size=4, epochs=3, max_steps=4)
+    assert len(list(net._epochs(torch.zeros(10, 1), torch.zeros(10, dtype=torch.int64)))) == 4
+
+
+def test_a_step_sees_half_own_and_half_public_rows():
+    net = TorchNet(num_classes=2, num_features=1, batch_size=8)
+    own = torch.zeros(3, 1), torch.zeros(3, dtype=torch.int64)
+    public = torch.ones(20, 1), torch.ones(20, dtype=torch.int64)
+    batches = list(net._mixed([own, public], 5))
+    assert [y.tolist() for _, y in batches] == [[0] * 4 + [1] * 4] * 5
+    assert [y.tolist() for _, y in net._mixed([own], 2)] == [[0] * 8] * 2
+
+
+def test_public_rows_are_all_used_before_one_returns():
+    net = TorchNet(num_classes=2, num_features=1, batch_size=8)
+    own = torch.full((2, 1), -1.0), torch.zeros(2, dtype=torch.int64)
+    public = torch.arange(20.0).reshape(20, 1), torch.zeros(20, dtype=torch.int64)
+    seen = torch.cat([X for X, _ in net._mixed([own, public], 5)]).ravel()
+    assert sorted(seen[seen >= 0].tolist()) == list(range(20))
+
+
+def test_update_continues_where_fit_starts_afresh(digits):
+    X, y, X_test, _ = digits
+    model = mlp()
+    assert model.continues
+    first = model.update(X, y, steps=30).predict_proba(X_test)
+    second = model.update(X, y, steps=30).predict_proba(X_test)
+    assert not np.array_equal(first, second)
+    assert model.estimator.net_.optimizer_.state_dict()["state"][0]["step"] == 60  # the optimiser went on
+    fitted = mlp(epochs=1).fit(X, y).predict_proba(X_test)
+    model = mlp(epochs=1).update(X, y, steps=30)
+    assert np.array_equal(fitted, model.fit(X, y).predict_proba(X_test))
+
+
+def test_update_learns_from_public_rows(digits):
+    X, y, X_test, y_test = digits
+    own = y < 5
+    model = mlp().update(X[own], y[own], X, y, steps=300)
+    unseen = y_test >= 5  # classes that only public rows hold
+    assert (model.predict(X_test) == y_test)[unseen].mean() > 0.6
+
+
+def test_a_party_with_one_class_starts_training_when_public_rows_bring_more(digits):
+    X, y, X_test, _ = digits
+    model = mlp().update(X[y == 3], y[y == 3], steps=5)
+    assert model.is_constant
+    model.update(X[y == 3], y[y == 3], X, y, steps=100)
+    assert not model.is_constant
+    assert len(set(model.predict(X_test))) > 5
+
+
+def test_labelling_is_in_evaluation_mode(digits):
+    X, y, X_test, _ = digits
+    model = mlp(dropout=0.5, epochs=1).fit(X, y)
+    assert np.array_equal(model.predict_proba(X_test), model.predict_proba(X_test))
+
+
+def test_labelling_in_batches_is_labelling_at_once(digits, monkeypatch):
+    X, y, X_test, _ = digits
+    model = mlp(epochs=1).fit(X, y)
+    whole = model.predict_proba(X_test)
+    monkeypatch.setattr("fedkd_flwr.models.networks.INFERENCE_ROWS", 100)
+    assert np.allclose(whole, model.predict_proba(X_test), atol=1e-6)
+
+
+def test_read_only_rows_are_taken_without_a_warning(digits):
+    X, y, _, _ = digits
+    X = X.copy()
+    X.flags.writeable = False
+    mlp(epochs=1).fit(X, y).predict(X)
+
+
+def test_divergence_is_said_and_not_labelled(digits):
+    X, y, _, _ = digits
+    with pytest.raises(ConfigError, match=r"Training must keep the loss finite.*Lower lr"):
+        mlp(optimizer="sgd", lr=1e30).fit(X, y)
+
+
+def test_rows_of_another_width_than_promised_are_refused():
+    with pytest.raises(DataError, match="X must have 64 columns"):
+        mlp().fit(np.zeros((4, 3), dtype=np.float32), np.array([0, 1, 0, 1]))
+
+
+def test_torch_threads_are_left_alone(digits):
+    X, y, _, _ = digits
+    before = torch.get_num_threads()
+    mlp(epochs=1).fit(X, y)
+    assert torch.get_num_threads() == before
+
+
+def test_users_own_skorch_net_keeps_the_label_space(digits):
+    X, y, X_test, _ = digits
+    model = make_model(f"{__name__}:my_skorch_net", num_classes=10, num_features=64, seed=1)
+    some = (y == 2) | (y == 7)
+    torch.manual_seed(0)
+    model.fit(X[some], y[some])
+    assert set(model.predict(X_test)) == {2, 7}
+    assert model.continues
+    model.update(X[some], y[some], X, y)
+    assert model.predict_proba(X_test).shape == (len(X_test), 10)
+
+
+def my_skorch_net(num_classes, num_features):
+    from skorch import NeuralNetClassifier
+
+    return NeuralNetClassifier(
+        torch.nn.Linear(num_features, num_classes),
+        criterion=torch.nn.CrossEntropyLoss,
+        train_split=None,
+        verbose=0,
+        lr=0.5,
+        max_epochs=20,
+    )

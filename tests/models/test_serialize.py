@@ -1,0 +1,375 @@
+import io
+import json
+import pickle
+import stat
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from fedkd_flwr.errors import MissingExtraError, ModelBytesError
+from fedkd_flwr.models import NAMES, Classifier, make_model, serialize
+
+SMALL = {
+    "random-forest": {"n_estimators": 5},
+    "extra-trees": {"n_estimators": 5},
+    "hist-gradient-boosting": {"max_iter": 5},
+    "xgboost": {"n_estimators": 5},
+    "rulefit": {"n_estimators": 10},
+    "mlp": {"hidden": [32], "epochs": 2},
+    "cnn-fedkt": {"epochs": 1},
+    "cnn-privatekt": {"max_steps": 2},
+}
+ROWS = np.array([[0.0], [1.0], [2.0], [3.0]], dtype=np.float32)
+
+
+class Own(ClassifierMixin, BaseEstimator):
+    """A user's own estimator."""
+
+    def fit(self, X, y):
+        self.most_ = int(np.bincount(y).argmax())
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.most_)
+
+
+class Unwritable(Own):
+    def fit(self, X, y):
+        self.secret_ = {(1, 2): "keys of JSON are text"}
+        return super().fit(X, y)
+
+
+def fitted_tree():
+    return Classifier(DecisionTreeClassifier(random_state=0), num_classes=4).fit(ROWS, np.array([0, 1, 3, 3]))
+
+
+def forge(data, *, payload=None, compression=zipfile.ZIP_STORED, extra=None, **changes):
+    """Return a container with other contents and a digest that fits them."""
+    import hashlib
+
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        meta, old = json.loads(archive.read("meta.json")), archive.read("payload")
+    payload = old if payload is None else payload
+    meta = {**meta, "sha256": hashlib.sha256(payload).hexdigest(), **changes}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        archive.writestr("meta.json", json.dumps(meta))
+        archive.writestr("payload", payload)
+        if extra:
+            archive.writestr(extra, b"")
+    return buffer.getvalue()
+
+
+def rows_for(name, digits):
+    X, y, X_test, _ = digits
+    if name == "rulefit":
+        return X[y < 2], y[y < 2] + 4, X_test, None
+    if name.startswith("cnn"):
+        wide = [np.kron(Z.reshape(-1, 8, 8), np.ones((1, 2, 2), np.float32)).reshape(len(Z), 256) for Z in (X, X_test)]
+        return wide[0], y, wide[1], (1, 16, 16)
+    return X, y, X_test, None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reloaded_model_answers_as_the_saved_one(name, digits):
+    X, y, X_test, shape = rows_for(name, digits)
+    X_test = X_test[:300]
+    model = make_model(name, num_classes=10, num_features=X.shape[1], shape=shape, seed=1, params=SMALL.get(name, {}))
+    unfitted = serialize.loads(serialize.dumps(model))
+    assert not unfitted.is_fitted
+    model.fit(X, y)
+    again = serialize.loads(serialize.dumps(model))
+    assert np.array_equal(model.predict_proba(X_test), again.predict_proba(X_test))
+    assert np.array_equal(model.predict(X_test), again.predict(X_test))
+    assert (again.num_classes, again.num_features) == (10, X.shape[1])
+    # the template survives too: a refit after loading is the refit of the saved one
+    assert np.array_equal(model.predict_proba(X_test), again.fit(X, y).predict_proba(X_test))
+    assert np.array_equal(model.predict_proba(X_test), unfitted.fit(X, y).predict_proba(X_test))
+
+
+@pytest.mark.parametrize(
+    "optimizer", [{"optimizer": "adam"}, {"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "sgd"}]
+)
+def test_a_reloaded_net_continues_as_the_unsaved_one_would(optimizer, digits):
+    X, y, X_test, _ = digits
+    params = {"hidden": [32], "dropout": 0.2, **optimizer}
+    model = make_model("mlp", num_classes=10, num_features=64, seed=1, params=params)
+    model.update(X[:200], y[:200], X[200:], y[200:], steps=20)
+    again = serialize.loads(serialize.dumps(model))
+    bare = serialize.loads(serialize.dumps(model, training_state=False))
+    probs = [m.update(X[:200], y[:200], X[200:], y[200:], steps=20).predict_proba(X_test) for m in (model, again, bare)]
+    assert np.array_equal(probs[0], probs[1])
+    assert not np.array_equal(probs[0], probs[2])  # without the state it is another continuation
+
+
+def test_a_constant_keeps_its_class_and_its_template():
+    model = Classifier(DecisionTreeClassifier(random_state=0), num_classes=4).fit(ROWS, np.full(4, 2))
+    again = serialize.loads(serialize.dumps(model))
+    assert again.is_constant
+    assert again.predict(ROWS).tolist() == [2] * 4
+    assert again.update(ROWS, np.array([0, 1, 3, 3])).predict(ROWS).tolist() == [0, 1, 3, 3]
+
+
+def test_absent_classes_stay_absent():
+    assert serialize.loads(serialize.dumps(fitted_tree())).predict(ROWS).tolist() == [0, 1, 3, 3]
+
+
+@pytest.mark.parametrize(
+    "estimator", [GradientBoostingClassifier(n_estimators=3), BaggingClassifier(n_estimators=3, max_features=0.5)]
+)
+def test_ensembles_outside_the_zoo_pass_the_checks_of_their_trees(estimator, digits):
+    X, y, X_test, _ = digits
+    model = Classifier(estimator, num_classes=10).fit(X, y)
+    again = serialize.loads(serialize.dumps(model))
+    assert np.array_equal(model.predict(X_test), again.predict(X_test))
+
+
+def test_num_bytes_is_an_upload_without_the_optimiser(digits):
+    X, y, _, _ = digits
+    model = make_model("mlp", num_classes=10, num_features=64, seed=1, params={"hidden": [100], "epochs": 1}).fit(X, y)
+    weights = 4 * (64 * 100 + 100 + 100 * 10 + 10)
+    assert weights < model.num_bytes() < weights + 2000
+    assert len(serialize.dumps(model)) > 3 * weights
+
+
+def test_saving_is_private_and_leaves_no_draft(tmp_path):
+    path = tmp_path / "model.bin"
+    path.write_text("an older model, readable by all")
+    serialize.save(fitted_tree(), path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [p.name for p in tmp_path.iterdir()] == ["model.bin"]
+    assert serialize.load(path).predict(ROWS).tolist() == [0, 1, 3, 3]
+
+
+def test_a_save_that_fails_keeps_the_older_model(tmp_path, monkeypatch):
+    path = tmp_path / "model.bin"
+    serialize.save(fitted_tree(), path)
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        serialize.save(fitted_tree(), path)
+    assert [p.name for p in tmp_path.iterdir()] == ["model.bin"]
+    assert serialize.load(path).is_fitted
+
+
+def test_a_users_own_type_is_refused_by_name_until_trusted():
+    data = serialize.dumps(Classifier(Own(), num_classes=4).fit(ROWS, np.array([0, 3, 3, 3])))
+    name = f"{__name__}.Own"
+    with pytest.raises(ModelBytesError, match=rf"Types in a model must be known, got {name} .*trusted="):
+        serialize.loads(data)
+    assert serialize.loads(data, trusted=(name,)).predict(ROWS).tolist() == [3] * 4
+
+
+def test_an_estimator_that_skops_cannot_write_is_named():
+    model = Classifier(Unwritable(), num_classes=4).fit(ROWS, np.array([0, 3, 3, 3]))
+    with pytest.raises(ModelBytesError, match="Unwritable must be writable by skops"):
+        serialize.dumps(model)
+
+
+def test_missing_library_is_named_on_loading(monkeypatch):
+    model = make_model("xgboost", num_classes=4, num_features=1, seed=0, params={"n_estimators": 2})
+    data = serialize.dumps(model.fit(ROWS, np.array([0, 1, 3, 3])))
+    monkeypatch.setitem(__import__("sys").modules, "xgboost", None)
+    with pytest.raises(MissingExtraError, match=r"fedkd-flwr\[xgboost\]"):
+        serialize.loads(data)
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("bytes were executed",))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"PK", b"no model", pickle.dumps({"a": 1}), pickle.dumps(Bomb()), np.random.default_rng(0).bytes(5000)],
+    ids=["empty", "stub", "text", "pickle", "hostile-pickle", "random"],
+)
+def test_bytes_that_are_no_model_are_refused(data):
+    with pytest.raises(ModelBytesError, match=f"Model bytes must be a model written by fedkd_flwr, got {len(data)}"):
+        serialize.loads(data)
+
+
+def test_what_is_no_bytes_is_refused():
+    with pytest.raises(ModelBytesError, match="Model bytes must be bytes, got 'str'"):
+        serialize.loads("model")
+
+
+def test_every_truncation_is_refused():
+    data = serialize.dumps(fitted_tree())
+    for end in range(0, len(data), 61):
+        with pytest.raises(ModelBytesError):
+            serialize.loads(data[:end])
+
+
+def test_no_flipped_byte_ever_gives_another_exception():
+    data = serialize.dumps(fitted_tree())
+    rng = np.random.default_rng(1)
+    refused = 0
+    for _ in range(200):
+        damaged = bytearray(data)
+        damaged[rng.integers(len(data))] ^= int(rng.integers(1, 256))
+        try:
+            serialize.loads(bytes(damaged))  # a flip in a date of the zip changes nothing
+        except ModelBytesError:
+            refused += 1
+    assert refused > 150
+
+
+def test_another_version_says_so():
+    with pytest.raises(ModelBytesError, match=r"Model version must be 1, got 2.*Another version"):
+        serialize.loads(forge(serialize.dumps(fitted_tree()), version=2))
+
+
+def test_a_payload_other_than_its_digest_is_refused():
+    data = forge(serialize.dumps(fitted_tree()), sha256="0" * 64)
+    with pytest.raises(ModelBytesError, match="match their own digest"):
+        serialize.loads(data)
+
+
+def test_a_path_as_member_is_refused():
+    with pytest.raises(ModelBytesError, match=r"hold meta\.json and payload, no more"):
+        serialize.loads(forge(serialize.dumps(fitted_tree()), extra="../../etc/passwd"))
+
+
+def test_a_bomb_in_the_container_is_refused_unread():
+    data = forge(serialize.dumps(fitted_tree()), payload=bytes(50_000_000), compression=zipfile.ZIP_DEFLATED)
+    assert len(data) < 100_000
+    with pytest.raises(ModelBytesError, match="Members of model bytes must be stored as they are"):
+        serialize.loads(data)
+
+
+def test_a_bomb_in_the_skops_payload_is_refused_unread(monkeypatch):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("schema.json", bytes(30_000_000))
+    monkeypatch.setattr(serialize, "MAX_BYTES", 20_000_000)
+    with pytest.raises(ModelBytesError, match="A skops payload must unpack to at most 20000000 bytes"):
+        serialize.loads(forge(serialize.dumps(fitted_tree()), payload=buffer.getvalue()))
+
+
+def test_more_bytes_than_allowed_are_refused(monkeypatch, tmp_path):
+    path = tmp_path / "model"
+    serialize.save(fitted_tree(), path)
+    monkeypatch.setattr(serialize, "MAX_BYTES", 100)
+    with pytest.raises(ModelBytesError, match="be at most 100 bytes"):
+        serialize.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kind", "pickle"),
+        ("num_classes", 1),
+        ("num_classes", True),
+        ("num_classes", "4"),
+        ("classes", [0, 1, 9]),
+        ("classes", [3, 1, 0]),
+        ("classes", [0]),
+        ("classes", []),
+        ("num_features", -1),
+        ("fitted", "yes"),
+        ("params", None),
+    ],
+)
+def test_wrong_meta_data_is_refused(name, value):
+    with pytest.raises(ModelBytesError, match="of model bytes must be as fedkd_flwr writes it"):
+        serialize.loads(forge(serialize.dumps(fitted_tree()), **{name: value}))
+
+
+@pytest.mark.parametrize("name", ["decision-tree", "xgboost", "mlp"])
+def test_a_payload_of_noise_is_refused(name, digits):
+    X, y, _, _ = digits
+    model = make_model(name, num_classes=10, num_features=64, seed=1, params=SMALL.get(name, {})).fit(X, y)
+    for payload in (b"", np.random.default_rng(0).bytes(3000)):
+        with pytest.raises(ModelBytesError, match="hold a readable"):
+            serialize.loads(forge(serialize.dumps(model), payload=payload))
+
+
+@pytest.mark.parametrize("what", ["child", "loop", "column", "width"])
+def test_a_forged_tree_is_refused_because_compiled_code_would_follow_it(what):
+    model = fitted_tree()
+    tree = model.estimator.tree_
+    state = tree.__getstate__()
+    if what == "child":
+        state["nodes"]["left_child"][0] = 10**6
+    elif what == "loop":
+        state["nodes"]["left_child"][0] = 0
+    elif what == "column":
+        state["nodes"]["feature"][0] = 10**6
+    else:
+        model.estimator.n_features_in_ = 5
+    tree.__setstate__(state)
+    with pytest.raises(ModelBytesError, match=r"a node of a tree|another number of columns"):
+        serialize.loads(serialize.dumps(model))
+
+
+def test_a_forged_histogram_tree_is_refused(digits):
+    X, y, _, _ = digits
+    model = make_model("hist-gradient-boosting", num_classes=10, num_features=64, seed=1, params={"max_iter": 2})
+    model.fit(X, y)
+    model.estimator._predictors[1][3].nodes["feature_idx"][0] = 64
+    with pytest.raises(ModelBytesError, match="reads a column that the rows lack"):
+        serialize.loads(serialize.dumps(model))
+
+
+def test_a_net_larger_than_its_weights_is_refused_before_it_is_built(digits):
+    X, y, _, _ = digits
+    model = make_model("mlp", num_classes=10, num_features=64, seed=1, params=SMALL["mlp"]).fit(X, y)
+    data = serialize.dumps(model)
+    params = json.loads(zipfile.ZipFile(io.BytesIO(data)).read("meta.json"))["params"]
+    huge = {**params, "hidden": [2**19, 2**19, 2**19]}  # a terabyte and more
+    with pytest.raises(ModelBytesError, match="other names or shapes"):
+        serialize.loads(forge(data, params=huge))
+
+
+def test_a_net_with_a_broken_optimiser_state_is_refused(digits):
+    from safetensors.torch import load, save
+
+    X, y, _, _ = digits
+    model = make_model("mlp", num_classes=10, num_features=64, seed=1, params=SMALL["mlp"]).fit(X, y)
+    data = serialize.dumps(model)
+    tensors = load(zipfile.ZipFile(io.BytesIO(data)).read("payload"))
+    for name in ("optimizer.0.exp_avg", "optimizer.0.step", "rng"):
+        broken = {**tensors, name: tensors[name].ravel().repeat(2)}
+        with pytest.raises(ModelBytesError, match="hold a readable torch model"):
+            serialize.loads(forge(data, payload=save(broken)))
+
+
+def booster_of(data):
+    return json.loads(zlib.decompress(zipfile.ZipFile(io.BytesIO(data)).read("payload")))
+
+
+@pytest.fixture(scope="module")
+def boosted(digits):
+    X, y, _, _ = digits
+    model = make_model("xgboost", num_classes=10, num_features=64, seed=1, params={"n_estimators": 2})
+    return serialize.dumps(model.fit(X, y))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("left_children", 10**6), ("left_children", 0), ("split_indices", 64), ("split_conditions", "x"), ("parents", 5)],
+)
+def test_a_forged_booster_is_refused_because_xgboost_would_follow_it(field, value, boosted):
+    booster = booster_of(boosted)
+    booster["learner"]["gradient_booster"]["model"]["trees"][3][field][0] = value
+    payload = zlib.compress(json.dumps(booster).encode())
+    with pytest.raises(ModelBytesError, match="hold a readable xgboost model, got ValueError"):
+        serialize.loads(forge(boosted, payload=payload))
+
+
+def test_a_bomb_in_a_booster_is_refused(boosted, monkeypatch):
+    monkeypatch.setattr("fedkd_flwr.models._xgboost_json.MAX_TEXT_BYTES", 1000)
+    with pytest.raises(ModelBytesError, match="the booster is cut off, or too large"):
+        serialize.loads(boosted)
+
+
+def test_a_booster_of_another_kind_says_so_when_saved():
+    model = make_model("xgboost", num_classes=2, num_features=1, seed=0, params={"booster": "dart", "n_estimators": 2})
+    model.fit(ROWS, np.array([0, 0, 1, 1]))
+    with pytest.raises(ModelBytesError, match="An XGBoost model must be a classifier of plain trees"):
+        serialize.dumps(model)

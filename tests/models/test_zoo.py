@@ -1,0 +1,256 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from fedkd_flwr.errors import ConfigError, MissingExtraError
+from fedkd_flwr.models import NAMES, make_model, parse_params, pick_model
+from fedkd_flwr.models.zoo import DEFAULT_MIX
+
+QUICK = {
+    "random-forest": {"n_estimators": 20},
+    "extra-trees": {"n_estimators": 20},
+    "hist-gradient-boosting": {"max_iter": 10},
+    "xgboost": {"n_estimators": 10},
+    "rulefit": {"n_estimators": 20},
+    "mlp": {"hidden": [64], "epochs": 15, "batch_size": 32},
+    "cnn-fedkt": {"epochs": 6, "batch_size": 16, "lr": 3e-3},
+    "cnn-privatekt": {"epochs": 2, "batch_size": 16, "lr": 1e-3},
+}
+LEAST = {
+    "rulefit": 0.75,
+    "hist-gradient-boosting": 0.6,
+    "decision-tree": 0.6,
+    "cnn-privatekt": 0.5,
+}  # chance: 0.1; rulefit 0.33
+
+
+def my_factory(*, num_classes, num_features, seed, max_depth=2):
+    assert (num_classes, num_features) == (10, 64)
+    return DecisionTreeClassifier(max_depth=max_depth, random_state=seed)
+
+
+def broken_factory():
+    raise KeyError("oops")
+
+
+def no_estimator():
+    return 3
+
+
+def rows_for(name, X):
+    """CNNs need at least 16 x 16 pixels: repeat each one."""
+    if not name.startswith("cnn"):
+        return X, None
+    return np.kron(X.reshape(-1, 8, 8), np.ones((1, 2, 2), dtype=np.float32)).reshape(len(X), 256), (1, 16, 16)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_learns_digits_repeats_itself_and_fills_all_columns(name, digits):
+    X, y, X_test, y_test = digits
+    X, shape = rows_for(name, X[:150] if name == "rulefit" else X)
+    y = y[: len(X)]
+    if name == "rulefit":  # ten models of rules are slow: three classes
+        X, y = X[y < 3], y[y < 3]
+        X_test, y_test = X_test[y_test < 3], y_test[y_test < 3]
+    X_test, _ = rows_for(name, X_test[:500])
+
+    def fitted(seed):
+        params = QUICK.get(name, {})
+        model = make_model(name, num_classes=10, num_features=X.shape[1], shape=shape, seed=seed, params=params)
+        return model.fit(X, y)
+
+    first, again = fitted(5), fitted(5)
+    assert (first.predict(X_test) == y_test[:500]).mean() >= LEAST.get(name, 0.7)
+    probs = first.predict_proba(X_test)
+    assert np.array_equal(probs, again.predict_proba(X_test))
+    assert probs.shape == (len(X_test), 10)
+    assert np.allclose(probs.sum(axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["random-forest", "extra-trees", "mlp"])
+def test_another_seed_is_another_model(name, digits):
+    X, y, X_test, _ = digits
+    probs = [
+        make_model(name, num_classes=10, num_features=64, seed=seed, params=QUICK[name]).fit(X, y).predict_proba(X_test)
+        for seed in (1, 2)
+    ]
+    assert not np.array_equal(*probs)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith("cnn")])
+def test_every_name_takes_two_rows_of_two_classes(name):
+    X = np.array([[0.0, 1.0], [1.0, 0.0]], dtype=np.float32)
+    params = {"epochs": 2} if name == "mlp" else {}
+    model = make_model(name, num_classes=5, num_features=2, seed=0, params=params).fit(X, np.array([4, 1]))
+    assert set(model.predict(X)) <= set(range(5))
+
+
+def test_models_compute_on_one_thread():
+    for name in ("random-forest", "extra-trees", "xgboost"):
+        model = make_model(name, num_classes=2, num_features=2, seed=0)
+        assert model._template.get_params()["n_jobs"] == 1
+
+
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
+@pytest.mark.parametrize("name", ["cnn-fedkt", "cnn-privatekt"])
+def test_cnns_take_both_image_sizes_without_being_told(name, shape):
+    X = np.random.default_rng(0).random((4, int(np.prod(shape))), dtype=np.float32)
+    model = make_model(name, num_classes=10, num_features=X.shape[1], seed=0, params={"max_steps": 1})
+    assert model.fit(X, np.array([0, 1, 2, 3])).predict_proba(X).shape == (4, 10)
+
+
+def test_unknown_name_lists_the_known_ones():
+    with pytest.raises(ConfigError, match=r"model must be one of decision-tree, .*got 'forest'"):
+        make_model("forest", num_classes=2, num_features=2, seed=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unknown_parameter_names_the_accepted_ones(name):
+    with pytest.raises(ConfigError, match=rf"A parameter of {name} must be among .*, got 'depth'"):
+        make_model(name, num_classes=2, num_features=784, seed=0, params={"depth": 6})
+
+
+@pytest.mark.parametrize("key", ["random_state", "seed", "num_classes"])
+def test_what_the_run_decides_is_no_parameter(key):
+    name = "random-forest" if key == "random_state" else "mlp"
+    with pytest.raises(ConfigError, match=f"got '{key}'"):
+        make_model(name, num_classes=2, num_features=2, seed=0, params={key: 1})
+
+
+def test_wrong_value_is_found_before_any_training():
+    with pytest.raises(ConfigError, match=r"Parameters of random-forest: .*'max_depth'.*Got -3"):
+        make_model("random-forest", num_classes=2, num_features=2, seed=0, params={"max_depth": -3})
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"lr": float("nan")}, "lr must be > 0, got nan"),
+        ({"hidden": [0]}, "hidden must list widths >= 1"),
+        ({"optimizer": "lion"}, "optimizer must be adam or sgd, got 'lion'"),
+        ({"epochs": 1.5}, "epochs must be an integer >= 1, got 1.5"),
+        ({"dropout": 1.0}, r"dropout must be within \[0, 1\), got 1.0"),
+    ],
+)
+def test_wrong_value_of_a_net_is_found_before_any_training(params, message):
+    with pytest.raises(ConfigError, match=message):
+        make_model("mlp", num_classes=2, num_features=2, seed=0, params=params)
+
+
+def test_cnn_on_rows_that_are_no_image_says_so():
+    with pytest.raises(ConfigError, match=r"shape must be \(channels, height, width\) of 64 columns"):
+        make_model("cnn-fedkt", num_classes=10, num_features=64, seed=0)
+
+
+def test_cnn_on_too_small_images_says_so():
+    with pytest.raises(ConfigError, match="shape must be at least 16 x 16 pixels"):
+        make_model("cnn-fedkt", num_classes=10, num_features=64, shape=(1, 8, 8), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "extra"),
+    [("xgboost", "xgboost", "xgboost"), ("mlp", "skorch", "torch"), ("rulefit", "imodels", "rulefit")],
+)
+def test_missing_library_names_its_extra(name, library, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=rf'pip install "fedkd-flwr\[{extra}\]"'):
+        make_model(name, num_classes=2, num_features=2, seed=0)
+
+
+def test_import_string_gets_what_its_signature_accepts():
+    spec = f"{__name__}:my_factory"
+    model = make_model(spec, num_classes=10, num_features=64, seed=7, params={"max_depth": 3})
+    assert model._template.get_params()["max_depth"] == 3
+    assert model._template.get_params()["random_state"] == 7
+
+
+def test_import_string_of_a_class_gets_the_seed_as_random_state():
+    model = make_model("sklearn.tree:ExtraTreeClassifier", num_classes=10, num_features=64, seed=7)
+    assert model._template.get_params()["random_state"] == 7
+
+
+@pytest.mark.parametrize(
+    ("spec", "params", "message"),
+    [
+        ("no_such_module:f", {}, r"model must be importable, got no_such_module:f \(No module"),
+        ("sklearn.tree:Nothing", {}, "model must name a function or class of sklearn.tree"),
+        ("sklearn.tree:", {}, 'model must be "package.module:factory"'),
+        (f"{__name__}:my_factory", {"depth": 1}, "must be among num_classes, num_features, seed, max_depth"),
+        (f"{__name__}:broken_factory", {}, "broken_factory must return an estimator, got KeyError: 'oops'"),
+        (f"{__name__}:no_estimator", {}, r"estimator must be an object with fit\(X, y\)"),
+    ],
+)
+def test_broken_import_string_says_what_is_wrong(spec, params, message):
+    with pytest.raises(ConfigError, match=message):
+        make_model(spec, num_classes=10, num_features=64, seed=0, params=params)
+
+
+def test_negative_seed_is_refused():
+    with pytest.raises(ConfigError, match="seed must be an integer >= 0, got -1"):
+        make_model("knn", num_classes=2, num_features=2, seed=-1)
+
+
+def test_mixed_gives_neighbours_different_models_that_need_no_extra():
+    picked = [pick_model("mixed", i) for i in range(2 * len(DEFAULT_MIX))]
+    assert picked == [*DEFAULT_MIX, *DEFAULT_MIX]
+    assert len(set(DEFAULT_MIX)) == len(DEFAULT_MIX)
+    assert not {"xgboost", "rulefit", "mlp"} & set(DEFAULT_MIX)
+
+
+def test_mixed_list_may_hold_import_strings_and_repeat():
+    spec = "mixed:decision-tree, my.module:make, decision-tree"
+    assert [pick_model(spec, i) for i in (0, 1, 2, 4)] == [
+        "decision-tree",
+        "my.module:make",
+        "decision-tree",
+        "my.module:make",
+    ]
+
+
+@pytest.mark.parametrize("spec", ["mixed:", "mixed:forest", "mixed:knn,,knn"])
+def test_mixed_list_with_an_unknown_name_is_refused(spec):
+    with pytest.raises(ConfigError, match="model must list names among"):
+        pick_model(spec, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "params"),
+    [
+        ("", {}),
+        ("  ", {}),
+        ("a=1,b=-2.5,c=1e-3", {"a": 1, "b": -2.5, "c": 1e-3}),
+        ("a=True, b=none, c='x y'", {"a": True, "b": None, "c": "x y"}),
+        ('{"hidden": [5, 5], "device": "cpu"}', {"hidden": [5, 5], "device": "cpu"}),
+    ],
+)
+def test_params_are_read_from_one_line(text, params):
+    parsed = parse_params(text)
+    assert parsed == params
+    assert [type(v) for v in parsed.values()] == [type(v) for v in params.values()]
+
+
+@pytest.mark.parametrize("text", ["a", "a=", "=1", "a b=1", "hidden=[5,5]", "a=1,,b=2", "[1]"])
+def test_params_that_are_no_pairs_are_refused(text):
+    with pytest.raises(ConfigError, match='model-params must be "name=value" pairs'):
+        parse_params(text)
+
+
+def test_params_named_twice_are_refused():
+    with pytest.raises(ConfigError, match="model-params must name each parameter once, got a twice"):
+        parse_params("a=1,a=2")
+
+
+def test_params_of_broken_json_are_refused():
+    with pytest.raises(ConfigError, match="model-params must be valid JSON"):
+        parse_params('{"a": 1')
+
+
+def test_the_room_imports_nothing_heavy():
+    heavy = {"torch", "xgboost", "skorch", "imodels", "skops", "safetensors", "flwr", "matplotlib"}
+    code = "import sys, fedkd_flwr.models, fedkd_flwr.models.serialize as s; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "fedkd_flwr.models.serialize" in loaded
+    assert not heavy & set(loaded)

@@ -1,0 +1,290 @@
+"""What a server does with bad replies, missing nodes and too few parties: one test per kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from federation import fedct_grid, handler, parties, party, public_set, rows
+from flwr.app import ArrayRecord, Message
+from flwr.app.error import Error
+from grid import InProcessGrid
+
+from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
+from fedkd_flwr.labels import PublicSpec, encode_labels
+from fedkd_flwr.payloads import reply_record
+from fedkd_flwr.strategies import FedCT, FedCTConfig
+
+
+def _strategy(**keywords):
+    config = FedCTConfig(seed=1, node_settle_s=0.0, node_deadline_s=keywords.pop("deadline", 0.3))
+    return FedCT(config=config, public=public_set(), **keywords)
+
+
+def _codes(record, server_round=1):
+    return {r.party: r.code for r in record.rounds[server_round - 1].rejected}
+
+
+def _run_spoilt(spoil, *, rounds=1, members=None):
+    """Spoil every train reply of the second party."""
+
+    def tamper(index, reply):
+        return spoil(reply) if index == 1 and reply.metadata.message_type == "train" else reply
+
+    strategy = _strategy()
+    strategy.start(fedct_grid(members or parties(4), tamper=tamper), num_rounds=rounds)
+    return strategy.record
+
+
+def _with_labels(payload, party_name="party-001"):
+    def spoil(reply):
+        metrics = {"party": party_name, "payload": "labels", "wire-version": 1}
+        return _answer(reply, reply_record("fit", [payload], 60, metrics))
+
+    return spoil
+
+
+def _answer(reply, content):
+    reply.content = content
+    return reply
+
+
+SPEC = PublicSpec(num_public=60, num_classes=3, fingerprint="ab" * 32)
+GOOD = np.zeros(60, dtype=np.int16)
+
+
+def _payload(labels=GOOD, **changes):
+    spec = PublicSpec(**{**SPEC.__dict__, **{k: v for k, v in changes.items() if k != "server_round"}})
+    return encode_labels(labels, public=spec, server_round=changes.get("server_round", 1))
+
+
+BAD_REPLIES = {
+    "wrong length": (_payload(GOOD[:50], num_public=50), "wrong-length"),
+    "wrong number of arrays": (_payload(np.stack([GOOD, GOOD])), "wrong-length"),
+    "wrong dtype": (np.zeros(60, dtype=np.float32), "bad-payload"),
+    "not a number": (np.full(60, np.nan, dtype=np.float32), "not-a-number"),
+    "class out of range": (_payload(GOOD + 5, num_classes=9), "wrong-classes"),
+    "another public set": (_payload(fingerprint="cd" * 32), "wrong-public-set"),
+    "another round": (_payload(server_round=7), "wrong-round"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_REPLIES)
+def test_a_bad_reply_is_left_out_named_with_its_reason_and_the_round_goes_on(case):
+    payload, code = BAD_REPLIES[case]
+    record = _run_spoilt(_with_labels(payload))
+    assert _codes(record) == {"party-001": code}
+    assert record.rounds[0].answered == ["party-000", "party-002", "party-003"]
+    assert record.status == "completed"
+
+
+def test_a_reply_of_another_wire_version_is_left_out():
+    def spoil(reply):
+        metrics = {"party": "party-001", "payload": "labels", "wire-version": 99}
+        return _answer(reply, reply_record("fit", [_payload()], 60, metrics))
+
+    assert _codes(_run_spoilt(spoil)) == {"party-001": "unknown-version"}
+
+
+def test_a_reply_against_a_stale_base_is_left_out():
+    rng = np.random.default_rng(0)
+    base = rng.integers(0, 3, 3000).astype(np.int16)
+    changed = base.copy()
+    changed[5] = (changed[5] + 1) % 3
+    spec = PublicSpec(num_public=3000, num_classes=3, fingerprint="ab" * 32)
+    payload = encode_labels(changed, public=spec, server_round=1, base=base)
+    public = public_set(3000)
+    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=0.0), public=public)
+
+    def tamper(index, reply):
+        return _with_labels(payload)(reply) if index == 1 and reply.metadata.message_type == "train" else reply
+
+    strategy.start(fedct_grid(parties(3, public=public), tamper=tamper), num_rounds=1)
+    assert _codes(strategy.record) == {"party-001": "stale-base"}
+
+
+def test_a_reply_without_records_is_left_out():
+    def spoil(reply):
+        del reply.content["fitres.parameters"]
+        return reply
+
+    assert _codes(_run_spoilt(spoil)) == {"party-001": "bad-payload"}
+
+
+def test_arrays_that_are_not_numpy_are_left_out():
+    def spoil(reply):
+        from flwr.app import Array
+
+        reply.content["fitres.parameters"] = ArrayRecord(
+            {"0": Array(dtype="uint8", shape=(1,), stype="numpy.ndarray", data=b"\x80\x04.")}
+        )
+        return reply
+
+    assert _codes(_run_spoilt(spoil)) == {"party-001": "bad-payload"}
+
+
+def test_a_party_whose_process_crashed_is_left_out():
+    record = _run_spoilt(lambda reply: Message(Error(code=2, reason="<boom>"), reply_to=_instruction(reply)))
+    assert list(_codes(record).values()) == ["party-crashed"]
+
+
+def _instruction(reply):
+    reply.metadata.__dict__["_src_node_id"], reply.metadata.__dict__["_dst_node_id"] = (
+        reply.metadata.dst_node_id,
+        reply.metadata.src_node_id,
+    )
+    reply.metadata.__dict__["_message_id"] = reply.metadata.reply_to_message_id
+    return reply
+
+
+def test_a_party_that_does_not_answer_is_named_once_its_name_is_known():
+    count = {"replies": 0}
+
+    def silent_in_round_2(reply):
+        count["replies"] += 1
+        return reply if count["replies"] == 1 else None
+
+    def tamper(index, reply):
+        return silent_in_round_2(reply) if index == 1 and reply.metadata.message_type == "train" else reply
+
+    config = FedCTConfig(seed=1, node_settle_s=0.0, stop_when_converged=False)
+    strategy = FedCT(config=config, public=public_set())
+    strategy.start(fedct_grid(parties(4), tamper=tamper), num_rounds=2, timeout=0.2)
+    assert _codes(strategy.record, 2) == {"party-001": "no-reply"}
+
+
+def test_a_party_that_raises_is_left_out_with_a_code_and_no_text_crosses_the_wire():
+    class Broken(FedCTClient):
+        def learn(self, instruction):
+            raise ValueError("patient 4711 has HbA1c 9.2")
+
+    members = parties(4)
+    clients = [FedCTClient(p) for p in members]
+    clients[2] = Broken(members[2])
+    grid = InProcessGrid(handler(clients), [{}] * 4)
+    strategy = _strategy()
+    strategy.start(grid, num_rounds=1)
+    assert _codes(strategy.record) == {"party-002": "internal"}
+    wire = "".join(str(dict(reply.content)) for reply in grid.replies)
+    assert "4711" not in wire
+
+
+def test_a_second_node_with_a_taken_name_is_turned_away():
+    members = [*parties(3), party("party-001", *rows(20, seed=8))]
+    strategy = _strategy()
+    strategy.start(fedct_grid(members), num_rounds=1)
+    rejected = strategy.record.rounds[0].rejected
+    assert [(r.party, r.node_id, r.code) for r in rejected] == [("party-001", "1003", "duplicate-name")]
+
+
+def test_a_node_that_changes_its_name_is_turned_away():
+    count = {"replies": 0}
+
+    def renamed_in_round_2(reply):
+        count["replies"] += 1
+        metrics = dict(reply.content["fitres.metrics"])
+        if count["replies"] == 2:
+            metrics["party"] = "somebody-else"
+        return _answer(
+            reply, reply_record("fit", [a.numpy() for a in reply.content["fitres.parameters"].values()], 60, metrics)
+        )
+
+    def tamper(index, reply):
+        return renamed_in_round_2(reply) if index == 1 and reply.metadata.message_type == "train" else reply
+
+    config = FedCTConfig(seed=1, node_settle_s=0.0, stop_when_converged=False)
+    strategy = FedCT(config=config, public=public_set())
+    strategy.start(fedct_grid(parties(4), tamper=tamper), num_rounds=2)
+    assert _codes(strategy.record, 2) == {"somebody-else": "node-changed-name"}
+
+
+def test_fewer_valid_replies_than_min_parties_fail_the_run_and_name_each_with_its_reason():
+    def tamper(index, reply):
+        return _with_labels(_payload(fingerprint="cd" * 32), f"party-{index:03d}")(reply) if index else reply
+
+    strategy = _strategy()
+    with pytest.raises(TooFewPartiesError, match=r"round 1 must be >= 2, got 1.*party-001: wrong-public-set"):
+        strategy.start(fedct_grid(parties(3), tamper=tamper), num_rounds=1)
+    assert strategy.record.status == "failed"
+    assert "party-002: wrong-public-set" in strategy.record.reason
+
+
+def test_no_node_before_the_deadline_fails_with_the_way_out():
+    with pytest.raises(TooFewPartiesError, match=r"number of nodes must reach 2 within 0.3 s, got 0. Start more"):
+        _strategy().start(InProcessGrid(handler([]), []), num_rounds=1)
+
+
+def test_fewer_nodes_than_num_parties_fail_at_the_deadline():
+    with pytest.raises(TooFewPartiesError, match=r"number of nodes must reach 9 within 0.3 s, got 4"):
+        _strategy(min_available_nodes=9).start(fedct_grid(parties(4)), num_rounds=1)
+
+
+def test_nodes_that_register_late_are_waited_for():
+    class Late(InProcessGrid):
+        polls = 0
+
+        def get_node_ids(self):
+            Late.polls += 1
+            return list(self.contexts)[: Late.polls]
+
+    members = parties(4)
+    strategy = _strategy(min_available_nodes=4, deadline=10.0)
+    strategy.start(Late(handler([FedCTClient(p) for p in members]), [{}] * 4), num_rounds=1)
+    assert strategy.record.rounds[0].asked == 4
+
+
+def test_a_party_with_another_public_set_refuses_and_is_named():
+    members = [*parties(3), party("stranger", *rows(20, seed=8), public=public_set(fingerprint="cd" * 32))]
+    strategy = _strategy()
+    strategy.start(fedct_grid(members), num_rounds=1)
+    assert _codes(strategy.record) == {"stranger": "public-set-mismatch"}
+
+
+def test_one_class_in_the_schema_is_refused():
+    with pytest.raises(DataError, match="classes"):
+        Schema(columns=(), classes=("only",))
+
+
+def test_each_party_gets_a_record_of_its_own():
+    grid = fedct_grid(parties(3))
+    _strategy().start(grid, num_rounds=1)
+    contents = [id(m.content) for m in grid.sent]
+    assert len(set(contents)) == len(contents)
+
+
+def test_results_do_not_cross_the_wire_when_a_party_keeps_its_metrics():
+    grid = fedct_grid(parties(3, share_metrics=False))
+    strategy = _strategy()
+    strategy.start(grid, num_rounds=2)
+    for reply in grid.replies:
+        for name in ("fitres.metrics", "evaluateres.metrics"):
+            if name in reply.content:
+                assert set(reply.content[name]) <= {"party", "payload", "wire-version", "notes"}
+    assert strategy.record.mean_accuracies() == {}
+
+
+def test_a_share_of_the_parties_is_sampled_by_seed():
+    def asked(seed):
+        config = FedCTConfig(seed=seed, node_settle_s=0.0, stop_when_converged=False)
+        strategy = FedCT(fraction_train=0.5, config=config, public=public_set())
+        strategy.start(fedct_grid(parties(6)), num_rounds=3)
+        return [r.answered for r in strategy.record.rounds]
+
+    assert [len(names) for names in asked(1)] == [3, 3, 3]
+    assert asked(1) == asked(1)
+    assert asked(1) != asked(2)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"fraction_train": 0.0}, r"fraction_train must be within \(0, 1\], got 0.0"),
+        ({"fraction_evaluate": float("nan")}, "fraction_evaluate must be within"),
+        ({"min_train_nodes": 0}, "min_train_nodes must be a whole number >= 1, got 0"),
+        ({"min_train_nodes": 5, "min_available_nodes": 4}, "min_train_nodes must be at most 4, got 5"),
+    ],
+)
+def test_impossible_flower_settings_are_refused(keywords, message):
+    with pytest.raises(ConfigError, match=message):
+        _strategy(**keywords)

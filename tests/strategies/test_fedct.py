@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from federation import accuracies, fedct_grid, model, parties, party, public_set, rows
+
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.labels import ABSTAIN, qualified_majority
+from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
+
+
+def _run(members, *, rounds=3, **settings):
+    grid_settings = {k: settings.pop(k) for k in ("order", "tamper", "first_node_id") if k in settings}
+    config = FedCTConfig(seed=settings.pop("seed", 1), node_settle_s=0.0, steps_per_round=20, **settings)
+    strategy = FedCT(config=config, public=public_set())
+    grid = fedct_grid(members, **grid_settings)
+    result = strategy.start(grid, num_rounds=rounds)
+    return strategy, result, grid
+
+
+def test_a_federation_agrees_and_every_party_reports_alone_and_together():
+    strategy, result, _ = _run(parties())
+    record = strategy.record
+    assert record.status == "completed"
+    assert record.rounds[0].answered == [f"party-{i:03d}" for i in range(5)]
+    assert record.rounds[0].consensus_accuracy > 0.85
+    assert set(record.mean_accuracies()) == {"solo-common", "federated-common"}
+    assert (result.arrays["labels"].numpy() == strategy.consensus).all()
+
+
+def test_one_party_alone_is_local_training():
+    alone = party("only", *rows(30, seed=3))
+    config = FedCTConfig(seed=1, node_settle_s=0.0)
+    strategy = FedCT(min_train_nodes=1, config=config, public=public_set())
+    strategy.start(fedct_grid([alone]), num_rounds=2)
+    own = strategy.record.parties[0]
+    assert own.solo == own.federated
+    local = strategy.consensus
+    assert (local == alone_labels(alone)).all()
+
+
+def alone_labels(alone):
+    from fedkd_flwr.seeds import derive_seed
+
+    seed = derive_seed(derive_seed(1, alone.name), "model")
+    return alone.model(seed=seed).fit(alone.X, alone.y).predict(alone.public.X)
+
+
+def test_same_seed_twice_gives_the_same_consensus_and_models():
+    first, _, _ = _run(parties(), seed=4)
+    second, _, _ = _run(parties(), seed=4)
+    assert (first.consensus == second.consensus).all()
+    assert accuracies(first) == accuracies(second)
+
+
+def test_the_order_of_parties_and_their_node_ids_change_nothing():
+    first, _, _ = _run(parties())
+    shuffled, _, _ = _run(parties(), order=[3, 0, 4, 1, 2], first_node_id=77)
+    assert (first.consensus == shuffled.consensus).all()
+    assert accuracies(first) == accuracies(shuffled)
+
+
+def test_parties_listed_in_another_order_change_nothing():
+    first, _, _ = _run(parties())
+    second, _, _ = _run(list(reversed(parties())), order=[2, 0, 1, 4, 3])
+    assert (first.consensus == second.consensus).all()
+    assert accuracies(first) == accuracies(second)
+
+
+def test_later_rounds_send_only_what_changed(tmp_path):
+    public = public_set(3000)
+    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=0.0, stop_when_converged=False), public=public)
+    strategy.start(fedct_grid(parties(state=tmp_path, public=public)), num_rounds=3)
+    first, _, third = strategy.record.rounds
+    assert third.changed_share < 0.02
+    assert third.bytes_up < first.bytes_up / 2
+
+
+def test_a_party_without_its_base_sends_a_full_array_and_is_counted():
+    without_memory, _, _ = _run(parties(), stop_when_converged=False)
+    assert [len(r.answered) for r in without_memory.record.rounds] == [5, 5, 5]
+
+
+def test_interpolating_learners_converge_and_the_run_stops_early():
+    strategy, _, grid = _run(parties(), rounds=10)
+    assert strategy.finished_round is not None
+    assert len(strategy.record.rounds) == strategy.finished_round < 10
+    kinds = [m.metadata.message_type for m in grid.sent]
+    assert kinds.count("evaluate") == 5
+
+
+def test_another_round_after_convergence_would_indeed_change_nothing():
+    stopped, _, _ = _run(parties(), rounds=10)
+    whole, _, _ = _run(parties(), rounds=10, stop_when_converged=False)
+    assert (stopped.consensus == whole.consensus).all()
+    assert accuracies(stopped) == accuracies(whole)
+
+
+def test_qualified_majority_with_quorum_zero_equals_majority():
+    plain, _, _ = _run(parties())
+    quorum0, _, _ = _run(parties(), consensus="qualified-majority", quorum=0.0)
+    assert (plain.consensus == quorum0.consensus).all()
+
+
+def _skewed():
+    return [party(f"p{i}", *rows(20, seed=i, classes=(i % 3,))) for i in range(6)]
+
+
+def test_a_quorum_that_labels_nothing_warns_and_the_run_goes_on():
+    strategy, _, _ = _run(
+        _skewed(), consensus="qualified-majority", quorum=1.0, informative_voters_only=False, rounds=2
+    )
+    assert strategy.record.rounds[0].labelled_share == 0.0
+    assert any("consensus must label at least one public row" in note for note in strategy.record.notes)
+    assert strategy.record.status == "completed"
+
+
+def test_dawid_skene_runs_as_consensus():
+    strategy, _, _ = _run(parties(), consensus="dawid-skene")
+    assert strategy.record.rounds[-1].consensus_accuracy > 0.85
+
+
+def test_parties_that_know_one_class_cast_no_vote_when_only_informative_voters_count():
+    strategy = FedCT(config=FedCTConfig(seed=1), public=public_set(3))
+    informed = PartyLabels(party="a", labels=np.array([[0, 1, 2]], dtype=np.int16))
+    blind = [PartyLabels(party=f"b{i}", labels=np.zeros((1, 3), dtype=np.int16)) for i in range(3)]
+    assert strategy.combine(1, [informed, *blind]).tolist() == [0, 1, 2]
+
+
+def test_gradient_learners_continue_from_the_state_they_kept(tmp_path):
+    torch = pytest.importorskip("torch")
+    del torch
+
+    def net(*, seed):
+        return model(seed=seed, name="mlp", hidden=[8], lr=0.01)
+
+    kept, _, _ = _run(parties(3, state=tmp_path, model=net, keep_model=True), rounds=2)
+    lost, _, _ = _run(parties(3, model=net), rounds=2)
+    assert kept.record.rounds[0].accuracy == lost.record.rounds[0].accuracy
+    assert all(p.notes == [] for p in kept.record.parties)
+    assert all(p.notes == ["state-lost"] for p in lost.record.parties)
+    assert sorted(f.suffix for f in (tmp_path / "runs" / "1" / "parties").iterdir()) == [".model"] * 3 + [".npz"] * 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"consensus": "vote"}, "consensus must be one of majority, qualified-majority, dawid-skene, got 'vote'"),
+        ({"quorum": float("nan")}, r"quorum must be within \[0, 1\], got nan"),
+        ({"steps_per_round": 0}, "steps_per_round must be >= 1, got 0"),
+        ({"seed": -1}, "seed must be a whole number >= 0, got -1"),
+        ({"ties": "first"}, 'ties must be "random" or "lowest"'),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        FedCTConfig(**settings)
+
+
+def test_unlabelled_rows_travel_as_abstentions_and_train_nothing():
+    votes = np.array([[3, 2], [5, 0]])
+    labels = qualified_majority(votes, quorum=0.9, num_voters=5, ties="lowest")
+    assert labels.tolist() == [ABSTAIN, 0]

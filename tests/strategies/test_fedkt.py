@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from federation import accuracies, fedkt_grid, model, parties, party, public_set, rows
+
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.strategies import FedKT, FedKTConfig, PartyLabels
+
+
+def _strategy(*, minimum=2, public=None, **settings):
+    config = FedKTConfig(**{"seed": 1, "node_settle_s": 0.0, **settings})
+    return FedKT(
+        min_train_nodes=minimum,
+        config=config,
+        public=public if public is not None else public_set(),
+        final_model=model,
+        test=rows(80, seed=5),
+    )
+
+
+def _run(members, *, order=None, **settings):
+    strategy = _strategy(**settings)
+    grid = fedkt_grid(members, order=order)
+    strategy.start(grid)
+    return strategy, grid
+
+
+def test_one_round_leaves_a_model_at_the_server_and_labels_at_the_parties():
+    strategy, grid = _run(parties())
+    assert strategy.record.server_accuracy > 0.85
+    assert (strategy.model.predict(public_set().X) == strategy.consensus).all()
+    assert [m.metadata.message_type for m in grid.sent] == ["train"] * 5 + ["evaluate"] * 5
+    assert all(p.solo and p.federated for p in strategy.record.parties)
+
+
+def test_one_party_with_one_student_and_one_teacher_is_local_training():
+    alone = party("only", *rows(40, seed=2))
+    strategy, _ = _run([alone], minimum=1, students_per_party=1, teachers_per_student=1)
+    seed = derive_seed(derive_seed(1, "only"), "teacher", 0, 0)
+    teacher = model(seed=seed).fit(alone.X, alone.y).predict(alone.public.X)
+    # a tree student reproduces its teacher's labels, and a tree final model the student's
+    assert (strategy.consensus == teacher).all()
+
+
+def test_same_seed_gives_the_same_final_model_in_any_order_of_parties():
+    X, _ = rows(200, seed=11)
+    first, _ = _run(parties())
+    second, _ = _run(list(reversed(parties())), order=[4, 2, 0, 1, 3])
+    assert (first.model.predict(X) == second.model.predict(X)).all()
+    assert accuracies(first) == accuracies(second)
+
+
+def test_another_seed_draws_other_subsets():
+    first, _ = _run(parties(3), students_per_party=1)
+    second, _ = _run(parties(3), students_per_party=1, seed=2)
+    assert (first.votes != second.votes).any()
+
+
+def _answers(*label_sets):
+    return [PartyLabels(party=str(i), labels=np.array(s, dtype=np.int16)) for i, s in enumerate(label_sets)]
+
+
+def test_a_party_casts_s_votes_where_its_students_agree_and_none_elsewhere():
+    strategy = _strategy(public=public_set(3))
+    strategy._vote(_answers([[0, 1, 2], [0, 2, 2]], [[0, 1, 1], [0, 1, 1]]))
+    assert strategy.votes.tolist() == [[4, 0, 0], [0, 2, 0], [0, 2, 2]]
+
+
+def test_rows_without_a_consistent_party_train_nothing():
+    strategy = _strategy(public=public_set(3))
+    strategy.combine(1, _answers([[0, 1, 2], [1, 1, 2]], [[2, 1, 2], [0, 1, 2]]))
+    assert "1 public rows had no consistent party and train nothing." in strategy.record.notes
+
+
+def test_plain_voting_counts_every_student():
+    strategy = _strategy(public=public_set(3), voting="plain")
+    strategy._vote(_answers([[0, 1, 2], [0, 2, 2]]))
+    assert strategy.votes.tolist() == [[2, 0, 0], [0, 1, 1], [0, 0, 2]]
+
+
+def test_uninformative_voters_are_left_out_unless_the_paper_is_reproduced():
+    answers = _answers([[0, 1, 2]] * 2, [[0, 0, 0]] * 2, [[0, 0, 0]] * 2)
+    ours, paper = _strategy(public=public_set(3)), _strategy(public=public_set(3), informative_voters_only=False)
+    assert ours._vote(answers).tolist() == [0, 1, 2]
+    assert paper._vote(answers).tolist() == [0, 0, 0]
+    assert "2 of 3 parties label every public row alike and cast no vote." in ours.record.notes
+
+
+def test_a_class_nobody_votes_for_is_named():
+    strategy = _strategy(public=public_set(3))
+    strategy._vote(_answers([[0, 1, 1]] * 2))
+    assert any("no party ever gave class 'blue'" in note for note in strategy.record.notes)
+
+
+def test_students_that_never_agree_are_an_error_with_the_way_out():
+    strategy = _strategy(public=public_set(2))
+    with pytest.raises(ConfigError, match='Set voting to "plain"'):
+        strategy.combine(1, _answers([[0, 1], [1, 0]]))
+
+
+def test_several_rounds_are_refused():
+    with pytest.raises(ConfigError, match="num_rounds must be 1 for FedKT, got 3. FedKT is one-shot"):
+        _strategy().start(fedkt_grid(parties()), num_rounds=3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"students_per_party": 0}, "students_per_party must be a whole number >= 1, got 0"),
+        ({"teachers_per_student": 2.5}, "teachers_per_student must be a whole number >= 1, got 2.5"),
+        ({"voting": "loud"}, 'voting must be "consistent" or "plain"'),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        FedKTConfig(**settings)
