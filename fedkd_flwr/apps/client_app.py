@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flwr.app import Context, Message
+from flwr.app import Context, Message, RecordDict
 from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 
@@ -26,6 +26,16 @@ def client_of(context: Context) -> NumPyClient:
         return make_client(parse_run_config(context.run_config), node, str(context.run_id))
     except Exception as error:
         return RefusingClient(name, error)
+
+
+@app.query()
+def ready(message: Message, context: Context) -> Message:
+    """Load what this party needs, so that a simulation's first round measures rounds and not start-up.
+
+    In simulation a process plays many parties and starts with its first message; a silo is never asked this.
+    """
+    client_of(context)
+    return Message(RecordDict(), reply_to=message)
 
 
 @app.train()

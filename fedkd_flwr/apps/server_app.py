@@ -51,7 +51,7 @@ def main(grid: Grid, context: Context) -> None:
 def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: float) -> None:
     from fedkd_flwr.apps.assembly import make_strategy, simulated_pool
     from fedkd_flwr.data.tables import load_public
-    from fedkd_flwr.strategies.waiting import wait_for_nodes
+    from fedkd_flwr.strategies.waiting import start_processes, wait_for_nodes
 
     if record.simulation:
         log(INFO, "loading %s", config.dataset)
@@ -69,6 +69,9 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
         settle_s=config.node_settle_s or (3.0 if record.simulation else 30.0),
         deadline_s=config.node_deadline_s,
     )
+    if record.simulation:
+        log(INFO, "%d parties registered; starting their processes", len(nodes))
+        start_processes(grid, nodes, config.round_timeout_s)
     strategy = make_strategy(config, public=public, test=test, num_nodes=len(nodes), record=record)
     record.startup_seconds = time.monotonic() - began
     strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)

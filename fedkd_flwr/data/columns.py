@@ -80,6 +80,7 @@ def column_numbers(values: Any, name: str) -> NDArray[np.float64]:
         If a text is no number, or a number is infinite.
     """
     array = values if isinstance(values, np.ndarray) else pd.Series(values).to_numpy()
+    numbers: NDArray[np.float64] | None
     if array.dtype.kind in "biuf":
         numbers = array.astype(np.float64)
     else:

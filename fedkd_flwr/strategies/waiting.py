@@ -10,14 +10,14 @@ import time
 from collections.abc import Iterable
 from logging import INFO
 
-from flwr.app import Message, RecordDict
+from flwr.app import Message, MessageType, RecordDict
 from flwr.common import log
 from flwr.supercore.run import Run
 from flwr.serverapp import Grid
 
 from fedkd_flwr.errors import TooFewPartiesError, explain
 
-__all__ = ["WatchedGrid", "wait_for_nodes"]
+__all__ = ["WatchedGrid", "start_processes", "wait_for_nodes"]
 
 
 def wait_for_nodes(
@@ -63,6 +63,15 @@ def wait_for_nodes(
             said = now
             log(INFO, "waiting for nodes: %d registered, %s wanted", count, wanted or "a stable number")
         time.sleep(poll_s)
+
+
+def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> None:
+    """Ask each node to load what it needs: start-up then is apart from the first round (simulation only).
+
+    Whoever cannot is named in the first round, as anybody else who does not answer.
+    """
+    messages = [Message(RecordDict(), dst_node_id=node, message_type=MessageType.QUERY) for node in nodes]
+    WatchedGrid(grid).send_and_receive(messages, timeout=timeout)
 
 
 class WatchedGrid(Grid):

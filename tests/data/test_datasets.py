@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import struct
 import sys
@@ -162,8 +163,9 @@ def test_a_users_labelled_file_becomes_a_federation(user_file):
 
 
 def test_a_users_test_file_and_schema_are_used(user_file):
-    first = load_pool("table", seed=0, table=str(user_file), label="rich")
-    first.public.schema.write(user_file.parent / "schema.toml")
+    first = load_pool("table", seed=0, table=str(user_file), label="rich").public.schema
+    schema = dataclasses.replace(first, columns=first.columns[::-1], classes=("yes", "no"))
+    schema.write(user_file.parent / "schema.toml")
     pool = load_pool(
         "table",
         seed=0,
@@ -173,6 +175,7 @@ def test_a_users_test_file_and_schema_are_used(user_file):
         public_from="test",
     )
     _check_pool(pool, 80, 40, 40, 4)
+    assert pool.public.schema == schema
 
 
 def test_categories_come_from_the_public_rows_only(user_file):

@@ -88,10 +88,15 @@ def test_dirichlet_is_redrawn_until_every_party_has_min_rows(seed):
     assert min(len(part) for part in parts) >= 10
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_extreme_skew_still_deals_every_row(seed):
-    parts = partition(Y, name="dirichlet", num_parties=10, seed=seed, alpha=0.01)
-    _check_disjoint(parts, len(Y))
+def test_extreme_skew_still_deals_every_row_where_flwr_datasets_would_divide_by_zero():
+    for seed in range(15):  # its 0 / 0 comes up in about one run of eight and would be an error here
+        _check_disjoint(partition(Y[:900], name="dirichlet", num_parties=10, seed=seed, alpha=0.01), 900)
+
+
+def test_a_party_at_the_average_gets_no_further_class():
+    for seed in range(5):
+        parts = partition(Y, name="dirichlet", num_parties=10, seed=seed, alpha=0.1)
+        assert max(len(part) for part in parts) <= 200 + np.bincount(Y).max()
 
 
 def test_hopeless_redraws_end_with_the_numbers():

@@ -124,6 +124,15 @@ def test_fingerprint_of_images_is_the_same_as_array_and_as_table():
     assert fingerprint(pixels, IMAGES) == fingerprint(pixels.astype(float), IMAGES) == fingerprint(frame, IMAGES)
 
 
+def test_fingerprint_sees_one_zero_and_one_missing_value(people, schema):
+    zeros, nans = (
+        [fingerprint(people.assign(age=v), schema) for v in pair] for pair in ((0.0, -0.0), (np.nan, -np.nan))
+    )
+    assert zeros[0] == zeros[1]
+    assert nans[0] == nans[1]
+    assert zeros[0] != nans[0]
+
+
 def test_fingerprint_notices_every_change_but_the_label(people, schema, monkeypatch):
     reference = fingerprint(people, schema)
     assert fingerprint(people.assign(income="?", extra=1), schema) == reference

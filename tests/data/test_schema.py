@@ -27,6 +27,11 @@ def test_column_numbers_name_the_column_and_value_they_cannot_read():
         column_numbers(["1", "old"], "age")
 
 
+def test_column_numbers_refuse_what_only_python_calls_a_number():
+    with pytest.raises(DataError, match="column 'age' must hold numbers"):
+        column_numbers(["1", "1_000"], "age")
+
+
 def test_column_numbers_refuse_a_decimal_comma():
     with pytest.raises(DataError, match=r"'1,5'.*decimal point"):
         column_numbers(["1,5"], "age")
