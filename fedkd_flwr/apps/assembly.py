@@ -226,6 +226,7 @@ def make_strategy(
         fedct = FedCTConfig(
             consensus=config.consensus,
             quorum=config.quorum,
+            confidence=config.confidence,
             steps_per_round=config.steps_per_round,
             stop_when_converged=config.stop_when_converged,
             **shared,

@@ -78,6 +78,7 @@ class RunConfig(_Flat):
     informative_voters_only: bool = True
     consensus: Literal["majority", "qualified-majority", "dawid-skene"] = "majority"
     quorum: float = Field(0.9, ge=0, le=1)
+    confidence: float = Field(0.9999, ge=0, le=1)
     steps_per_round: int = Field(200, ge=1)
     stop_when_converged: bool = True
     ties: Literal["random", "lowest"] = "random"

@@ -80,6 +80,7 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
         from fedkd_flwr.models.serialize import save
 
         path = folder / "model.fedkd"
+        path.parent.mkdir(parents=True, exist_ok=True)
         save(model, path)
         record.server_model = str(path)
         log(INFO, "the server's model: %s", path)

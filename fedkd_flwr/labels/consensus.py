@@ -104,6 +104,7 @@ def dawid_skene(
     num_classes: int,
     max_iterations: int = 100,
     tolerance: float = 1e-5,
+    class_prior: Literal["estimated", "uniform"] = "estimated",
 ) -> tuple[Labels, NDArray[np.float64]]:
     """Return the consensus that explains all parties' labels best, each with its own confusion matrix.
 
@@ -122,6 +123,9 @@ def dawid_skene(
         Upper limit on EM iterations.
     tolerance : float
         Stop when the mean log-likelihood of a row improves by less than this.
+    class_prior : {"estimated", "uniform"}
+        Shares of the classes among the rows: estimated with the rest, as published, or taken as equal. Under label
+        skew the first votes miss whole classes, and an estimated prior never gives them back.
 
     Returns
     -------
@@ -140,6 +144,8 @@ def dawid_skene(
     """
     from scipy import sparse
 
+    if class_prior not in ("estimated", "uniform"):
+        raise ConfigError(explain("class_prior", 'be "estimated" or "uniform"', class_prior))
     if not len(labels):
         raise DataError(explain("labels", "hold at least one party's array", 0, "Wait for parties to answer."))
     matrix = np.stack(labels, axis=1)  # (num_public, num_parties)
@@ -162,8 +168,11 @@ def dawid_skene(
         confusion = (onehot.T @ probs).reshape(num_parties, num_classes, num_classes)
         confusion = np.maximum(confusion, tiny)
         confusion /= confusion.sum(axis=1, keepdims=True)
-        prior = np.maximum(probs[voted].mean(axis=0) if voted.any() else probs.mean(axis=0), tiny)
-        prior /= prior.sum()
+        if class_prior == "estimated":
+            prior = np.maximum(probs[voted].mean(axis=0) if voted.any() else probs.mean(axis=0), tiny)
+            prior /= prior.sum()
+        else:
+            prior = np.full(num_classes, 1.0 / num_classes)
         # E: posterior of every row
         log_joint = onehot @ np.log(confusion).reshape(-1, num_classes) + np.log(prior)
         top = log_joint.max(axis=1, keepdims=True)

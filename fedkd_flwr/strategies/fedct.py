@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels import Labels, VoteCounter, dawid_skene, is_informative, qualified_majority
+from fedkd_flwr.labels import ABSTAIN, Labels, VoteCounter, dawid_skene, is_informative, qualified_majority
 from fedkd_flwr.payloads import Scalar
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import ExchangeConfig, LabelStrategy
@@ -42,6 +42,9 @@ class FedCTConfig(ExchangeConfig):
         How labels become the consensus. Dawid-Skene needs more than two classes to help.
     quorum : float
         For the qualified majority: share of the answering parties that must agree, within [0, 1].
+    confidence : float
+        For Dawid-Skene: rows whose most probable class is less probable than this stay unlabelled this round, within
+        [0, 1]. Parties learn from the sure rows first and label the others better in the next round.
     steps_per_round : int
         Minibatch steps of gradient learners between two exchanges.
     informative_voters_only : bool
@@ -52,6 +55,7 @@ class FedCTConfig(ExchangeConfig):
 
     consensus: Consensus = "majority"
     quorum: float = 0.9
+    confidence: float = 0.9999
     steps_per_round: int = 200
     informative_voters_only: bool = True
     stop_when_converged: bool = True
@@ -63,6 +67,8 @@ class FedCTConfig(ExchangeConfig):
             raise ConfigError(explain("consensus", f"be one of {', '.join(known)}", self.consensus))
         if not 0.0 <= self.quorum <= 1.0:
             raise ConfigError(explain("quorum", "be within [0, 1]", self.quorum, "Use 0.9 for nine of ten parties."))
+        if not 0.0 <= self.confidence <= 1.0:
+            raise ConfigError(explain("confidence", "be within [0, 1]", self.confidence, "0 labels every row."))
         if not self.steps_per_round >= 1:
             raise ConfigError(explain("steps_per_round", "be >= 1", self.steps_per_round))
 
@@ -89,7 +95,12 @@ class FedCT(LabelStrategy):
         if self.config.informative_voters_only:
             voters = [labels for labels in voters if is_informative(labels)] or voters
         if self.config.consensus == "dawid-skene":
-            return dawid_skene(voters, num_classes=self.spec.num_classes)[0]
+            # few iterations and equal classes: EM run to its end fits the first votes' mistakes under label skew
+            labels, probs = dawid_skene(
+                voters, num_classes=self.spec.num_classes, max_iterations=5, tolerance=0.0, class_prior="uniform"
+            )
+            labels[probs.max(axis=1) < self.config.confidence] = ABSTAIN
+            return labels
         counter = VoteCounter(num_public=self.spec.num_public, num_classes=self.spec.num_classes)
         for labels in voters:
             counter.add(labels)

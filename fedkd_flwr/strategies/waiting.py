@@ -12,8 +12,8 @@ from logging import INFO
 
 from flwr.app import Message, MessageType, RecordDict
 from flwr.common import log
-from flwr.supercore.run import Run
 from flwr.serverapp import Grid
+from flwr.supercore.run import Run
 
 from fedkd_flwr.errors import TooFewPartiesError, explain
 

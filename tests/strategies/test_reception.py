@@ -1,0 +1,104 @@
+"""Who may speak for which party, and what is remembered of it."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.labels import PublicSpec, digest, encode_labels
+from fedkd_flwr.payloads import Reply
+from fedkd_flwr.run_record import Rejection
+from fedkd_flwr.strategies.reception import PartyLabels, Reception
+
+SPEC = PublicSpec(num_public=4, num_classes=3, fingerprint="ab" * 32)
+LABELS = np.array([[0, 1, 2, 2]], dtype=np.int16)
+
+
+def _reply(node=1, party="a", labels=LABELS, server_round=1, **changes):
+    arrays = {"labels": encode_labels(labels, public=SPEC, server_round=server_round, base=changes.pop("base", None))}
+    return Reply(**{"node_id": node, "party": party, "arrays": arrays, **changes})
+
+
+@pytest.fixture
+def desk():
+    return Reception(SPEC)
+
+
+def _accept(desk, reply, server_round=1, num_arrays=1):
+    return desk.accept(reply, server_round=server_round, num_arrays=num_arrays)
+
+
+def test_a_valid_reply_binds_the_name_to_the_node(desk):
+    answer = _accept(desk, _reply())
+    assert isinstance(answer, PartyLabels)
+    assert np.array_equal(answer.labels, LABELS)
+    assert answer.changed_share is None
+    assert desk.party_of == {1: "a"}
+
+
+def test_a_second_node_with_the_same_name_is_turned_away(desk):
+    _accept(desk, _reply(node=1))
+    assert _accept(desk, _reply(node=2)) == Rejection(party="a", node_id="2", code="duplicate-name")
+
+
+def test_a_node_that_changes_its_name_is_turned_away(desk):
+    _accept(desk, _reply(node=1))
+    assert _accept(desk, _reply(node=1, party="b"), 1) == Rejection(party="b", node_id="1", code="node-changed-name")
+
+
+def test_an_invalid_first_reply_does_not_reserve_the_name(desk):
+    assert isinstance(_accept(desk, _reply(node=1, server_round=9)), Rejection)
+    assert isinstance(_accept(desk, _reply(node=2)), PartyLabels)
+
+
+def test_a_rejected_second_speaker_changes_nothing_of_what_is_held(desk):
+    _accept(desk, _reply(node=1))
+    before = desk.known(1)
+    _accept(desk, _reply(node=2, labels=LABELS[:, ::-1]))
+    assert desk.known(1) == before
+
+
+def test_a_reply_that_came_with_a_code_keeps_it_and_the_text_goes_to_the_log(desk, caplog):
+    with caplog.at_level(logging.WARNING, logger="flwr"):
+        assert _accept(desk, _reply(code="no-rows")) == Rejection(party="a", node_id="1", code="no-rows")
+    assert "no-rows" in caplog.text
+
+
+def test_a_node_that_crashes_later_is_named_by_what_it_was_called_before(desk):
+    _accept(desk, _reply())
+    crashed = Reply(node_id=1, party="", code="party-crashed")
+    assert _accept(desk, crashed, 2) == Rejection(party="a", node_id="1", code="party-crashed")
+
+
+def test_a_reply_without_labels_is_turned_away(desk):
+    reply = Reply(node_id=1, party="a", arrays={"probs": np.zeros(4)})
+    assert _accept(desk, reply).code == "bad-payload"
+
+
+def test_what_changed_since_the_last_round_is_counted_and_can_be_sent_alone(desk):
+    _accept(desk, _reply())
+    later = np.array([[0, 1, 2, 0]], dtype=np.int16)
+    answer = _accept(desk, _reply(labels=later, server_round=2, base=LABELS), 2)
+    assert np.array_equal(answer.labels, later)
+    assert answer.changed_share == 0.25
+
+
+def test_a_node_is_told_its_last_round_and_the_base_held_of_it(desk):
+    assert desk.known(1) == {"last-round": 0}
+    _accept(desk, _reply(server_round=3), 3)
+    assert desk.known(1) == {"last-round": 3, "base": digest(LABELS).hex()}
+    assert desk.known(2) == {"last-round": 0}
+
+
+def test_notes_travel_as_codes(desk):
+    assert _accept(desk, _reply(metrics={"notes": "one-class,,state-lost"})).notes == ("one-class", "state-lost")
+
+
+def test_whoever_was_asked_and_did_not_answer_is_named(desk):
+    _accept(desk, _reply(node=1))
+    assert desk.silent([1, 2, 3], {3}) == [
+        Rejection(party="a", node_id="1", code="no-reply"),
+        Rejection(party="", node_id="2", code="no-reply"),
+    ]

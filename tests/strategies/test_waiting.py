@@ -1,0 +1,167 @@
+"""Waiting for nodes and replies: long enough, not for ever, and saying so."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+from flwr.app import Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedkd_flwr.errors import TooFewPartiesError
+from fedkd_flwr.strategies.waiting import WatchedGrid, start_processes, wait_for_nodes
+
+
+class _Nodes:
+    """Registers nodes as a script says: one list of node ids per look, the last one for ever."""
+
+    def __init__(self, *looks):
+        self.looks = list(looks)
+        self.seen = 0
+
+    def get_node_ids(self):
+        self.seen += 1
+        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+
+
+def _wait(*looks, wanted=0, minimum=2, settle_s=0.0, deadline_s=0.2, poll_s=0.001):
+    return wait_for_nodes(
+        _Nodes(*looks), wanted=wanted, minimum=minimum, settle_s=settle_s, deadline_s=deadline_s, poll_s=poll_s
+    )
+
+
+def test_it_waits_until_the_wanted_number_has_registered_and_returns_them_sorted():
+    assert _wait([], [9], [9, 4], [9, 4, 7], wanted=3) == [4, 7, 9]
+
+
+def test_more_nodes_than_wanted_all_take_part():
+    assert _wait([1, 2, 3], wanted=2) == [1, 2, 3]
+
+
+def test_without_a_number_it_waits_until_the_count_is_stable():
+    began = time.monotonic()
+    grid = _Nodes([1, 2], [1, 2, 3], [1, 2, 3, 4])
+    nodes = wait_for_nodes(grid, wanted=0, minimum=2, settle_s=0.05, deadline_s=5.0, poll_s=0.001)
+    assert nodes == [1, 2, 3, 4]
+    assert time.monotonic() - began >= 0.05
+
+
+def test_a_stable_count_below_the_minimum_is_not_enough():
+    with pytest.raises(TooFewPartiesError, match=r"number of nodes must reach 2 within 0.05 s, got 1\. Start more"):
+        _wait([1], minimum=2, deadline_s=0.05)
+
+
+def test_without_a_minimum_one_node_is_still_needed():
+    with pytest.raises(TooFewPartiesError, match="got 0"):
+        _wait([], minimum=0, deadline_s=0.02)
+
+
+def test_the_deadline_says_how_many_came_and_what_to_do():
+    message = r"number of nodes must reach 5 within 0.05 s, got 2\. .*SuperNodes.*lower num-parties.*node-deadline-s"
+    with pytest.raises(TooFewPartiesError, match=message):
+        _wait([1, 2], wanted=5, deadline_s=0.05)
+
+
+def test_a_count_that_never_settles_ends_at_the_deadline_too():
+    class Growing:
+        count = 0
+
+        def get_node_ids(self):
+            self.count += 1
+            return range(self.count)
+
+    with pytest.raises(TooFewPartiesError, match="within 0.1 s"):
+        wait_for_nodes(Growing(), wanted=0, minimum=2, settle_s=1.0, deadline_s=0.1, poll_s=0.001)
+
+
+def test_a_long_wait_is_logged_now_and_then(caplog, monkeypatch):
+    from fedkd_flwr.strategies import waiting
+
+    clock = iter(range(0, 1000, 3))
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: float(next(clock)))
+    with caplog.at_level(logging.INFO, logger="flwr"), pytest.raises(TooFewPartiesError):
+        _wait([1], wanted=3, deadline_s=60.0)
+    lines = [r.getMessage() for r in caplog.records]
+    assert "waiting for nodes: 1 registered, 3 wanted" in lines
+    assert 3 <= len(lines) <= 6
+
+
+# ------------------------------------------------------------------------------------------------------- replies
+
+
+class _Slow:
+    """Answers ``per_pull`` messages at each pull; ``silent`` of them never."""
+
+    def __init__(self, *, per_pull=1, silent=0):
+        self.per_pull, self.silent = per_pull, silent
+        self.open = []
+        self.types = []
+
+    def get_node_ids(self):
+        return [1, 2, 3]
+
+    def push_messages(self, messages):
+        for i, message in enumerate(messages):
+            message.metadata.__dict__["_message_id"] = str(i)
+            self.types.append(message.metadata.message_type)
+            self.open.append(message)
+        return [m.metadata.message_id for m in self.open]
+
+    def pull_messages(self, message_ids):
+        wanted = [m for m in self.open if m.metadata.message_id in set(message_ids)]
+        ready = wanted[: max(min(self.per_pull, len(wanted) - self.silent), 0)]
+        self.open = [m for m in self.open if m not in ready]
+        return [Message(RecordDict(), reply_to=m) for m in ready]
+
+
+def _messages(count):
+    TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 1, 1, 1
+    return [Message(RecordDict(), dst_node_id=i + 1, message_type="train") for i in range(count)]
+
+
+def test_each_reply_is_returned_once_however_they_trickle_in():
+    replies = list(WatchedGrid(_Slow()).send_and_receive(_messages(3), timeout=5.0))
+    assert sorted(r.metadata.reply_to_message_id for r in replies) == ["0", "1", "2"]
+
+
+def test_at_the_timeout_the_replies_that_are_there_are_returned():
+    began = time.monotonic()
+    replies = list(WatchedGrid(_Slow(silent=1)).send_and_receive(_messages(3), timeout=0.2))
+    assert len(replies) == 2
+    assert 0.15 < time.monotonic() - began < 2.0
+
+
+def test_with_nobody_to_ask_it_returns_at_once():
+    assert list(WatchedGrid(_Slow()).send_and_receive([], timeout=None)) == []
+
+
+def test_a_slow_round_says_how_many_have_answered(caplog):
+    with caplog.at_level(logging.INFO, logger="flwr"):
+        list(WatchedGrid(_Slow(silent=1), every_s=0.0).send_and_receive(_messages(2), timeout=0.1))
+    assert "1 of 2 parties have answered after 0 s" in caplog.text
+
+
+def test_the_other_calls_reach_the_grid_itself():
+    class Recorder:
+        def __init__(self):
+            self.calls = []
+            self.run = "the run"
+
+        def __getattr__(self, name):
+            return lambda *args: self.calls.append((name, args)) or name
+
+    grid = Recorder()
+    watched = WatchedGrid(grid)
+    watched.set_run("r")
+    watched.create_message("content", "train", 7, "1", None)
+    watched.get_node_ids()
+    assert watched.run == "the run"
+    assert grid.calls == [("set_run", ("r",)), ("create_message", ("content", "train", 7, "1", None)), ("get_node_ids", ())]
+
+
+def test_processes_are_started_by_a_query_and_a_silent_one_is_no_error():
+    TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 1, 1, 1
+    grid = _Slow(silent=1)
+    start_processes(grid, [1, 2, 3], timeout=0.1)
+    assert grid.types == ["query"] * 3

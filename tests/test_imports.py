@@ -1,0 +1,157 @@
+"""Imports point one way: pure rooms know no Flower, nothing heavy is imported before it is used."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "fedkd_flwr"
+PURE = ("labels", "models", "data", "report", "run_record", "stores", "errors", "seeds")
+HEAVY = {"torch", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
+# public modules that are themselves imported only on use, with the extra they belong to
+ON_USE = {"fedkd_flwr.models.networks"}
+
+
+def _modules(room):
+    """Name a room and each public module in it."""
+    folder = PACKAGE / room
+    files = sorted(folder.glob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    names = [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files]
+    return [name for name in names if not name.rpartition(".")[2].startswith("_") and name not in ON_USE]
+
+
+def _loaded(modules):
+    """Import modules in a fresh process; return the top-level packages it then holds."""
+    code = (
+        "import importlib, sys\n"
+        f"for name in {modules!r}: importlib.import_module(name)\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("room", PURE)
+def test_a_pure_room_imports_neither_flower_nor_anything_heavy(room):
+    assert not _loaded(_modules(room)) & (HEAVY | {"flwr"})
+
+
+@pytest.mark.parametrize("room", ["payloads", "strategies", "clients"])
+def test_flower_s_rooms_import_nothing_heavy(room):
+    loaded = _loaded(_modules(room))
+    assert "flwr" in loaded  # so that an empty list could not pass
+    assert not loaded & HEAVY
+
+
+@pytest.mark.parametrize("module", ["server_app", "client_app", "assembly"])
+def test_an_app_starts_without_anything_heavy(module):
+    loaded = _loaded([f"fedkd_flwr.apps.{module}"])
+    assert "flwr" in loaded
+    assert not loaded & HEAVY
+
+
+def test_the_package_itself_imports_nothing_but_python():
+    assert not _loaded(["fedkd_flwr"]) & (HEAVY | {"flwr", "numpy", "sklearn", "pandas", "pydantic"})
+
+
+def test_this_test_would_notice_a_heavy_import():
+    assert "torch" in _loaded(sorted(ON_USE))
+
+
+# ------------------------------------------------------------------------------------------------- one way only
+
+MAY_IMPORT = {
+    "errors": set(),
+    "seeds": set(),
+    "labels": {"errors"},
+    "models": {"errors", "seeds"},
+    "data": {"errors", "seeds"},
+    "stores": {"errors"},
+    "run_record": {"errors"},
+    "payloads": {"errors", "labels"},
+    "strategies": {"errors", "seeds", "labels", "models", "data", "stores", "run_record", "payloads"},
+    "clients": {"errors", "seeds", "labels", "models", "data", "stores", "run_record", "payloads"},
+    "report": {"errors", "run_record"},
+}
+
+
+def _rooms_imported(tree):
+    """Name the rooms a syntax tree imports, anywhere in it, also inside functions."""
+    rooms = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide which room they reach"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        rooms |= {name.split(".")[1] for name in names if name.startswith("fedkd_flwr.")}
+    return rooms
+
+
+def _files(room):
+    folder = PACKAGE / room
+    return sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_a_room_imports_only_rooms_below_it(room):
+    files = _files(room)
+    assert files
+    for file in files:
+        reached = _rooms_imported(ast.parse(file.read_text(encoding="utf-8"))) - {room}
+        assert reached <= MAY_IMPORT[room], file
+
+
+def test_every_room_is_under_this_rule():
+    rooms = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
+    assert rooms - {"__pycache__", "__init__", "py", "apps"} == set(MAY_IMPORT)
+
+
+def test_strategies_and_clients_never_meet_and_this_test_would_notice():
+    assert "clients" not in MAY_IMPORT["strategies"]
+    assert "strategies" not in MAY_IMPORT["clients"]
+    inside = "def f():\n    from fedkd_flwr.clients.base import Party\n"
+    assert _rooms_imported(ast.parse(inside)) == {"clients"}
+    assert _rooms_imported(ast.parse("from fedkd_flwr import clients")) == {"clients"}
+
+
+# --------------------------------------------------------------------------------------------- the linter's rule
+
+
+def _ruff(folder):
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--select", "TID251", "--output-format", "concise"]
+    return subprocess.run([*command, "."], cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("line", ["import flwr", "from flwr.app import Message", "import ray"])
+@pytest.mark.parametrize("place", ["labels/new.py", "models/new.py", "data/new.py", "report/new.py", "stores.py"])
+def test_the_linter_refuses_flower_in_a_pure_room(tmp_path, place, line):
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    file = tmp_path / "fedkd_flwr" / place
+    file.parent.mkdir(parents=True)
+    file.write_text(f'"""A room."""\n\n{line}\n', encoding="utf-8")
+    done = _ruff(tmp_path)
+    assert done.returncode == 1
+    assert "TID251" in done.stdout
+
+
+def test_the_linter_lets_flower_s_rooms_import_it(tmp_path):
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for place in ("strategies", "clients", "apps"):
+        (tmp_path / "fedkd_flwr" / place).mkdir(parents=True)
+        (tmp_path / "fedkd_flwr" / place / "new.py").write_text("import flwr\n", encoding="utf-8")
+    done = _ruff(tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_package_as_it_is_passes_the_linter_s_rule():
+    assert _ruff(PACKAGE).returncode == 0
