@@ -1,4 +1,4 @@
-"""An in-process Flower grid: whole rounds through the real ClientApp and door, without Ray and in well under a second."""
+"""An in-process Flower grid: whole rounds through the real ClientApp and door, without Ray, in under a second."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_the_placeholder_of_flower_s_legacy_records_is_no_array():
 
 @pytest.mark.parametrize("version", [None, 0, 2, "1"])
 def test_another_wire_version_is_refused_with_the_way_out(version):
-    with pytest.raises(PayloadError, match="wire-version must be 1, got .*same release of fedkd-flwr") as caught:
+    with pytest.raises(PayloadError, match=r"wire-version must be 1, got .*same release of fedkd-flwr") as caught:
         named_arrays([], {"wire-version": version})
     assert caught.value.reason == "unknown-version"
 
@@ -156,7 +156,9 @@ def test_whatever_is_wrong_with_a_reply_becomes_a_code(message, code):
 
 def _damaged(data):
     content = reply_record("fit", [LABELS], 3, SIGNED)
-    content["fitres.parameters"] = ArrayRecord({"0": Array(dtype="int16", shape=(3,), stype="numpy.ndarray", data=data)})
+    content["fitres.parameters"] = ArrayRecord(
+        {"0": Array(dtype="int16", shape=(3,), stype="numpy.ndarray", data=data)}
+    )
     return _message(content)
 
 

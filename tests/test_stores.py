@@ -189,15 +189,15 @@ def test_a_flipped_bit_anywhere_is_noticed_or_harmless(tmp_path):
     state = _state(tmp_path)
     state.save(_saved())
     data = state.path.read_bytes()
-    noticed = 0
+    codes = []
     for at in range(len(data)):
         state.path.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
         try:
             _equal(state.load(), _saved())
         except DataError as error:
-            assert error.code is Code.STATE_LOST
-            noticed += 1
-    assert noticed > len(data) // 3
+            codes.append(error.code)
+    assert set(codes) == {Code.STATE_LOST}
+    assert len(codes) > len(data) // 3
 
 
 def _archive(**arrays):
@@ -210,21 +210,29 @@ def _meta(value):
     return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
 
 
-GOOD_META = {"server_round": 1, "party": "a", "meta": {}}
+GOOD_META = {"server_round": 1, "party": "a", "arrays": [], "meta": {}}
+NO_MODEL = np.zeros(0, dtype=np.uint8)
+
+
+def test_an_archive_by_hand_is_read_so_that_what_the_next_tests_spoil_is_the_reason(tmp_path):
+    state = _state(tmp_path)
+    write_atomic(state.path, _archive(meta=_meta(GOOD_META), model=NO_MODEL))
+    _equal(state.load(), Saved(server_round=1))
 
 
 @pytest.mark.parametrize(
     "arrays",
     [
-        {"model": np.zeros(0, np.uint8)},
+        {"model": NO_MODEL},
         {"meta": _meta(GOOD_META)},
-        {"meta": _meta([1]), "model": np.zeros(0, np.uint8)},
-        {"meta": _meta({"party": "a"}), "model": np.zeros(0, np.uint8)},
-        {"meta": _meta({**GOOD_META, "server_round": "x"}), "model": np.zeros(0, np.uint8)},
-        {"meta": np.frombuffer(b"{", dtype=np.uint8), "model": np.zeros(0, np.uint8)},
-        {"meta": np.frombuffer(b"\xff\xfe", dtype=np.uint8), "model": np.zeros(0, np.uint8)},
+        {"meta": _meta([1]), "model": NO_MODEL},
+        {"meta": _meta({"party": "a", "arrays": [], "meta": {}}), "model": NO_MODEL},
+        {"meta": _meta({**GOOD_META, "arrays": ["labels"]}), "model": NO_MODEL},
+        {"meta": _meta({**GOOD_META, "server_round": "x"}), "model": NO_MODEL},
+        {"meta": np.frombuffer(b"{", dtype=np.uint8), "model": NO_MODEL},
+        {"meta": np.frombuffer(b"\xff\xfe", dtype=np.uint8), "model": NO_MODEL},
     ],
-    ids=["no meta", "no model", "meta is a list", "no round", "round is a word", "half JSON", "no text"],
+    ids=["no meta", "no model", "meta is a list", "no round", "no labels", "round is a word", "half JSON", "no text"],
 )
 def test_an_archive_of_something_else_is_refused(tmp_path, arrays):
     state = _state(tmp_path)
@@ -245,7 +253,8 @@ class _Trap:
 def test_python_objects_in_a_state_file_are_refused_and_not_run(tmp_path):
     state, bait = _state(tmp_path), tmp_path / "bait"
     trap = np.array([_Trap(bait)], dtype=object)
-    write_atomic(state.path, _archive(**{"meta": _meta(GOOD_META), "model": np.zeros(0, np.uint8), "array.labels": trap}))
+    meta = _meta({**GOOD_META, "arrays": ["labels"]})
+    write_atomic(state.path, _archive(**{"meta": meta, "model": NO_MODEL, "array.labels": trap}))
     _lost(state)
     assert not bait.exists()
 

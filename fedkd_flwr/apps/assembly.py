@@ -39,8 +39,8 @@ __all__ = [
 Rows = tuple[NDArray[np.float32], NDArray[np.int16]]
 
 
-def output_root(text: str) -> Path:
-    """Return the absolute folder for results.
+def output_root(text: str, key: str = "output-dir") -> Path:
+    """Return the absolute folder for results that setting ``key`` names; ``~/.fedkd`` where it is empty.
 
     Raises
     ------
@@ -49,9 +49,7 @@ def output_root(text: str) -> Path:
     """
     root = Path(text or "~/.fedkd").expanduser()
     if not root.is_absolute():
-        raise ConfigError(
-            explain("output-dir", "be an absolute path", text, f"Write {root.absolute()} if you mean that.")
-        )
+        raise ConfigError(explain(key, "be an absolute path", text, f"Write {root.absolute()} if you mean that."))
     return root
 
 
@@ -150,7 +148,8 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         public, X, y = pool.public, pool.X[train], pool.y[train]
         root = Path(node.state_dir).expanduser() if node.state_dir else output_root(config.output_dir)
         # whoever simulates holds all the data anyway
-        common = {"share_metrics": True, "keep_model": config.save_party_models}
+        weigh = index < (5 if config.model.startswith("mixed") else 1)  # one of each model is enough to compare
+        common = {"share_metrics": True, "weigh_model": weigh, "keep_model": config.save_party_models}
     else:
         name = node.party
         index = derive_seed(0, name)
@@ -160,7 +159,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         X_all, y_all = load_party_table(node.data_path, public.schema, public.preprocessor)
         train, own = _hold_out(config.seed, name, np.arange(len(y_all)), node.test_fraction)
         X, y, tests = X_all[train], y_all[train], {"own": (X_all[own], y_all[own])}
-        root = output_root(node.state_dir)
+        root = output_root(node.state_dir, "state-dir")
         common = {"share_metrics": node.share_metrics, "keep_model": True}
     spec = pick_model(node.model or config.model, index)
     party = Party(
@@ -245,7 +244,9 @@ def make_strategy(
         (config.student_model, config.student_params),
         (config.model, config.model_params),
     )
-    return FedKT(config=fedkt, final_model=model_factory(pick_model(spec, 0), params, public), test=test, **flower)
+    final_model = model_factory(pick_model(spec, 0), params, public)
+    final_model(seed=0)  # a name or parameter nobody knows is said now, not after all parties have trained
+    return FedKT(config=fedkt, final_model=final_model, test=test, **flower)
 
 
 def _first_given(*choices: tuple[str, str]) -> tuple[str, str]:

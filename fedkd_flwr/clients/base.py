@@ -19,7 +19,7 @@ from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import Code, DataError, FedkdError, PayloadError, RefusalError, explain
+from fedkd_flwr.errors import Code, DataError, FedkdError, ModelBytesError, PayloadError, RefusalError, explain
 from fedkd_flwr.labels import (
     Labels,
     PublicSpec,
@@ -77,6 +77,8 @@ class Party:
         A finite budget refuses labels without a privacy mechanism too: they would cost infinite epsilon.
     share_metrics : bool
         Whether its accuracies may leave.
+    weigh_model : bool
+        Report how many bytes an upload of the final model would take; serialising takes a moment.
     keep_model : bool
         Store the final model in the state directory; else the run leaves nothing there.
     """
@@ -93,6 +95,7 @@ class Party:
     require_privacy: bool = False
     epsilon_budget: float = float("inf")
     share_metrics: bool = False
+    weigh_model: bool = True
     keep_model: bool = False
 
     def __post_init__(self) -> None:
@@ -256,8 +259,8 @@ class LabelClient(NumPyClient, ABC):
             metrics |= {f"solo-{name}": value for name, value in solo.items()}
             metrics |= {f"federated-{name}": value for name, value in federated.items()}
             metrics["model"] = self.party.model_name
-            if config.get("weigh-model") is True:
-                metrics["model-bytes"] = model.num_bytes()
+            if self.party.weigh_model:
+                metrics |= _weight(model)
             loss = 1.0 - next(iter(federated.values()), float("nan"))
             return loss, self.party.public.num_rows, metrics
         except Exception as error:
@@ -360,6 +363,15 @@ def _dump(model: Classifier) -> bytes:
     from fedkd_flwr.models.serialize import dumps
 
     return dumps(model)
+
+
+def _weight(model: Classifier) -> dict[str, Scalar]:
+    """Return what an upload of the model would weigh; nothing for a user's own that no safe format can hold."""
+    try:
+        return {"model-bytes": model.num_bytes()}
+    except ModelBytesError as error:
+        logger.warning("the model is not weighed: %s", error)
+        return {}
 
 
 def _refusal(party: str, error: Exception) -> dict[str, Scalar]:

@@ -54,6 +54,8 @@ _ZOO: dict[str, _Entry] = {
             "n_estimators": 50,
             "max_depth": 6,
             "learning_rate": 0.3,
+            # the library's 1.0 forbids leaves of fewer than four rows: small silos would learn next to nothing
+            "min_child_weight": 0.3,
             "tree_method": "hist",
             "n_jobs": 1,
         },

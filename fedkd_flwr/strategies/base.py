@@ -337,9 +337,7 @@ class LabelStrategy(Strategy):
             "fingerprint": self.spec.fingerprint,
         }
         messages = []
-        for i, node in enumerate(nodes):
-            # a few parties weigh their models for the comparison with sharing those: it takes them a while
-            settings["weigh-model"] = stage == "evaluate" and i < 5
+        for node in nodes:
             content = instruction_record(stage, arrays, {**settings, **self._reception.known(node)})
             self.record.rounds[-1].bytes_down += array_bytes(content.array_records[f"{stage}ins.parameters"])
             messages.append(Message(content, dst_node_id=node, message_type=message_type, group_id=str(server_round)))

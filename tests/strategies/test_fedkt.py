@@ -101,7 +101,7 @@ def test_students_that_never_agree_are_an_error_with_the_way_out():
 
 
 def test_several_rounds_are_refused():
-    with pytest.raises(ConfigError, match="num_rounds must be 1 for FedKT, got 3. FedKT is one-shot"):
+    with pytest.raises(ConfigError, match=r"num_rounds must be 1 for FedKT, got 3\. FedKT is one-shot"):
         _strategy().start(fedkt_grid(parties()), num_rounds=3)
 
 

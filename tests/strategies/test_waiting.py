@@ -71,7 +71,7 @@ def test_a_count_that_never_settles_ends_at_the_deadline_too():
             self.count += 1
             return range(self.count)
 
-    with pytest.raises(TooFewPartiesError, match="within 0.1 s"):
+    with pytest.raises(TooFewPartiesError, match=r"within 0\.1 s"):
         wait_for_nodes(Growing(), wanted=0, minimum=2, settle_s=1.0, deadline_s=0.1, poll_s=0.001)
 
 
@@ -157,7 +157,11 @@ def test_the_other_calls_reach_the_grid_itself():
     watched.create_message("content", "train", 7, "1", None)
     watched.get_node_ids()
     assert watched.run == "the run"
-    assert grid.calls == [("set_run", ("r",)), ("create_message", ("content", "train", 7, "1", None)), ("get_node_ids", ())]
+    assert grid.calls == [
+        ("set_run", ("r",)),
+        ("create_message", ("content", "train", 7, "1", None)),
+        ("get_node_ids", ()),
+    ]
 
 
 def test_processes_are_started_by_a_query_and_a_silent_one_is_no_error():

@@ -1,0 +1,136 @@
+"""Run configurations of ``simulations/`` for real (``flwr run``, Ray) and tabulate what their records say.
+
+    python benchmarks/simulate.py fedkt-adult --data-root /data --partition-path /oracles/fedkt-a9a-partitions.npz \
+        --vary partition-index 0 1 2 3 4
+
+One line per run, then the means; ``--out`` keeps them as JSON with the command that made them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from fedkd_flwr.run_record import RunRecord
+
+ROOT = Path(__file__).parents[1]
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+}
+
+
+def _flwr(*arguments: str) -> Any:
+    """Call the command line of the environment this script runs in; return its JSON answer."""
+    bin_dir = Path(sys.executable).parent
+    env = {**os.environ, **QUIET, "PATH": f"{bin_dir}{os.pathsep}{os.environ.get('PATH', '')}"}
+    answer = subprocess.run(
+        [str(bin_dir / "flwr"), *arguments, "--format", "json"], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+    return json.loads(answer.stdout[answer.stdout.index("{") :])
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def run(config: dict[str, Any], folder: Path, actors: int) -> RunRecord:
+    """Run one federation to its end and return its record.
+
+    Parameters
+    ----------
+    config : dict
+        The run config.
+    folder : Path
+        Where its results go.
+    actors : int
+        Parallel party processes.
+    """
+    settings = {**config, "output-dir": str(folder)}
+    text = " ".join(f"{key}={_toml(value)}" for key, value in settings.items())
+    federation = f"num-supernodes={config['num-parties']} client-resources-num-cpus=1 init-args-num-cpus={actors}"
+    started = _flwr("run", str(ROOT), "--run-config", text, "--federation-config", federation)
+    run_id = str(started["run-id"])
+    while True:
+        time.sleep(2.0)
+        listed = _flwr("list", "--run-id", run_id)
+        status = listed["runs"][0]["status"]
+        if status.startswith("finished"):
+            break
+    record = RunRecord.load(folder / "runs" / run_id / "record.json")
+    if status != "finished:completed":
+        sys.exit(f"run {run_id}: {status}: {record.reason}")
+    return record
+
+
+def line(record: RunRecord) -> dict[str, Any]:
+    """Return the figures of one run."""
+    means = record.mean_accuracies()
+    first, last = record.rounds[0], record.rounds[-1]
+    return {
+        "seed": record.seed,
+        "parties": f"{len(first.answered)}/{first.asked}",
+        "rounds": len(record.rounds),
+        "solo": means.get("solo-common"),
+        "federated": means.get("federated-common"),
+        "server": record.server_accuracy,
+        "central": record.centralised,
+        "consensus": last.consensus_accuracy,
+        "labelled": last.labelled_share,
+        "start-up s": record.startup_seconds,
+        "exchange s": sum(r.seconds for r in record.rounds),
+        "all s": record.seconds,
+    }
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="a file of simulations/, without .toml")
+    parser.add_argument("--data-root", default="", help="folder of the data sets")
+    parser.add_argument("--partition-path", default="", help="for partitioner = file")
+    parser.add_argument("--vary", nargs="+", default=["seed", "1"], metavar=("KEY", "VALUE"), help="default: seed 1")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="further settings, as TOML")
+    parser.add_argument("--actors", type=int, default=2, help="parallel party processes (default 2)")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    options = parser.parse_args()
+    config = tomllib.loads((ROOT / "simulations" / f"{options.name}.toml").read_text())
+    for key in ("data_root", "partition_path"):
+        if getattr(options, key):
+            config[key.replace("_", "-")] = str(Path(getattr(options, key)).absolute())
+    config.update(tomllib.loads("\n".join(options.set)))
+    key, *values = options.vary
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        for value in values:
+            varied = {**config, **tomllib.loads(f"{key} = {value}")}
+            figures = {key: value, **line(run(varied, Path(folder), options.actors))}
+            lines.append(figures)
+            print(
+                "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in figures.items()),
+                flush=True,
+            )
+    means = {k: statistics.fmean(x[k] for x in lines) for k in lines[0] if all(isinstance(x[k], float) for x in lines)}
+    print("mean  " + "  ".join(f"{k} {v:.4f}" for k, v in means.items()))
+    if options.out:
+        command = shlex.join(["python", "benchmarks/simulate.py", *sys.argv[1:]])
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps({"command": command, "runs": lines, "means": means}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

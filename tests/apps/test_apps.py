@@ -1,0 +1,455 @@
+"""Whole runs through the real ServerApp and ClientApp, in one process: simulations, silos, and what goes wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from flwr.app import Context, RecordDict
+from grid import InProcessGrid
+
+from fedkd_flwr.apps.client_app import app as client_app
+from fedkd_flwr.apps.client_app import client_of
+from fedkd_flwr.apps.server_app import app as server_app
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.tables import load_party_table, load_public
+from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
+from fedkd_flwr.models import serialize
+from fedkd_flwr.run_record import RunRecord
+
+FAST = {
+    "dataset": "synthetic",
+    "synthetic-rows": 200,
+    "synthetic-features": 4,
+    "synthetic-classes": 3,
+    "partitioner": "iid",
+    "model": "decision-tree",
+    "num-rounds": 2,
+    "centralised": False,
+}
+FEDKT = {**FAST, "algorithm": "fedkt", "num-rounds": 1, "teachers-per-student": 3}
+
+
+def _start(folder, nodes, config):
+    """Run the app; the record lies in the folder, whatever happened."""
+    config = {"num-parties": len(nodes), "output-dir": str(folder), "node-deadline-s": 1.0, **config}
+    server_app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
+
+
+def _record(folder):
+    return RunRecord.load(Path(folder) / "runs" / "1" / "record.json")
+
+
+def _simulate(folder, config=FAST, parties=4):
+    _start(folder, [{"partition-id": i, "num-partitions": parties} for i in range(parties)], config)
+    return _record(folder)
+
+
+def _comparable(record):
+    """Drop what may differ between two equal runs: times, places, and the weight of models (skops varies it)."""
+    data = record.as_dict()
+    for key in ("started", "seconds", "startup_seconds", "server_model"):
+        del data[key]
+    del data["config"]["output-dir"]
+    for entry in data["rounds"]:
+        del entry["seconds"]
+    for entry in data["parties"]:
+        del entry["model_bytes"]
+    return data
+
+
+# -------------------------------------------------------------------------------------------------- simulations
+
+
+def test_fedct_with_its_defaults_runs_on_digits_and_leaves_a_record_and_a_page(tmp_path):
+    record = _simulate(tmp_path, {"model": "decision-tree", "num-rounds": 2})
+    assert (record.status, record.reason, record.simulation) == ("completed", "", True)
+    assert (record.num_classes, record.num_public) == (10, 449)
+    assert [r.answered for r in record.rounds] == [[f"party-{i:03d}" for i in range(4)]] * 2
+    assert all(set(p.solo) == set(p.federated) == {"common", "own"} for p in record.parties)
+    assert [p.model for p in record.parties] == ["decision-tree"] * 4
+    assert record.parties[0].model_bytes
+    assert record.rounds[-1].consensus_accuracy > 0.5
+    assert record.centralised > np.mean([p.solo["common"] for p in record.parties])
+    assert record.config["partitioner"] == "dirichlet"
+    assert {"flwr", "numpy", "scikit-learn"} <= set(record.versions)
+    page = (tmp_path / "runs" / "1" / "report.html").read_text(encoding="utf-8")
+    assert "party-003" in page
+
+
+def test_fedkt_leaves_the_server_a_model_that_can_be_loaded_back(tmp_path):
+    record = _simulate(tmp_path, FEDKT)
+    assert record.status == "completed"
+    assert len(record.rounds) == 1
+    model = serialize.load(record.server_model)
+    assert Path(record.server_model).is_relative_to(tmp_path)
+    assert set(model.predict(np.zeros((3, 4), dtype=np.float32))) <= {0, 1, 2}
+    assert record.server_accuracy > 0.4
+
+
+def test_a_simulation_keeps_no_party_files_when_it_is_over(tmp_path):
+    _simulate(tmp_path)
+    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["record.json", "report.html"]
+
+
+def test_a_simulation_keeps_the_parties_models_where_asked(tmp_path):
+    _simulate(tmp_path, {**FAST, "save-party-models": True})
+    kept = sorted(tmp_path.rglob("*.model"))
+    assert [path.stem for path in kept] == [f"party-{i:03d}" for i in range(4)]
+    assert all(serialize.load(path).num_classes == 3 for path in kept)
+
+
+@pytest.mark.parametrize("config", [{**FAST, "partitioner": "dirichlet", "min-party-rows": 2}, FEDKT])
+def test_the_same_seed_gives_the_same_run(tmp_path, config):
+    first, second = (_simulate(tmp_path / name, config) for name in ("one", "two"))
+    assert _comparable(first) == _comparable(second)
+
+
+def test_another_seed_gives_another_run(tmp_path):
+    first = _simulate(tmp_path / "one", FAST)
+    second = _simulate(tmp_path / "two", {**FAST, "seed": 2})
+    assert _comparable(first)["rounds"] != _comparable(second)["rounds"]
+
+
+def test_mixed_models_go_to_the_parties_in_turn(tmp_path):
+    record = _simulate(tmp_path, {**FAST, "model": "mixed:decision-tree,knn", "num-rounds": 1})
+    assert [p.model for p in record.parties] == ["decision-tree", "knn", "decision-tree", "knn"]
+
+
+def _people(rows, seed=0, label="income"):
+    """Draw a table with numbers, texts and holes whose class can be learnt from both columns."""
+    rng = np.random.default_rng(seed)
+    high = rng.integers(0, 2, rows)
+    frame = pd.DataFrame(
+        {
+            "age": np.where(high, rng.normal(60, 5, rows), rng.normal(25, 5, rows)).round(1).astype(str),
+            "job": np.where(high, "smith", "cook"),
+            "hours": rng.integers(10, 60, rows).astype(str),
+            label: np.where(high, ">50K", "<=50K"),
+        }
+    )
+    frame.loc[rng.choice(rows, rows // 10, replace=False), "age"] = ""
+    frame.loc[rng.choice(rows, rows // 10, replace=False), "job"] = "?"
+    return frame
+
+
+@pytest.mark.parametrize("config", [FAST, FEDKT], ids=["fedct", "fedkt"])
+def test_a_user_s_own_table_with_texts_and_missing_values_runs(tmp_path, config):
+    _people(300).to_csv(tmp_path / "people.csv", index=False)
+    table = {"dataset": "table", "table": str(tmp_path / "people.csv"), "label": "income"}
+    record = _simulate(tmp_path, {**config, **table})
+    assert record.classes == ["<=50K", ">50K"]
+    assert record.status == "completed"
+    assert all(p.federated["common"] > 0.9 for p in record.parties)
+
+
+MODEL = '''
+import numpy as np
+
+
+class Nearest:
+    """Nearest class centre, by somebody who knows scikit-learn's habits only from hearsay."""
+
+    def __init__(self, shrink=0.0):
+        self.shrink = shrink
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.centres_ = np.stack([X[y == c].mean(axis=0) * (1 - self.shrink) for c in self.classes_])
+        return self
+
+    def predict(self, X):
+        return self.classes_[((X[:, None] - self.centres_) ** 2).sum(axis=2).argmin(axis=1)]
+'''
+
+
+@pytest.mark.parametrize("config", [FAST, FEDKT], ids=["fedct", "fedkt"])
+def test_an_own_estimator_runs_by_its_import_string(tmp_path, monkeypatch, config):
+    (tmp_path / "somebodys_models.py").write_text(MODEL, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    record = _simulate(
+        tmp_path / "out", {**config, "model": "somebodys_models:Nearest", "model-params": "shrink=0.1"}, parties=2
+    )
+    assert (record.status, record.reason) == ("completed", "")
+    assert [p.model for p in record.parties] == ["somebodys_models:Nearest"] * 2
+    assert all(p.federated["common"] > 0.5 for p in record.parties)
+    assert not any("did not finish" in note for note in record.notes)
+
+
+# --------------------------------------------------------------------------------------------------- failed runs
+
+
+def _failed(folder, error, match, config=FAST, **keywords):
+    with pytest.raises(error, match=match):
+        _simulate(folder, config, **keywords)
+    record = _record(folder)
+    assert record.status == "failed"
+    assert record.reason
+    assert (folder / "runs" / "1" / "report.html").is_file()
+    return record
+
+
+def test_a_missing_data_set_fails_the_run_and_names_data_root(tmp_path):
+    config = {**FAST, "dataset": "adult", "data-root": str(tmp_path / "nowhere")}
+    record = _failed(tmp_path, DataError, "data-root", config)
+    assert "data-root" in record.reason
+    assert record.rounds == []
+
+
+def test_a_party_that_lacks_the_data_set_answers_with_a_code(tmp_path, caplog):
+    config = {**FAST, "dataset": "adult", "data-root": str(tmp_path / "nowhere")}
+    context = Context(1, 2, {"partition-id": 3, "num-partitions": 4}, RecordDict(), config)
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        _, _, metrics = client_of(context).fit([], {})
+    assert (metrics["party"], metrics["code"]) == ("party-003", "missing-file")
+    assert "data-root" in caplog.text
+
+
+def test_too_few_nodes_fail_the_run_after_the_deadline(tmp_path):
+    config = {**FAST, "num-parties": 9, "node-deadline-s": 0.1}
+    record = _failed(tmp_path, TooFewPartiesError, "number of nodes must reach 9 within 0.1 s, got 4", config)
+    assert "raise node-deadline-s" in record.reason
+
+
+def test_a_model_nobody_can_make_fails_the_run_and_names_each_party(tmp_path):
+    config = {**FAST, "model": "nowhere_to_be_found:Model"}
+    record = _failed(
+        tmp_path, TooFewPartiesError, "party-000: wrong-config, party-001: wrong-config", config, parties=2
+    )
+    assert [r.code for r in record.rounds[0].rejected] == ["wrong-config"] * 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"final-model": "oracle"}, "model must be one of decision-tree, .*, got 'oracle'"),
+        ({"student-model": "knn", "student-params": "depth=3"}, "A parameter of knn must be among .*, got 'depth'"),
+    ],
+)
+def test_a_final_model_nobody_can_make_fails_before_any_party_trains(tmp_path, settings, match):
+    record = _failed(tmp_path, ConfigError, match, {**FEDKT, **settings})
+    assert record.rounds == []
+
+
+def test_more_parties_than_the_rows_allow_fail_the_run(tmp_path):
+    config = {**FAST, "partitioner": "dirichlet", "min-party-rows": 500}
+    _failed(tmp_path, TooFewPartiesError, "valid replies in round 1 must be >= 2, got 0", config)
+
+
+def test_the_failed_run_s_page_says_why(tmp_path):
+    config = {**FAST, "num-parties": 9, "node-deadline-s": 0.1}
+    _failed(tmp_path, TooFewPartiesError, "number of nodes", config)
+    assert "number of nodes must reach 9" in (tmp_path / "runs" / "1" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_relative_output_folder_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"output-dir must be an absolute path, got 'results'\. Write /"):
+        _start("results", [{"partition-id": i, "num-partitions": 2} for i in range(2)], FAST)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_run_config_is_refused_before_any_party_is_contacted(tmp_path):
+    nodes = [{"partition-id": i, "num-partitions": 2} for i in range(2)]
+    config = {**FAST, "num-parties": 2, "output-dir": str(tmp_path), "consensus": "loud"}
+    grid = InProcessGrid(client_app, nodes, config)
+    with pytest.raises(ConfigError, match="consensus must be 'majority', 'qualified-majority' or 'dawid-skene'"):
+        server_app(grid, Context(1, 1, {}, RecordDict(), config))
+    assert grid.sent == []
+
+
+def test_without_an_output_folder_results_go_under_the_user_s_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    _start("", [{"partition-id": i, "num-partitions": 2} for i in range(2)], {**FAST, "num-rounds": 1})
+    assert _record(tmp_path / ".fedkd").status == "completed"
+
+
+# --------------------------------------------------------------------------------------------------------- silos
+
+SCHEMA = Schema(
+    columns=(
+        Column(name="age", kind="numeric"),
+        Column(name="job", kind="categorical", categories=("cook", "smith")),
+        Column(name="hours", kind="numeric"),
+    ),
+    classes=("<=50K", ">50K"),
+    label="income",
+)
+NAMES = ("north", "south", "west")
+
+
+@pytest.fixture
+def silos(tmp_path):
+    """Three silos, each with its own rows, its own copy of the public file, and a folder of its own."""
+    nodes = {}
+    for i, name in enumerate(("server", *NAMES)):
+        folder = tmp_path / name
+        folder.mkdir()
+        _people(80).drop(columns="income").to_csv(folder / "public.csv", index=False)
+        SCHEMA.write(folder / "schema.toml")
+        _people(40, seed=i).to_csv(folder / "own.csv", index=False)
+        nodes[name] = {
+            "party": name,
+            "data-path": str(folder / "own.csv"),
+            "public-path": str(folder / "public.csv"),
+            "state-dir": str(folder / "state"),
+            "share-metrics": True,
+        }
+    del nodes["server"]
+    return nodes
+
+
+def _deploy(tmp_path, nodes, config=FAST):
+    config = {"public-path": str(tmp_path / "server" / "public.csv"), "num-rounds": 2, **config}
+    _start(tmp_path / "server", list(nodes.values()), config)
+    return _record(tmp_path / "server")
+
+
+@pytest.mark.parametrize("config", [FAST, FEDKT], ids=["fedct", "fedkt"])
+def test_silos_with_their_own_files_run_and_keep_their_models(tmp_path, silos, config):
+    record = _deploy(tmp_path, silos, config)
+    assert (record.status, record.simulation, record.centralised) == ("completed", False, None)
+    assert [p.name for p in record.parties] == sorted(NAMES)
+    assert all(set(p.federated) == {"own"} for p in record.parties)
+    public = load_public(tmp_path / "server" / "public.csv")
+    X, y = load_party_table(tmp_path / "north" / "own.csv", public.schema, public.preprocessor)
+    for name in NAMES:
+        model = serialize.load(tmp_path / name / "state" / "runs" / "1" / "parties" / f"{name}.model")
+        assert (model.predict(X) == y).mean() > 0.8
+
+
+def test_a_silo_that_shares_no_metrics_sends_no_accuracy(tmp_path, silos):
+    for node in silos.values():
+        node["share-metrics"] = False
+    record = _deploy(tmp_path, silos)
+    assert record.status == "completed"
+    assert all(p.solo == p.federated == {} and p.model_bytes is None for p in record.parties)
+    assert all(r.accuracy == {} for r in record.rounds)
+
+
+def test_a_silo_s_own_log_says_what_it_did_not_share(tmp_path, silos, caplog):
+    silos["north"]["share-metrics"] = False
+    with caplog.at_level(logging.INFO, logger="flwr.party"):
+        record = _deploy(tmp_path, silos)
+    assert "accuracy on own test rows" in caplog.text
+    assert record.party("north").federated == {}
+    assert record.party("south").federated
+
+
+def test_a_silo_chooses_its_own_model(tmp_path, silos):
+    silos["west"] |= {"model": "knn", "model-params": "n_neighbors=3"}
+    record = _deploy(tmp_path, silos)
+    assert [record.party(name).model for name in NAMES] == ["decision-tree", "decision-tree", "knn"]
+
+
+def _edit(path, edit):
+    frame = pd.read_csv(path, dtype=str, na_filter=False)
+    edit(frame).to_csv(path, index=False)
+
+
+def _other_class(folder, node):
+    _edit(folder / "own.csv", lambda f: f.replace({">50K": "millions"}))
+
+
+def _no_label(folder, node):
+    _edit(folder / "own.csv", lambda f: f.drop(columns="income"))
+
+
+def _no_column(folder, node):
+    _edit(folder / "own.csv", lambda f: f.drop(columns="job"))
+
+
+def _no_rows(folder, node):
+    _edit(folder / "own.csv", lambda f: f[:0])
+
+
+def _word_for_number(folder, node):
+    _edit(folder / "own.csv", lambda f: f.assign(age="old"))
+
+
+def _other_public(folder, node):
+    _edit(folder / "public.csv", lambda f: f.assign(hours="40"))
+
+
+def _other_schema(folder, node):
+    text = (folder / "schema.toml").read_text(encoding="utf-8")
+    (folder / "schema.toml").write_text(text.replace('"smith"', '"tailor"'), encoding="utf-8")
+
+
+PROBLEMS = {
+    "class outside the schema": (_other_class, "class-outside-schema", "'millions'"),
+    "no label column": (_no_label, "wrong-data", "must have the schema's label column 'income'"),
+    "a column is missing": (_no_column, "wrong-data", "a table without job"),
+    "no rows": (_no_rows, "no-rows", "hold at least one row"),
+    "a word for a number": (_word_for_number, "wrong-data", "'old'"),
+    "no file": (lambda f, n: (f / "own.csv").unlink(), "missing-file", "own.csv"),
+    "no public file": (lambda f, n: (f / "public.csv").unlink(), "missing-file", "public.csv"),
+    "no schema": (lambda f, n: (f / "schema.toml").unlink(), "missing-file", "schema.toml"),
+    "another public file": (_other_public, "public-set-mismatch", "Give this node the same public file"),
+    "another schema": (_other_schema, "public-set-mismatch", "Give this node the same public file"),
+    "another label": (lambda f, n: n.update(label="wage"), "wrong-config", "label must be the schema's label column"),
+    "unknown key": (lambda f, n: n.update(modell="knn"), "wrong-config", "Did you mean model?"),
+    "unknown model": (lambda f, n: n.update(model="oracle"), "wrong-config", "model must be one of"),
+    "relative state folder": (
+        lambda f, n: n.update({"state-dir": "state"}),
+        "wrong-config",
+        "state-dir must be an abs",
+    ),
+    "not allowed": (lambda f, n: n.update(allow="fedkt"), "not-allowed", "must be one of ['fedkt']"),
+    "privacy required": (lambda f, n: n.update({"require-privacy": True}), "privacy-required", "drop require-privacy"),
+    "a budget": (lambda f, n: n.update({"epsilon-budget": 1.0}), "privacy-required", "drop require-privacy"),
+}
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_a_silo_with_a_problem_is_named_with_its_code_and_the_others_finish(tmp_path, silos, caplog, case):
+    spoil, code, text = PROBLEMS[case]
+    spoil(tmp_path / "south", silos["south"])
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
+    assert record.status == "completed"
+    assert record.rounds[0].answered == ["north", "west"]
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", code)]
+    # the silo's own log says what to do; the server learns the code only
+    assert text in caplog.text
+    assert text not in dataclasses.replace(record, config={}).to_json()
+
+
+def test_two_silos_with_one_name_have_one_voice(tmp_path, silos):
+    silos["west"]["party"] = "south"
+    record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
+    assert record.rounds[0].answered == ["north", "south"]
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "duplicate-name")]
+
+
+def test_too_few_good_silos_fail_the_run_and_name_the_others(tmp_path, silos):
+    _other_class(tmp_path / "south", silos["south"])
+    _no_rows(tmp_path / "west", silos["west"])
+    with pytest.raises(TooFewPartiesError, match="south: class-outside-schema, west: no-rows"):
+        _deploy(tmp_path, silos)
+    record = _record(tmp_path / "server")
+    assert (record.status, record.rounds[0].answered) == ("failed", ["north"])
+
+
+def test_private_values_never_reach_the_server_s_record(tmp_path, silos):
+    _edit(tmp_path / "south" / "own.csv", lambda f: f.assign(age="secret-age"))
+    record = _deploy(tmp_path, silos)
+    assert "secret-age" not in record.to_json()
+
+
+def test_a_silo_s_files_are_for_its_owner_alone(tmp_path, silos):
+    _deploy(tmp_path, silos)
+    kept = [path for path in (tmp_path / "north" / "state").rglob("*") if path.is_file()]
+    assert kept
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
+
+
+def test_a_missing_public_file_at_the_server_fails_the_run(tmp_path, silos):
+    (tmp_path / "server" / "public.csv").unlink()
+    with pytest.raises(DataError, match=r"file must exist, got no file .*public\.csv"):
+        _deploy(tmp_path, silos)
+    assert _record(tmp_path / "server").status == "failed"

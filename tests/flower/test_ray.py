@@ -1,0 +1,57 @@
+"""``flwr run`` for real: Flower's simulation on Ray, once for each algorithm, and once to fail."""
+
+from __future__ import annotations
+
+import pytest
+from flower_runtime import FlowerHome
+
+from fedkd_flwr.models import serialize
+from fedkd_flwr.run_record import RunRecord
+
+pytestmark = pytest.mark.flower
+
+PARTIES = [f"party-{i:03d}" for i in range(4)]
+SMALL = {
+    "dataset": "synthetic",
+    "synthetic_rows": 400,
+    "partitioner": "iid",
+    "model": "decision-tree",
+    "num_parties": 4,
+}
+SIZE = "num-supernodes=4 client-resources-num-cpus=1 init-args-num-cpus=2"
+
+
+@pytest.fixture(scope="module")
+def flower(tmp_path_factory):
+    """One local SuperLink, started by the first ``flwr run`` as at a user's, for all runs of this file."""
+    home = FlowerHome(tmp_path_factory.mktemp("ray"))
+    yield home
+    home.stop()
+
+
+def _run(flower, folder, **settings):
+    run_id = flower.submit(federation_config=SIZE, output_dir=str(folder), **SMALL | settings)
+    status = flower.wait(run_id)
+    return status, RunRecord.load(folder / "runs" / run_id / "record.json")
+
+
+def test_fedct_runs_on_ray_and_every_party_answers_every_round(flower, tmp_path):
+    status, record = _run(flower, tmp_path, num_rounds=2, stop_when_converged=False)
+    assert (status, record.status) == ("finished:completed", "completed")
+    assert [r.answered for r in record.rounds] == [PARTIES] * 2
+    assert [r.rejected for r in record.rounds] == [[], []]
+    assert all(p.federated["common"] > 0.4 for p in record.parties)
+    assert list((tmp_path / "runs" / record.run_id).glob("report.html"))
+
+
+def test_fedkt_runs_on_ray_and_leaves_the_server_s_model(flower, tmp_path):
+    status, record = _run(flower, tmp_path, algorithm="fedkt")
+    assert (status, record.status) == ("finished:completed", "completed")
+    assert [r.answered for r in record.rounds] == [PARTIES]
+    assert serialize.load(record.server_model).num_classes == 3
+
+
+def test_a_run_that_cannot_work_is_marked_as_failed_and_says_why(flower, tmp_path):
+    status, record = _run(flower, tmp_path, dataset="adult", data_root=str(tmp_path / "nowhere"))
+    assert (status, record.status) == ("finished:failed", "failed")
+    assert "data-root" in record.reason
