@@ -119,6 +119,7 @@ class RunRecord:
     seconds: float = 0.0  # from the first instruction to the end
     rounds: list[RoundRecord] = field(default_factory=list)
     parties: list[PartyRecord] = field(default_factory=list)
+    final_bytes_down: int = 0  # the final labels on their way back, all parties together
     server_model: str = ""  # name and file of the model the server holds, "" where it holds none
     server_accuracy: float | None = None  # of that model, on the common test rows
     centralised: float | None = None  # one model on all private rows pooled: simulation only

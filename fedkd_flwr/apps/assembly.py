@@ -28,6 +28,7 @@ from fedkd_flwr.strategies.base import LabelStrategy
 
 __all__ = [
     "central_rows",
+    "check_simulation",
     "make_client",
     "make_strategy",
     "model_factory",
@@ -119,6 +120,25 @@ def central_rows(config: RunConfig, num_parties: int) -> Rows:
     ]
     positions = np.concatenate(kept)
     return pool.X[positions], pool.y[positions]
+
+
+def check_simulation(config: RunConfig, num_parties: int) -> None:
+    """Deal the parties and make each model once: what cannot work fails here with its text, not at every party.
+
+    Raises
+    ------
+    ConfigError, DataError, MissingExtraError
+        If the parties cannot be dealt, or a model cannot be made.
+    """
+    pool = simulated_pool(config)
+    _dealt(config, num_parties)
+    roles = ("model", "teacher", "student", "final") if config.algorithm == "fedkt" else ("model",)
+    for role in roles:
+        name = "model" if role == "model" else f"{role}_model"
+        params = getattr(config, f"{role}_params")
+        if spec := getattr(config, name):
+            for one in {pick_model(spec, i): None for i in range(num_parties)}:
+                model_factory(one, params, pool.public)(seed=0)
 
 
 def model_factory(spec: str, params: str, public: PublicSet) -> ModelFactory:

@@ -34,7 +34,7 @@ class RunConfig(_Flat):
     node_deadline_s: float = Field(120.0, ge=0)
     node_settle_s: float = Field(0.0, ge=0)  # 0: 3 in simulation, 30 in deployment
     round_timeout_s: float = Field(3600.0, gt=0)
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, lt=2**63)  # Flower carries signed 64-bit integers
     output_dir: str = ""  # "": ~/.fedkd
 
     dataset: str = "digits"

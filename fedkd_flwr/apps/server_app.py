@@ -13,6 +13,8 @@ from flwr.common import log
 from flwr.serverapp import Grid, ServerApp
 
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
+from fedkd_flwr.errors import ModelBytesError
+from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.stores import write_atomic
 
@@ -49,7 +51,7 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: float) -> None:
-    from fedkd_flwr.apps.assembly import make_strategy, simulated_pool
+    from fedkd_flwr.apps.assembly import check_simulation, make_strategy, simulated_pool
     from fedkd_flwr.data.tables import load_public
     from fedkd_flwr.strategies.waiting import start_processes, wait_for_nodes
 
@@ -70,22 +72,30 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
         deadline_s=config.node_deadline_s,
     )
     if record.simulation:
+        check_simulation(config, len(nodes))
         log(INFO, "%d parties registered; starting their processes", len(nodes))
         start_processes(grid, nodes, config.round_timeout_s)
     strategy = make_strategy(config, public=public, test=test, num_nodes=len(nodes), record=record)
     record.startup_seconds = time.monotonic() - began
     strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
-    model = getattr(strategy, "model", None)
-    if model is not None:
-        from fedkd_flwr.models.serialize import save
+    if (model := getattr(strategy, "model", None)) is not None:
+        _keep_model(model, record, folder / "model.fedkd")
+    if record.simulation and config.centralised:
+        _centralised(config, record, len(nodes))
 
-        path = folder / "model.fedkd"
+
+def _keep_model(model: Classifier, record: RunRecord, path: Path) -> None:
+    """Store the server's model; a run that has its result does not fail for want of a format."""
+    from fedkd_flwr.models.serialize import save
+
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save(model, path)
         record.server_model = str(path)
         log(INFO, "the server's model: %s", path)
-    if record.simulation and config.centralised:
-        _centralised(config, record, len(nodes))
+    except ModelBytesError as error:
+        record.notes.append(f"the server's model is not kept: {error}")
+        log(WARN, "%s", record.notes[-1])
 
 
 def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None:

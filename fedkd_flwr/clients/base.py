@@ -275,8 +275,11 @@ class LabelClient(NumPyClient, ABC):
             from fedkd_flwr.models.serialize import save
 
             path = state.path.with_suffix(".model")
-            save(model, path)
-            logger.info("%s: model kept at %s", self.party.name, path)
+            try:
+                save(model, path)
+                logger.info("%s: model kept at %s", self.party.name, path)
+            except ModelBytesError as error:  # the party has learnt all the same
+                logger.error("%s: its model is not kept: %s", self.party.name, error)
 
     def _open(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Instruction:
         party = self.party
@@ -360,9 +363,14 @@ def _signed(party: str, **values: Scalar) -> dict[str, Scalar]:
 
 
 def _dump(model: Classifier) -> bytes:
+    """Return the model as bytes; none for one that no safe format holds, which then starts afresh each round."""
     from fedkd_flwr.models.serialize import dumps
 
-    return dumps(model)
+    try:
+        return dumps(model)
+    except ModelBytesError as error:
+        logger.warning("the model is not kept between rounds: %s", error)
+        return b""
 
 
 def _weight(model: Classifier) -> dict[str, Scalar]:

@@ -81,7 +81,8 @@ class FedCTClient(LabelClient):
             return fresh, notes
         from fedkd_flwr.models.serialize import loads
 
-        return loads(saved.model), notes
+        # the file is this party's own; it may hold the types of this party's own estimator and no others
+        return loads(saved.model, trusted=fresh.type_names), notes
 
     def _train(self, model: Classifier, instruction: Instruction) -> None:
         party, labels = self.party, instruction.labels

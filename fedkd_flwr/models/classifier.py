@@ -94,6 +94,14 @@ class Classifier:
         return _takes_steps(self._template) or callable(getattr(self._template, "partial_fit", None))
 
     @property
+    def type_names(self) -> tuple[str, ...]:
+        """Names of the types its unfitted estimator is made of: what a file of its own state may hold."""
+        parts = [self._template]
+        if callable(getattr(self._template, "get_params", None)):
+            parts += [part for part in self._template.get_params(deep=True).values() if hasattr(part, "fit")]
+        return tuple(sorted({f"{type(part).__module__}.{type(part).__qualname__}" for part in parts}))
+
+    @property
     def num_features(self) -> int | None:
         """The number of columns it was fitted on, None before the first fit."""
         return self._num_features

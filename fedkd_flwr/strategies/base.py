@@ -253,7 +253,9 @@ class LabelStrategy(Strategy):
         this.seconds = time.monotonic() - self._round_start
         log(INFO, "%s", this.line(self._num_rounds))
         if self.finished_round is not None:
-            log(INFO, "converged: another round would change nothing")
+            note = f"converged in round {server_round} of {self._num_rounds}: another round would change nothing."
+            self.record.notes.append(note)
+            log(INFO, "%s", note)
         metrics: dict[str, Any] = {"num-parties": len(answers)}
         for key, value in (("agreement", this.agreement), ("labelled-share", this.labelled_share)):
             if value is not None:
@@ -339,7 +341,11 @@ class LabelStrategy(Strategy):
         messages = []
         for node in nodes:
             content = instruction_record(stage, arrays, {**settings, **self._reception.known(node)})
-            self.record.rounds[-1].bytes_down += array_bytes(content.array_records[f"{stage}ins.parameters"])
+            weight = array_bytes(content.array_records[f"{stage}ins.parameters"])
+            if stage == "fit":
+                self.record.rounds[-1].bytes_down += weight
+            else:
+                self.record.final_bytes_down += weight
             messages.append(Message(content, dst_node_id=node, message_type=message_type, group_id=str(server_round)))
         return messages
 

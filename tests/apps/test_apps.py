@@ -215,12 +215,10 @@ def test_too_few_nodes_fail_the_run_after_the_deadline(tmp_path):
     assert "raise node-deadline-s" in record.reason
 
 
-def test_a_model_nobody_can_make_fails_the_run_and_names_each_party(tmp_path):
+def test_a_model_nobody_can_make_fails_with_its_reason_before_any_party_trains(tmp_path):
     config = {**FAST, "model": "nowhere_to_be_found:Model"}
-    record = _failed(
-        tmp_path, TooFewPartiesError, "party-000: wrong-config, party-001: wrong-config", config, parties=2
-    )
-    assert [r.code for r in record.rounds[0].rejected] == ["wrong-config"] * 2
+    record = _failed(tmp_path, ConfigError, "model must be importable, got nowhere_to_be_found:Model", config)
+    assert record.rounds == []
 
 
 @pytest.mark.parametrize(
@@ -237,7 +235,7 @@ def test_a_final_model_nobody_can_make_fails_before_any_party_trains(tmp_path, s
 
 def test_more_parties_than_the_rows_allow_fail_the_run(tmp_path):
     config = {**FAST, "partitioner": "dirichlet", "min-party-rows": 500}
-    _failed(tmp_path, TooFewPartiesError, "valid replies in round 1 must be >= 2, got 0", config)
+    _failed(tmp_path, DataError, "500", config)
 
 
 def test_the_failed_run_s_page_says_why(tmp_path):
