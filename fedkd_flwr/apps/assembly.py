@@ -257,6 +257,7 @@ def make_strategy(
         students_per_party=config.students_per_party,
         teachers_per_student=config.teachers_per_student,
         voting=config.voting,
+        party_models=config.party_models,
         **shared,
     )
     spec, params = _first_given(

@@ -74,6 +74,7 @@ class RunConfig(_Flat):
 
     students_per_party: int = Field(2, ge=1)
     teachers_per_student: int = Field(5, ge=1)
+    party_models: bool = True
     voting: Literal["consistent", "plain"] = "consistent"
     informative_voters_only: bool = True
     consensus: Literal["majority", "qualified-majority", "dawid-skene"] = "majority"

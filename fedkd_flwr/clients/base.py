@@ -33,7 +33,7 @@ from fedkd_flwr.payloads import WIRE_VERSION, Scalar, named_arrays
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores import PartyState, Saved
 
-__all__ = ["Answer", "Instruction", "LabelClient", "ModelFactory", "Party", "RefusingClient"]
+__all__ = ["Answer", "Finished", "Instruction", "LabelClient", "ModelFactory", "Party", "RefusingClient"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -192,6 +192,25 @@ class Answer:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """What a party is left with at the end.
+
+    Parameters
+    ----------
+    model : Classifier
+        Its model.
+    solo : mapping of str to float
+        Accuracies of a model of the same kind trained on its own rows alone (SOLO).
+    learnt : bool
+        Whether ``model`` learnt from the final labels; else it is the one trained alone.
+    """
+
+    model: Classifier
+    solo: Mapping[str, float]
+    learnt: bool = True
+
+
 class LabelClient(NumPyClient, ABC):
     """A party in an exchange of labels. Subclasses say what it learns: `learn` and `finish`.
 
@@ -211,8 +230,8 @@ class LabelClient(NumPyClient, ABC):
         """Learn, and label the public rows."""
 
     @abstractmethod
-    def finish(self, instruction: Instruction) -> tuple[Classifier, dict[str, float]]:
-        """Learn from the final labels; return the party's model and its accuracies alone (SOLO)."""
+    def finish(self, instruction: Instruction) -> Finished:
+        """Learn from the final labels; return the party's model and its accuracies alone."""
 
     def fit(
         self, parameters: list[NDArray[Any]], config: dict[str, Scalar]
@@ -247,8 +266,9 @@ class LabelClient(NumPyClient, ABC):
         """Take the final labels in; return the zero-one loss and accuracies if they may leave."""
         try:
             instruction = self._open(parameters, config)
-            model, solo = self.finish(instruction)
-            federated = self.party.accuracies(model)
+            finished = self.finish(instruction)
+            model, solo = finished.model, finished.solo
+            federated = self.party.accuracies(model) if finished.learnt else {}
             self._keep(model)
             metrics = _signed(self.party.name)
             if not self.party.share_metrics:

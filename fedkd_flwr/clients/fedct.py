@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import ClassVar
 
-from fedkd_flwr.clients.base import Answer, Instruction, LabelClient
+from fedkd_flwr.clients.base import Answer, Finished, Instruction, LabelClient
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 
@@ -47,18 +47,18 @@ class FedCTClient(LabelClient):
             meta=meta,
         )
 
-    def finish(self, instruction: Instruction) -> tuple[Classifier, dict[str, float]]:
+    def finish(self, instruction: Instruction) -> Finished:
         """Train once more on the final consensus; SOLO is trained on private rows for equally many steps."""
         party = self.party
         model, _ = self._restore(instruction)
         self._train(model, instruction)
         saved = instruction.saved
         if not model.continues and saved is not None and "alone" in saved.meta:
-            return model, dict(saved.meta["alone"])
+            return Finished(model=model, solo=dict(saved.meta["alone"]))
         alone = party.model(seed=instruction.seed("model"))
         steps = instruction.integer("steps-per-round", minimum=1) * (instruction.server_round + 1)
         alone.update(party.X, party.y, steps=steps)
-        return model, party.accuracies(alone)
+        return Finished(model=model, solo=party.accuracies(alone))
 
     def _restore(self, instruction: Instruction) -> tuple[Classifier, list[str]]:
         fresh = self.party.model(seed=instruction.seed("model"))

@@ -12,9 +12,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.clients.base import Answer, Instruction, LabelClient, ModelFactory, Party
+from fedkd_flwr.clients.base import Answer, Finished, Instruction, LabelClient, ModelFactory, Party
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, majority
-from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["FedKTClient"]
 
@@ -67,15 +66,18 @@ class FedKTClient(LabelClient):
         labels = np.stack([self._student_labels(instruction, j, subsets) for j in range(students)])
         return Answer(labels=labels, notes=notes)
 
-    def finish(self, instruction: Instruction) -> tuple[Classifier, dict[str, float]]:
+    def finish(self, instruction: Instruction) -> Finished:
         """Fit this party's own model on its rows and the public rows with their final labels."""
         party = self.party
         alone = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
+        if instruction.config.get("party-models") is False:
+            return Finished(model=alone, solo=party.accuracies(alone), learnt=False)
         X, y = party.X, party.y
         if instruction.labels is not None and (labelled := instruction.labels != ABSTAIN).any():
             X = np.concatenate([X, party.public.X[labelled]])
             y = np.concatenate([y, instruction.labels[labelled]])
-        return party.model(seed=instruction.seed("model")).fit(X, y), party.accuracies(alone)
+        model = party.model(seed=instruction.seed("model")).fit(X, y)
+        return Finished(model=model, solo=party.accuracies(alone))
 
     def _student_labels(self, instruction: Instruction, student: int, subsets: int) -> NDArray[np.int16]:
         public = self.party.public

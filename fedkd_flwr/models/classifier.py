@@ -257,10 +257,10 @@ class Classifier:
         return probs
 
     def num_bytes(self) -> int:
-        """Return what one upload of this model would weigh: the saved bytes without the optimiser's state."""
+        """Return what one upload of this model would weigh, without the optimiser's state; see `serialize.weigh`."""
         from fedkd_flwr.models import serialize
 
-        return len(serialize.dumps(self, training_state=False))
+        return serialize.weigh(self)
 
     def _learn(self, X: NDArray[Any], y: NDArray[np.int64], present: NDArray[np.int64]) -> None:
         estimator = None

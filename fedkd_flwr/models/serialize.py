@@ -16,8 +16,10 @@ import io
 import itertools
 import json
 import os
+import pickle
 import secrets
 import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ from fedkd_flwr.models._tree_checks import check_trees
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import import_extra
 
-__all__ = ["MAX_BYTES", "TRUSTED", "dumps", "load", "loads", "save"]
+__all__ = ["MAX_BYTES", "TRUSTED", "dumps", "load", "loads", "save", "weigh"]
 
 FORMAT, VERSION = "fedkd-model", 1
 MAX_BYTES = 2**30  # of the container, and of what a skops payload may unpack to
@@ -133,6 +135,25 @@ def loads(data: bytes, *, trusted: Iterable[str] = ()) -> Classifier:
         classifier._num_features = meta["num_features"]
         classifier._estimator = estimator
     return classifier
+
+
+def weigh(classifier: Classifier) -> int:
+    """Return the bytes one upload of a classifier would take, for comparison with label exchange.
+
+    Nets and XGBoost weigh what `dumps` writes. Other estimators weigh what Python's own serialisation, deflated, takes:
+    quicker than skops, the same from run to run, and what published code uploads. Those bytes are counted, never kept.
+
+    Raises
+    ------
+    ModelBytesError
+        If the estimator cannot be serialised.
+    """
+    if _kind(classifier._estimator if classifier._estimator is not None else classifier._template) != "sklearn":
+        return len(dumps(classifier, training_state=False))
+    try:
+        return len(zlib.compress(pickle.dumps(classifier, protocol=5), 1))
+    except Exception as error:  # a user's own object raises what it likes
+        raise ModelBytesError(explain("The model", "be serialisable to be weighed", str(error))) from error
 
 
 def save(classifier: Classifier, path: str | os.PathLike[str]) -> None:

@@ -39,6 +39,8 @@ from fedkd_flwr.strategies.reception import PartyLabels
 
 __all__ = ["FedKT", "FedKTConfig"]
 
+_FOLDS = 3
+
 
 @dataclass(frozen=True, kw_only=True)
 class FedKTConfig(ExchangeConfig):
@@ -52,6 +54,8 @@ class FedKTConfig(ExchangeConfig):
         The paper's t: disjoint subsets, and teachers, per student.
     voting : {"consistent", "plain"}
         Count a party only where all its students agree (as published), or count every student.
+    party_models : bool
+        Whether parties fit models of their own on the final labels. The paper's result is the server's model alone.
     informative_voters_only : bool
         Leave parties out of the vote that give one class to every public row: off reproduces the paper.
     """
@@ -60,6 +64,7 @@ class FedKTConfig(ExchangeConfig):
     teachers_per_student: int = 5
     voting: Literal["consistent", "plain"] = "consistent"
     informative_voters_only: bool = True
+    party_models: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -129,6 +134,7 @@ class FedKT(LabelStrategy):
         return {
             "students-per-party": self.config.students_per_party,
             "teachers-per-student": self.config.teachers_per_student,
+            "party-models": self.config.party_models,
         }
 
     def combine(self, server_round: int, answers: Sequence[PartyLabels]) -> Labels:
@@ -145,7 +151,21 @@ class FedKT(LabelStrategy):
         if self.test is not None and len(self.test[1]):
             self.record.server_accuracy = float((self.model.predict(self.test[0]) == self.test[1]).mean())
             log(INFO, "\tfinal model: accuracy %.4f on common test rows", self.record.server_accuracy)
-        return self.model.predict(self.public.X)
+        labels = self.model.predict(self.public.X)
+        return self._cross_fitted(labels, labelled, voted[labelled]) if self.config.party_models else labels
+
+    def _cross_fitted(self, labels: Labels, labelled: NDArray[np.bool_], voted: Labels) -> Labels:
+        """Relabel each row by a final model that was not trained on it.
+
+        The final model itself reproduces the vote on the rows it was trained on, mistakes included.
+        """
+        rows = np.flatnonzero(labelled)
+        fold = self.rng("folds").permutation(len(rows)) % _FOLDS
+        for k in range(_FOLDS if len(rows) >= 2 * _FOLDS else 0):
+            inside, outside = rows[fold != k], rows[fold == k]
+            model = self.final_model(seed=int(self.rng("fold", k).integers(2**31)))
+            labels[outside] = model.fit(self.public.X[inside], voted[fold != k]).predict(self.public.X[outside])
+        return labels
 
     def _vote(self, answers: Sequence[PartyLabels]) -> Labels:
         voters = answers
