@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from pathlib import Path
@@ -48,8 +50,32 @@ def _toml(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
-def run(config: dict[str, Any], folder: Path, actors: int) -> RunRecord:
-    """Run one federation to its end and return its record.
+class PeakMemory(threading.Thread):
+    """Watches the resident memory of Flower's simulation and Ray's party processes, all together."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak = 0
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        """Sample twice a second."""
+        while not self.over.wait(0.5):
+            total = 0
+            for status in Path("/proc").glob("[0-9]*/status"):
+                try:
+                    text = status.read_text()
+                    command = (status.parent / "cmdline").read_bytes()
+                except OSError:  # it ended meanwhile
+                    continue
+                if b"ClientAppActor" in command or b"flwr-simulation" in command:
+                    resident = re.search(r"VmRSS:\s+(\d+) kB", text)
+                    total += int(resident[1]) * 1024 if resident else 0
+            self.peak = max(self.peak, total)
+
+
+def run(config: dict[str, Any], folder: Path, actors: int) -> tuple[RunRecord, int]:
+    """Run one federation to its end and return its record and peak memory in bytes.
 
     Parameters
     ----------
@@ -65,19 +91,22 @@ def run(config: dict[str, Any], folder: Path, actors: int) -> RunRecord:
     federation = f"num-supernodes={config['num-parties']} client-resources-num-cpus=1 init-args-num-cpus={actors}"
     started = _flwr("run", str(ROOT), "--run-config", text, "--federation-config", federation)
     run_id = str(started["run-id"])
+    memory = PeakMemory()
+    memory.start()
     while True:
         time.sleep(2.0)
         listed = _flwr("list", "--run-id", run_id)
         status = listed["runs"][0]["status"]
         if status.startswith("finished"):
             break
+    memory.over.set()
     record = RunRecord.load(folder / "runs" / run_id / "record.json")
     if status != "finished:completed":
         sys.exit(f"run {run_id}: {status}: {record.reason}")
-    return record
+    return record, memory.peak
 
 
-def line(record: RunRecord) -> dict[str, Any]:
+def line(record: RunRecord, peak: int) -> dict[str, Any]:
     """Return the figures of one run."""
     means = record.mean_accuracies()
     first, last = record.rounds[0], record.rounds[-1]
@@ -94,6 +123,7 @@ def line(record: RunRecord) -> dict[str, Any]:
         "start-up s": record.startup_seconds,
         "exchange s": sum(r.seconds for r in record.rounds),
         "all s": record.seconds,
+        "peak GB": peak / 1e9,
     }
 
 
@@ -118,7 +148,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for value in values:
             varied = {**config, **tomllib.loads(f"{key} = {value}")}
-            figures = {key: value, **line(run(varied, Path(folder), options.actors))}
+            figures = {key: value, **line(*run(varied, Path(folder), options.actors))}
             lines.append(figures)
             print(
                 "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in figures.items()),

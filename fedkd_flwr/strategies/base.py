@@ -380,13 +380,26 @@ class LabelStrategy(Strategy):
         else:
             way_out = "Lower the quorum, or use majority or dawid-skene."
             text = explain("consensus", "label at least one public row", f"none in round {this.server_round}", way_out)
-            log(WARN, text)
-            if text not in self.record.notes:
-                self.record.notes.append(text)
+            self._note(text)
         changed = [a.changed_share for a in answers if a.changed_share is not None]
         this.changed_share = float(np.mean(changed)) if changed else None
         if self.public.y is not None and labelled.any():
             this.consensus_accuracy = float((self.consensus[labelled] == self.public.y[labelled]).mean())
+
+    def _note(self, text: str) -> None:
+        """Log a warning and write it into the record, once."""
+        if text not in self.record.notes:
+            log(WARN, "%s", text)
+            self.record.notes.append(text)
+
+    def _note_classes(self, class_voters: NDArray[np.int32]) -> None:
+        """Name the classes that no party, or one party alone, ever gave."""
+        for c, voters in enumerate(class_voters):
+            rule, name = "be given by >= 2 parties", f"class {self.public.schema.classes[c]!r}"
+            if voters == 0:
+                self._note(explain(name, rule, 0, "Nothing learnt from this vote can know it."))
+            elif voters == 1 and class_voters.max() > 1:
+                self._note(explain(name, rule, 1, "A majority outvotes that party; dawid-skene may not."))
 
     def _converged(self, previous: Labels, answers: Sequence[PartyLabels], this: RoundRecord) -> bool:
         """Tell whether another round can change nothing; overridden where that can be known."""

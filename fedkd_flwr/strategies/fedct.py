@@ -94,6 +94,11 @@ class FedCT(LabelStrategy):
         voters = [a.labels[0] for a in answers]
         if self.config.informative_voters_only:
             voters = [labels for labels in voters if is_informative(labels)] or voters
+        counter = VoteCounter(num_public=self.spec.num_public, num_classes=self.spec.num_classes)
+        for labels in voters:
+            counter.add(labels)
+        if server_round == 1:
+            self._note_classes(counter.class_voters)
         if self.config.consensus == "dawid-skene":
             # few iterations and equal classes: EM run to its end fits the first votes' mistakes under label skew
             labels, probs = dawid_skene(
@@ -101,9 +106,6 @@ class FedCT(LabelStrategy):
             )
             labels[probs.max(axis=1) < self.config.confidence] = ABSTAIN
             return labels
-        counter = VoteCounter(num_public=self.spec.num_public, num_classes=self.spec.num_classes)
-        for labels in voters:
-            counter.add(labels)
         quorum = self.config.quorum if self.config.consensus == "qualified-majority" else 0.0
         return qualified_majority(
             counter.votes,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from logging import INFO, WARN
+from logging import INFO
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -185,8 +185,5 @@ class FedKT(LabelStrategy):
                 for labels in answer.labels:
                     counter.add(labels)
         self.votes = counter.votes
-        for c in np.flatnonzero(counter.class_voters == 0):
-            text = f"no party ever gave class {self.public.schema.classes[c]!r}: the final model cannot know it."
-            log(WARN, text)
-            self.record.notes.append(text)
+        self._note_classes(counter.class_voters)
         return majority(counter.votes, ties=self.config.ties, rng=self.rng("ties", 1))

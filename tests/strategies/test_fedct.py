@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from federation import accuracies, fedct_grid, model, parties, party, public_set, rows
+from federation import Means, accuracies, fedct_grid, model, parties, party, public_set, rows
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN, qualified_majority
+from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
 
 
@@ -140,6 +141,17 @@ def test_gradient_learners_continue_from_the_state_they_kept(tmp_path):
     assert all(p.notes == [] for p in kept.record.parties)
     assert all(p.notes == ["state-lost"] for p in lost.record.parties)
     assert sorted(f.suffix for f in (tmp_path / "runs" / "1" / "parties").iterdir()) == [".model"] * 3 + [".npz"] * 3
+
+
+def test_a_user_s_own_learner_that_continues_is_read_back_from_its_party_s_state(tmp_path):
+    """skops knows no user types: a party trusts those of its own estimator in its own file, and no others."""
+
+    def own(*, seed):
+        return Classifier(Means(), num_classes=3)
+
+    strategy, _, _ = _run(parties(3, state=tmp_path, model=own, keep_model=True), rounds=3, stop_when_converged=False)
+    assert [len(r.answered) for r in strategy.record.rounds] == [3, 3, 3]
+    assert all(p.notes == [] for p in strategy.record.parties)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,13 @@ def test_uninformative_voters_are_left_out_unless_the_paper_is_reproduced():
 def test_a_class_nobody_votes_for_is_named():
     strategy = _strategy(public=public_set(3))
     strategy._vote(_answers([[0, 1, 1]] * 2))
-    assert any("no party ever gave class 'blue'" in note for note in strategy.record.notes)
+    assert "class 'blue' must be given by >= 2 parties, got 0." in strategy.record.notes[-1]
+
+
+def test_a_class_that_one_party_alone_gives_is_named():
+    strategy = _strategy(public=public_set(3))
+    strategy._vote(_answers([[0, 1, 1]] * 2, [[0, 1, 2]] * 2))
+    assert "class 'blue' must be given by >= 2 parties, got 1." in strategy.record.notes[-1]
 
 
 def test_students_that_never_agree_are_an_error_with_the_way_out():
