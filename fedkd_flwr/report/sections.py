@@ -133,7 +133,9 @@ def again(record: RunRecord) -> Iterator[Html]:
         f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in record.config.items() if _flat(value)
     )
     yield tag("pre", tag("code", lines or "# the record holds no configuration"))
-    yield tag("pre", tag("code", "flwr run . --run-config again.toml --stream"))
+    size = f' --federation-config "num-supernodes={len(record.parties)} client-resources-num-cpus=1"'
+    command = f"flwr run . --run-config again.toml --stream{size if record.simulation else ''}"
+    yield tag("pre", tag("code", command))
 
 
 def _flat(value: object) -> bool:
