@@ -15,6 +15,7 @@ __all__ = [
     "FedkdError",
     "MissingExtraError",
     "ModelBytesError",
+    "Note",
     "PayloadError",
     "RefusalError",
     "TooFewPartiesError",
@@ -37,6 +38,15 @@ class Code(StrEnum):
     STATE_LOST = "state-lost"
     WRONG_CONFIG = "wrong-config"
     WRONG_DATA = "wrong-data"
+
+
+class Note(StrEnum):
+    """What a party may tell the server beside an answer: these words, and no text."""
+
+    FEWER_SUBSETS = "fewer-subsets"
+    ONE_CLASS = "one-class"
+    STATE_LOST = "state-lost"
+    STATE_OLDER = "state-older"
 
 
 def explain(name: str, rule: str, seen: object, way_out: str = "") -> str:

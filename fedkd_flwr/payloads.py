@@ -15,7 +15,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import PayloadError, explain
+from fedkd_flwr.errors import Code, PayloadError, explain
 
 __all__ = [
     "WIRE_VERSION",
@@ -134,7 +134,10 @@ def open_reply(message: Message, stage: Stage) -> Reply:
         content = message.content
         metrics = dict(content.config_records[f"{stage}res.metrics"])
         party = str(metrics.get("party", ""))
+        if len(party) > 100 or not party.isprintable():
+            return Reply(node_id=node_id, party="", code="bad-name")
         if code := str(metrics.get("code", "")):
+            code = code if code in set(Code) else "unknown-code"
             return Reply(node_id=node_id, party=party, metrics=metrics, code=code)
         if not party:
             return Reply(node_id=node_id, party="", code="no-party-name")

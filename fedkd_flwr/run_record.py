@@ -91,10 +91,11 @@ class PartyRecord:
         self.model = str(metrics.get("model", ""))[:200]
         for accuracies, kind in ((self.solo, "solo"), (self.federated, "federated")):
             for rows in ("common", "own"):
-                if isinstance(value := metrics.get(f"{kind}-{rows}"), float):
+                value = metrics.get(f"{kind}-{rows}")
+                if isinstance(value, float) and 0.0 <= value <= 1.0:
                     accuracies[rows] = value
         size = metrics.get("model-bytes")
-        self.model_bytes = size if isinstance(size, int) and not isinstance(size, bool) else None
+        self.model_bytes = size if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**50 else None
 
 
 @dataclass(kw_only=True)

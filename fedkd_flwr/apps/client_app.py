@@ -20,8 +20,9 @@ def client_of(context: Context) -> NumPyClient:
     from fedkd_flwr.apps.config import parse_node_config, parse_run_config
 
     given = context.node_config
-    name = str(given.get("party", "")) or party_name(int(given.get("partition-id", 0)))
+    name = str(given.get("party", ""))
     try:
+        name = name or party_name(int(given.get("partition-id", 0)))
         node = parse_node_config(given)
         return make_client(parse_run_config(context.run_config), node, str(context.run_id))
     except Exception as error:
@@ -41,14 +42,28 @@ def ready(message: Message, context: Context) -> Message:
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Answer one round."""
-    arrays, config = open_instruction(message.content, "fit")
-    sent, num_examples, metrics = client_of(context).fit(arrays, config)
-    return Message(reply_record("fit", sent, num_examples, metrics), reply_to=message)
+    client = client_of(context)
+    try:
+        arrays, config = open_instruction(message.content, "fit")
+        record = reply_record("fit", *client.fit(arrays, config))
+    except Exception as error:  # Flower would forward its text: refuse with a code instead
+        record = reply_record("fit", *RefusingClient(_name(client), error).fit(None, None))
+    return Message(record, reply_to=message)
 
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Take the final labels in."""
-    arrays, config = open_instruction(message.content, "evaluate")
-    loss, num_examples, metrics = client_of(context).evaluate(arrays, config)
-    return Message(reply_record("evaluate", [], num_examples, metrics, loss=loss), reply_to=message)
+    client = client_of(context)
+    try:
+        arrays, config = open_instruction(message.content, "evaluate")
+        loss, num_examples, metrics = client.evaluate(arrays, config)
+        record = reply_record("evaluate", [], num_examples, metrics, loss=loss)
+    except Exception as error:  # as above
+        loss, num_examples, metrics = RefusingClient(_name(client), error).evaluate(None, None)
+        record = reply_record("evaluate", [], num_examples, metrics, loss=loss)
+    return Message(record, reply_to=message)
+
+
+def _name(client: NumPyClient) -> str:
+    return str(getattr(getattr(client, "party", None), "name", getattr(client, "party", "")))

@@ -49,7 +49,7 @@ class RunConfig(_Flat):
     public_from: Literal["train", "test"] = "train"
     synthetic_rows: int = Field(5000, ge=10)
     synthetic_features: int = Field(20, ge=2)
-    synthetic_classes: int = Field(3, ge=1)
+    synthetic_classes: int = Field(3, ge=2)
 
     partitioner: Literal["iid", "dirichlet", "pathological", "shard", "size-skewed", "file"] = "dirichlet"
     dirichlet_alpha: float = Field(0.5, gt=0)
@@ -102,6 +102,12 @@ class RunConfig(_Flat):
                     "table and label", 'be given with dataset "table"', seen, "Name your file and its label column."
                 )
             )
+        for role in ("teacher", "student", "final"):
+            if getattr(self, f"{role}_params") and not getattr(self, f"{role}_model"):
+                way_out = "It would be ignored: name the model too, or use model-params."
+                raise ValueError(
+                    explain(f"{role}-params", f"come with {role}-model", getattr(self, f"{role}_params"), way_out)
+                )
         if self.partitioner == "file" and not self.partition_path:
             raise ValueError(explain("partition-path", 'be given with partitioner "file"', self.partition_path))
         return self
@@ -156,6 +162,8 @@ class NodeConfig(_Flat):
                     "party", "be given with data-path", self.party, 'Give this silo a unique name: party="st-mary".'
                 )
             )
+        if self.model_params and not self.model:
+            raise ValueError(explain("model-params", "come with model in the node config", self.model_params))
         if not self.data_path and self.partition_id is None:
             way_out = 'Start this SuperNode with --node-config \'party="..." data-path="..." public-path="..."\'.'
             raise ValueError(explain("data-path", "be given in the node config", self.data_path, way_out))

@@ -13,7 +13,7 @@ from flwr.common import log
 from flwr.serverapp import Grid, ServerApp
 
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
-from fedkd_flwr.errors import ModelBytesError
+from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.stores import write_atomic
@@ -40,6 +40,7 @@ def main(grid: Grid, context: Context) -> None:
         config=config.as_scalars(),
         versions=_versions(),
     )
+    _prepare(folder, record)
     try:
         _run(grid, config, record, folder, began)
     except Exception as error:
@@ -48,6 +49,15 @@ def main(grid: Grid, context: Context) -> None:
         raise
     finally:
         _leave(record, folder)
+
+
+def _prepare(folder: Path, record: RunRecord) -> None:
+    """Write the record as it stands: a folder that cannot be written is said before anybody trains."""
+    try:
+        write_atomic(folder / "record.json", record.to_json().encode())
+    except OSError as error:
+        way_out = "Set output-dir to a folder this process may write."
+        raise ConfigError(explain("output-dir", "be writable", str(error), way_out)) from error
 
 
 def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: float) -> None:
@@ -72,6 +82,9 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
         deadline_s=config.node_deadline_s,
     )
     if record.simulation:
+        if config.num_parties and len(nodes) > config.num_parties:
+            way_out = "Give both the same number: num-supernodes in --federation-config."
+            raise ConfigError(explain("num-parties", f"equal the {len(nodes)} SuperNodes", config.num_parties, way_out))
         check_simulation(config, len(nodes))
         log(INFO, "%d parties registered; starting their processes", len(nodes))
         start_processes(grid, nodes, config.round_timeout_s)
@@ -93,7 +106,7 @@ def _keep_model(model: Classifier, record: RunRecord, path: Path) -> None:
         save(model, path)
         record.server_model = str(path)
         log(INFO, "the server's model: %s", path)
-    except ModelBytesError as error:
+    except (ModelBytesError, OSError) as error:
         record.notes.append(f"the server's model is not kept: {error}")
         log(WARN, "%s", record.notes[-1])
 
@@ -124,14 +137,14 @@ def _leave(record: RunRecord, folder: Path) -> None:
     from fedkd_flwr.report.table import summary_table
 
     write_atomic(folder / "record.json", record.to_json().encode())
-    for line in summary_table(record).splitlines():
-        log(INFO, "%s", line)
     try:
+        for line in summary_table(record).splitlines():
+            log(INFO, "%s", line)
         page = write_page(record, folder / "report.html").absolute()
         log(INFO, "record: %s", (folder / "record.json").absolute())
         log(INFO, "report: %s", page)
     except Exception as error:  # the run's own outcome matters more than its picture
-        log(WARN, "the page could not be written: %s", error)
+        log(WARN, "the table or the page could not be made: %s", error)
 
 
 def _versions() -> dict[str, str]:

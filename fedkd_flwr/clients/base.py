@@ -241,22 +241,24 @@ class LabelClient(NumPyClient, ABC):
             instruction = self._open(parameters, config)
             saved = instruction.saved
             if saved is not None and saved.server_round == instruction.server_round:
-                return self._reply(saved.arrays["labels"], instruction, base=None, metrics={}, notes=())
+                return [saved.arrays["payload"]], self.party.public.num_rows, dict(saved.meta["reply"])
             answer = self.learn(instruction)
             labels = np.atleast_2d(answer.labels)
             base = None
             if saved is not None and digest(saved.arrays["labels"]).hex() == config.get("base"):
                 base = saved.arrays["labels"]
+            payload, count, reply = self._reply(labels, instruction, base, answer.metrics, answer.notes)
             if self.party.state is not None:
+                # the exact reply is durable before it leaves: a repeated request gets the same bytes
                 self.party.state.save(
                     Saved(
                         server_round=instruction.server_round,
-                        arrays={"labels": labels},
+                        arrays={"labels": labels, "payload": payload[0]},
                         model=_dump(answer.model) if answer.model is not None else b"",
-                        meta=answer.meta,
+                        meta={**answer.meta, "reply": reply},
                     )
                 )
-            return self._reply(labels, instruction, base, answer.metrics, answer.notes)
+            return payload, count, reply
         except Exception as error:
             return [], 0, _refusal(self.party.name, error)
 
@@ -367,6 +369,7 @@ class RefusingClient(NumPyClient):
     """
 
     def __init__(self, party: str, error: Exception) -> None:
+        self.party = party
         self.metrics = _refusal(party, error)
 
     def fit(self, parameters: Any, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:

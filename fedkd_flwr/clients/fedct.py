@@ -9,6 +9,7 @@ import logging
 from typing import ClassVar
 
 from fedkd_flwr.clients.base import Answer, Finished, Instruction, LabelClient
+from fedkd_flwr.errors import Note
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 
@@ -67,7 +68,7 @@ class FedCTClient(LabelClient):
         last_round = instruction.integer("last-round", minimum=0)
         saved = instruction.saved
         kept = saved.server_round if saved is not None and saved.model else 0
-        notes = []
+        notes: list[str] = []
         if kept < last_round:
             logger.warning(
                 "%s: kept state must be of round >= %d, got %s. Its model continues from there; keep state-dir on "
@@ -76,7 +77,7 @@ class FedCTClient(LabelClient):
                 last_round,
                 kept or "none",
             )
-            notes.append("state-older" if kept else "state-lost")
+            notes.append(Note.STATE_OLDER if kept else Note.STATE_LOST)
         if saved is None or not kept:
             return fresh, notes
         from fedkd_flwr.models.serialize import loads

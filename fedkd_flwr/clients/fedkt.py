@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.clients.base import Answer, Finished, Instruction, LabelClient, ModelFactory, Party
-from fedkd_flwr.labels import ABSTAIN, VoteCounter, majority
+from fedkd_flwr.errors import Note
+from fedkd_flwr.labels import ABSTAIN, Ties, VoteCounter, majority
 
 __all__ = ["FedKTClient"]
 
@@ -54,7 +55,7 @@ class FedKTClient(LabelClient):
                 len(self.party.y),
                 subsets,
             )
-            notes.append("fewer-subsets")
+            notes.append(Note.FEWER_SUBSETS)
         if len(np.unique(self.party.y)) == 1:
             logger.warning(
                 "%s: private rows should hold >= 2 classes, got only %r. It will label every public row so; "
@@ -62,7 +63,7 @@ class FedKTClient(LabelClient):
                 self.party.name,
                 self.party.public.schema.classes[int(self.party.y[0])],
             )
-            notes.append("one-class")
+            notes.append(Note.ONE_CLASS)
         labels = np.stack([self._student_labels(instruction, j, subsets) for j in range(students)])
         return Answer(labels=labels, notes=notes)
 
@@ -85,7 +86,8 @@ class FedKTClient(LabelClient):
         for k, part in enumerate(_cut(len(self.party.y), subsets, instruction.rng("cut", student))):
             teacher = self.teacher(seed=instruction.seed("teacher", student, k))
             counter.add(teacher.fit(self.party.X[part], self.party.y[part]).predict(public.X))
-        voted = majority(counter.votes, rng=instruction.rng("ties", student))
+        ties: Ties = "lowest" if instruction.config.get("ties") == "lowest" else "random"
+        voted = majority(counter.votes, ties=ties, rng=instruction.rng("ties", student))
         model = self.student(seed=instruction.seed("student", student))
         return model.fit(public.X, voted).predict(public.X)
 

@@ -37,6 +37,9 @@ REASONS: dict[str, str] = {
     Code.WRONG_DATA: f"The party's file does not fit the schema: columns, types or values. {_OWN_LOG}.",
     "no-reply": "No reply came before the deadline. Look whether the node is running and connected, or raise the "
     "deadline.",
+    "offline": "Its node was not connected when the round started. Look whether the node is running and connected.",
+    "bad-name": "It gave a name that is too long or not printable. Give it a short plain name in its node config.",
+    "unknown-code": "It gave a reason this release does not know. Install the same release everywhere.",
     "party-crashed": "The node's process ended without a reply: stopped, or out of memory. Look at that machine's log.",
     "duplicate-name": "A second node used the name of a party that is already bound to another node. Give every "
     "party a name of its own in its node config.",

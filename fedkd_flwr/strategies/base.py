@@ -74,8 +74,8 @@ class LabelStrategy(Strategy):
     Parameters
     ----------
     fraction_train, fraction_evaluate : float
-        Share of the nodes asked in each round, and at the end. Sampling is seeded by party name once names are
-        known (after a first round with everybody).
+        Share of the nodes asked in each round, and at the end. The first round asks everybody: sampling is seeded by
+        party name, and only then are names known.
     min_train_nodes : int
         Fewest valid replies a round needs; fewer fail the run.
     min_evaluate_nodes : int
@@ -134,10 +134,12 @@ class LabelStrategy(Strategy):
         )
         self.record = record if record is not None else RunRecord(run_id="", algorithm=self.algorithm)
         self.consensus: Labels = np.full(public.num_rows, ABSTAIN, dtype=np.int16)
+        self.vote: Labels | None = None  # what was voted, where the consensus is something learnt from it
         self.finished_round: int | None = None  # set when nothing more can change
         self._num_rounds = 1
         self._nodes: list[int] = []
         self._asked: list[int] = []
+        self._offline: list[int] = []
         self._reception = Reception(self.spec)
         self._round_start = 0.0
 
@@ -185,6 +187,8 @@ class LabelStrategy(Strategy):
         """
         if isinstance(num_rounds, bool) or not isinstance(num_rounds, int) or not num_rounds >= 1:
             raise ConfigError(explain("num_rounds", "be a whole number >= 1", num_rounds))
+        if self.record.rounds:
+            raise ConfigError(explain("a strategy", "start one run", "a second start", "Make a new one for each run."))
         self._num_rounds = num_rounds
         began = time.monotonic()
         try:
@@ -226,6 +230,7 @@ class LabelStrategy(Strategy):
         now = set(grid.get_node_ids())
         nodes = self._sample([node for node in self._nodes if node in now], self.fraction_train, server_round)
         self._asked = nodes
+        self._offline = [node for node in self._nodes if node not in now]
         self.record.rounds.append(RoundRecord(server_round=server_round, asked=len(nodes)))
         log(INFO, "configure_train: asking %d of %d parties", len(nodes), len(self._nodes))
         return self._messages("fit", "train", server_round, nodes, config)
@@ -253,7 +258,7 @@ class LabelStrategy(Strategy):
         this.seconds = time.monotonic() - self._round_start
         log(INFO, "%s", this.line(self._num_rounds))
         if self.finished_round is not None:
-            note = f"converged in round {server_round} of {self._num_rounds}: another round would change nothing."
+            note = f"converged in round {server_round} of {self._num_rounds}: no label changes any more."
             self.record.notes.append(note)
             log(INFO, "%s", note)
         metrics: dict[str, Any] = {"num-parties": len(answers)}
@@ -282,7 +287,7 @@ class LabelStrategy(Strategy):
             return None
         finished = 0
         for reply in opened:
-            if code := reply.code or self._reception.wrong_sender(reply):
+            if code := reply.code or self._reception.unbound(reply):
                 log(WARN, "%s did not finish: %s", reply.party or reply.node_id, code)
                 self.record.notes.append(f"{reply.party or reply.node_id} did not finish: {code}")
                 continue
@@ -318,7 +323,7 @@ class LabelStrategy(Strategy):
     def _sample(self, nodes: list[int], fraction: float, server_round: int) -> list[int]:
         # by party name where it is known: node ids are drawn anew in every run
         nodes = sorted(nodes, key=lambda node: (self._reception.party_of.get(node, ""), node))
-        if fraction == 1.0:
+        if fraction == 1.0 or not self._reception.party_of:
             return nodes
         count = max(self.min_train_nodes, math.ceil(fraction * len(nodes)))
         chosen = self.rng("sample", server_round).permutation(len(nodes))[:count]
@@ -361,21 +366,23 @@ class LabelStrategy(Strategy):
             answers.append(answer)
             this.answered.append(reply.party)
             accuracy = reply.metrics.get("accuracy-common", reply.metrics.get("accuracy-own"))
-            if isinstance(accuracy, float):
+            if isinstance(accuracy, float) and 0.0 <= accuracy <= 1.0:
                 this.accuracy[reply.party] = accuracy
             party = self.record.party(reply.party)
             party.notes += [note for note in answer.notes if note not in party.notes]
         this.rejected += self._reception.silent(self._asked, {reply.node_id for reply in opened})
+        this.rejected += [self._reception.missing(node, code="offline") for node in self._offline]
         for left_out in this.rejected:
             who = left_out.party or left_out.node_id
             log(WARN, "left out of round %d: %s: %s", server_round, who, left_out.code)
         return answers
 
     def _describe(self, this: RoundRecord, answers: Sequence[PartyLabels]) -> None:
-        labelled = self.consensus != ABSTAIN
+        vote = self.vote if self.vote is not None else self.consensus
+        labelled = vote != ABSTAIN
         this.labelled_share = float(labelled.mean())
         if labelled.any():
-            shares = [agreement(labels, self.consensus) for a in answers for labels in a.labels]
+            shares = [agreement(labels, vote) for a in answers for labels in a.labels]
             this.agreement = float(np.mean(shares))
         else:
             way_out = "Lower the quorum, or use majority or dawid-skene."
@@ -384,7 +391,7 @@ class LabelStrategy(Strategy):
         changed = [a.changed_share for a in answers if a.changed_share is not None]
         this.changed_share = float(np.mean(changed)) if changed else None
         if self.public.y is not None and labelled.any():
-            this.consensus_accuracy = float((self.consensus[labelled] == self.public.y[labelled]).mean())
+            this.consensus_accuracy = float((vote[labelled] == self.public.y[labelled]).mean())
 
     def _note(self, text: str) -> None:
         """Log a warning and write it into the record, once."""

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels import ABSTAIN, Labels, VoteCounter, dawid_skene, is_informative, qualified_majority
+from fedkd_flwr.labels import ABSTAIN, Labels, VoteCounter, dawid_skene, is_informative, majority, qualified_majority
 from fedkd_flwr.payloads import Scalar
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import ExchangeConfig, LabelStrategy
@@ -50,7 +50,7 @@ class FedCTConfig(ExchangeConfig):
     informative_voters_only : bool
         Leave parties out of the vote that give one class to every public row: off reproduces the paper.
     stop_when_converged : bool
-        Stop as soon as another round can change nothing.
+        Stop once all parties answered, the consensus repeats, and all reproduce it or none changed a label.
     """
 
     consensus: Consensus = "majority"
@@ -94,6 +94,9 @@ class FedCT(LabelStrategy):
         voters = [a.labels[0] for a in answers]
         if self.config.informative_voters_only:
             voters = [labels for labels in voters if is_informative(labels)] or voters
+            if len(voters) < len(answers) and server_round == 1:
+                left_out = len(answers) - len(voters)
+                self._note(f"{left_out} of {len(answers)} parties label every public row alike and cast no vote.")
         counter = VoteCounter(num_public=self.spec.num_public, num_classes=self.spec.num_classes)
         for labels in voters:
             counter.add(labels)
@@ -104,13 +107,15 @@ class FedCT(LabelStrategy):
             labels, probs = dawid_skene(
                 voters, num_classes=self.spec.num_classes, max_iterations=5, tolerance=0.0, class_prior="uniform"
             )
-            labels[probs.max(axis=1) < self.config.confidence] = ABSTAIN
-            return labels
+            sure = (labels != ABSTAIN) & (probs.max(axis=1) >= self.config.confidence)
+            # equal up to rounding is a tie like any other
+            picked = majority(np.round(probs, 9), ties=self.config.ties, rng=self.rng("ties", server_round))
+            return np.where(sure, picked, ABSTAIN).astype(np.int16)
         quorum = self.config.quorum if self.config.consensus == "qualified-majority" else 0.0
         return qualified_majority(
             counter.votes,
             quorum=quorum,
-            num_voters=len(answers),
+            num_voters=len(voters),
             ties=self.config.ties,
             rng=self.rng("ties", server_round),
         )
@@ -118,6 +123,7 @@ class FedCT(LabelStrategy):
     def _converged(self, previous: Labels, answers: Sequence[PartyLabels], this: RoundRecord) -> bool:
         if not self.config.stop_when_converged or this.server_round == 1:
             return False
-        same = bool(np.array_equal(previous, self.consensus))
-        # everybody reproduces an unchanged consensus, or nobody changed a label on an unchanged consensus
-        return same and (this.agreement == 1.0 or this.changed_share == 0.0)
+        if len(answers) < len(self._nodes) or not np.array_equal(previous, self.consensus):
+            return False  # whoever is missing may come back with other labels
+        reproduced = this.labelled_share == 1.0 and this.agreement == 1.0
+        return reproduced or all(a.changed_share == 0.0 for a in answers)

@@ -134,13 +134,14 @@ class FedKT(LabelStrategy):
         return {
             "students-per-party": self.config.students_per_party,
             "teachers-per-student": self.config.teachers_per_student,
+            "ties": self.config.ties,
             "party-models": self.config.party_models,
         }
 
     def combine(self, server_round: int, answers: Sequence[PartyLabels]) -> Labels:
         """Vote, train the final model on the public rows with a label, and return its labels of all of them."""
         voted = self._vote(answers)
-        labelled = voted != ABSTAIN
+        self.vote, labelled = voted, voted != ABSTAIN
         if not labelled.any():
             raise ConfigError(explain("consistent vote", "label at least one public row", 0, 'Set voting to "plain".'))
         if dropped := int((~labelled).sum()):

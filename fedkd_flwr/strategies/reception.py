@@ -12,7 +12,7 @@ from logging import WARN
 
 from flwr.common import log
 
-from fedkd_flwr.errors import PayloadError
+from fedkd_flwr.errors import Note, PayloadError
 from fedkd_flwr.labels import Labels, PublicSpec, decode_labels, digest
 from fedkd_flwr.payloads import Reply, Scalar
 from fedkd_flwr.run_record import Rejection
@@ -92,13 +92,18 @@ class Reception:
         self._node_of[reply.party], self.party_of[reply.node_id] = reply.node_id, reply.party
         changed = float((labels != base).mean()) if base is not None else None
         self._held[reply.party], self._last_round[reply.party] = labels, server_round
-        notes = tuple(note for note in str(reply.metrics.get("notes", "")).split(",") if note)
+        said = str(reply.metrics.get("notes", ""))[:1000].split(",")
+        notes = tuple(note.value for note in Note if note.value in said)
         return PartyLabels(party=reply.party, labels=labels, changed_share=changed, notes=notes)
 
     def silent(self, asked: Iterable[int], heard: set[int]) -> list[Rejection]:
         """Return a rejection for each node that was asked and did not answer."""
-        return [
-            Rejection(party=self.party_of.get(node, ""), node_id=str(node), code="no-reply")
-            for node in asked
-            if node not in heard
-        ]
+        return [self.missing(node, code="no-reply") for node in asked if node not in heard]
+
+    def missing(self, node: int, *, code: str) -> Rejection:
+        """Return a rejection for a node that said nothing."""
+        return Rejection(party=self.party_of.get(node, ""), node_id=str(node), code=code)
+
+    def unbound(self, reply: Reply) -> str:
+        """Return why a node may not report at the end, or "": only parties that answered a round may."""
+        return "" if self.party_of.get(reply.node_id) == reply.party else "node-changed-name"

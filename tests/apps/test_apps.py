@@ -244,6 +244,12 @@ def test_the_failed_run_s_page_says_why(tmp_path):
     assert "number of nodes must reach 9" in (tmp_path / "runs" / "1" / "report.html").read_text(encoding="utf-8")
 
 
+def test_an_output_folder_that_cannot_be_written_is_said_before_anybody_trains(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ConfigError, match="output-dir must be writable"):
+        _start(tmp_path / "file" / "out", [{"partition-id": i, "num-partitions": 2} for i in range(2)], FAST)
+
+
 def test_a_relative_output_folder_is_refused_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"output-dir must be an absolute path, got 'results'\. Write /"):

@@ -11,7 +11,7 @@ from federation import model, parties, party, public_set, rows
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient, RefusingClient
 from fedkd_flwr.errors import Code, DataError
-from fedkd_flwr.labels import decode_labels
+from fedkd_flwr.labels import decode_labels, digest
 from fedkd_flwr.models.classifier import Classifier
 
 CONFIG = {
@@ -90,11 +90,17 @@ def test_a_node_that_cannot_be_set_up_still_answers_with_a_code():
     assert client.evaluate([], {})[2]["code"] == Code.MISSING_FILE
 
 
-def test_a_repeated_request_gets_the_same_bytes(tmp_path):
-    member = parties(1, state=tmp_path)[0]
-    first, _, _ = _fit(member)
-    again, _, _ = _fit(member)
-    assert first[0].tobytes() == again[0].tobytes()
+def test_a_repeated_request_gets_the_same_reply_also_where_only_changes_were_sent(tmp_path):
+    public = public_set(3000)
+    member = parties(1, state=tmp_path, public=public)[0]
+    arrays, _, _ = _fit(member)
+    labels = decode_labels(arrays[0], public=member.spec, server_round=1)
+    second = {"server-round": 2, "last-round": 1, "base": digest(labels).hex()}
+    first, again = _fit(member, **second), _fit(member, **second)
+    assert first[0][0].nbytes < arrays[0].nbytes / 2
+    assert first[0][0].tobytes() == again[0][0].tobytes()
+    assert first[1:] == again[1:]
+    assert "accuracy-common" in again[2]
 
 
 def test_state_of_another_party_is_not_taken_for_one_s_own(tmp_path):

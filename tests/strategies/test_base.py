@@ -265,15 +265,76 @@ def test_results_do_not_cross_the_wire_when_a_party_keeps_its_metrics():
 
 
 def test_a_share_of_the_parties_is_sampled_by_seed():
-    def asked(seed):
+    def asked(seed, members):
         config = FedCTConfig(seed=seed, node_settle_s=0.0, stop_when_converged=False)
         strategy = FedCT(fraction_train=0.5, config=config, public=public_set())
-        strategy.start(fedct_grid(parties(6)), num_rounds=3)
+        strategy.start(fedct_grid(members), num_rounds=4)
         return [r.answered for r in strategy.record.rounds]
 
-    assert [len(names) for names in asked(1)] == [3, 3, 3]
-    assert asked(1) == asked(1)
-    assert asked(1) != asked(2)
+    # the first round asks everybody: only then are names known, and node ids are drawn anew in every run
+    assert [len(names) for names in asked(1, parties(6))] == [6, 3, 3, 3]
+    assert asked(1, parties(6)) == asked(1, list(reversed(parties(6))))
+    assert asked(1, parties(6)) != asked(2, parties(6))
+
+
+def test_a_node_that_is_offline_when_a_round_starts_is_named():
+    class Leaving(InProcessGrid):
+        def get_node_ids(self):
+            return [n for n in self.contexts if n != 1002 or len(self.sent) < 4]
+
+    config = FedCTConfig(seed=1, node_settle_s=0.0, stop_when_converged=False)
+    strategy = FedCT(config=config, public=public_set())
+    members = parties(4)
+    strategy.start(Leaving(handler([FedCTClient(p) for p in members]), [{}] * 4), num_rounds=2)
+    assert strategy.record.rounds[1].asked == 3
+    assert _codes(strategy.record, 2) == {"party-002": "offline"}
+
+
+def test_a_hostile_reply_brings_no_text_and_no_wild_number_into_the_record():
+    def spoil(reply):
+        arrays = [a.numpy() for a in reply.content["fitres.parameters"].values()]
+        metrics = {
+            **dict(reply.content["fitres.metrics"]),
+            "accuracy-common": 1.7e308,
+            "notes": "one-class,row 12 is 7",
+        }
+        return _answer(reply, reply_record("fit", arrays, 60, metrics))
+
+    def tamper(index, reply):
+        if index != 1:
+            return reply
+        if reply.metadata.message_type == "train":
+            return spoil(reply)
+        wild = {**dict(reply.content["evaluateres.metrics"]), "federated-common": float("nan"), "solo-common": -5.0}
+        return _answer(reply, reply_record("evaluate", [], 60, {**wild, "model-bytes": -1}))
+
+    strategy = _strategy()
+    strategy.start(fedct_grid(parties(3), tamper=tamper), num_rounds=1)
+    hostile = strategy.record.party("party-001")
+    assert "party-001" not in strategy.record.rounds[0].accuracy
+    assert (hostile.solo, hostile.federated, hostile.model_bytes, hostile.notes) == ({}, {}, None, ["one-class"])
+
+
+def test_a_code_or_a_name_that_is_free_text_does_not_reach_the_record():
+    def said(**metrics):
+        record = _run_spoilt(lambda r: _answer(r, reply_record("fit", [], 0, {"wire-version": 1, **metrics})))
+        return [(r.party, r.code) for r in record.rounds[0].rejected]
+
+    assert said(party="party-001", code="patient 12 is ill") == [("party-001", "unknown-code")]
+    assert said(party="x" * 101, code="internal") == [("", "bad-name")]
+    assert said(party="a\nb", code="internal") == [("", "bad-name")]
+
+
+def test_a_party_never_accepted_in_a_round_reports_nothing_at_the_end():
+    record = _run_spoilt(_with_labels(_payload(fingerprint="cd" * 32)))
+    assert [p.name for p in record.parties] == ["party-000", "party-002", "party-003"]
+
+
+def test_a_strategy_runs_once():
+    strategy = _strategy()
+    strategy.start(fedct_grid(parties(3)), num_rounds=1)
+    with pytest.raises(ConfigError, match="a strategy must start one run"):
+        strategy.start(fedct_grid(parties(3)), num_rounds=1)
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,51 @@ def test_interpolating_learners_converge_and_the_run_stops_early():
     assert kinds.count("evaluate") == 5
 
 
+def _round(strategy, number, *labels):
+    from fedkd_flwr.run_record import RoundRecord
+
+    this, previous = RoundRecord(server_round=number), strategy.consensus
+    answers = []
+    for i, (now, before) in enumerate(labels):
+        changed = None if before is None else float(np.mean(np.array(now) != np.array(before)))
+        answers.append(PartyLabels(party=str(i), labels=np.array([now], dtype=np.int16), changed_share=changed))
+    strategy.consensus = strategy.combine(number, answers)
+    strategy._describe(this, answers)
+    return strategy._converged(previous, answers, this)
+
+
+def test_an_unchanged_unanimous_consensus_does_not_stop_parties_that_still_change_their_labels():
+    config = FedCTConfig(consensus="qualified-majority", quorum=0.9, informative_voters_only=False)
+    strategy = FedCT(config=config, public=public_set(4))
+    strategy._nodes = [1, 2]
+    a, b = [0, 1, 2, 1], [0, 1, 1, 2]
+    assert not _round(strategy, 1, (a, None), (b, None))
+    assert not _round(strategy, 2, (b, a), (a, b))
+    assert _round(strategy, 3, (b, b), (a, a))
+
+
+def test_a_missing_party_keeps_the_run_going():
+    strategy = FedCT(config=FedCTConfig(informative_voters_only=False), public=public_set(3))
+    strategy._nodes = [1, 2]
+    assert not _round(strategy, 1, ([0, 1, 2], None))
+    assert not _round(strategy, 2, ([0, 1, 2], [0, 1, 2]))
+
+
+def test_parties_left_out_of_the_vote_are_left_out_of_the_quorum_too():
+    config = FedCTConfig(consensus="qualified-majority", quorum=0.9)
+    strategy = FedCT(config=config, public=public_set(3))
+    agreed = [PartyLabels(party=f"a{i}", labels=np.array([[0, 1, 2]], dtype=np.int16)) for i in range(8)]
+    blind = [PartyLabels(party=f"b{i}", labels=np.zeros((1, 3), dtype=np.int16)) for i in range(2)]
+    assert strategy.combine(1, [*agreed, *blind]).tolist() == [0, 1, 2]
+
+
+def test_dawid_skene_breaks_ties_by_the_policy():
+    config = FedCTConfig(consensus="dawid-skene", confidence=0.0)
+    strategy = FedCT(config=config, public=public_set(60))
+    answers = [PartyLabels(party=str(c), labels=np.full((1, 60), c, dtype=np.int16)) for c in range(3)]
+    assert set(strategy.combine(1, answers).tolist()) == {0, 1, 2}
+
+
 def test_another_round_after_convergence_would_indeed_change_nothing():
     stopped, _, _ = _run(parties(), rounds=10)
     whole, _, _ = _run(parties(), rounds=10, stop_when_converged=False)

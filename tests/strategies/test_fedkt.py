@@ -91,6 +91,16 @@ def test_rows_without_a_consistent_party_train_nothing():
     assert "1 public rows had no consistent party and train nothing." in strategy.record.notes
 
 
+def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
+    strategy = _strategy(public=public_set(3))
+    from fedkd_flwr.run_record import RoundRecord
+
+    answers, this = _answers([[0, 1, 2], [1, 1, 2]], [[2, 1, 2], [0, 1, 2]]), RoundRecord(server_round=1)
+    strategy.consensus = strategy.combine(1, answers)
+    strategy._describe(this, answers)
+    assert this.labelled_share == pytest.approx(2 / 3)
+
+
 def test_plain_voting_counts_every_student():
     strategy = _strategy(public=public_set(3), voting="plain")
     strategy._vote(_answers([[0, 1, 2], [0, 2, 2]]))
