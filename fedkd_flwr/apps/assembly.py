@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
-from fedkd_flwr.clients.base import LabelClient, ModelFactory, Party
+from fedkd_flwr.clients.base import LabelClient
+from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.partitioning import partition, read_split
 from fedkd_flwr.data.public import PublicSet

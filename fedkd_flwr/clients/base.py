@@ -11,204 +11,23 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.clients.party import Answer, Finished, Instruction, Party
 from fedkd_flwr.errors import Code, DataError, FedkdError, ModelBytesError, PayloadError, RefusalError, explain
-from fedkd_flwr.labels import (
-    Labels,
-    PublicSpec,
-    check_labels,
-    decode_labels,
-    digest,
-    encode_labels,
-)
+from fedkd_flwr.labels import Labels, decode_labels, digest, encode_labels
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.payloads import WIRE_VERSION, Scalar, named_arrays
-from fedkd_flwr.seeds import derive_rng, derive_seed
-from fedkd_flwr.stores import PartyState, Saved
+from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.stores import Saved
 
-__all__ = ["Answer", "Finished", "Instruction", "LabelClient", "ModelFactory", "Party", "RefusingClient"]
+__all__ = ["LabelClient", "RefusingClient"]
 
 logger = logging.getLogger("flwr.party")
-
-Rows = tuple[NDArray[np.floating[Any]], NDArray[np.integer[Any]]]
-"""Features (n, d) and class labels (n,)."""
-
-
-class ModelFactory(Protocol):
-    """Makes a fresh, unfitted model; the same seed makes the same model."""
-
-    def __call__(self, *, seed: int) -> Classifier:
-        """Return a fresh model."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Party:
-    """What one party holds and what it allows. The server can change none of it.
-
-    Parameters
-    ----------
-    name : str
-        Unique in the federation.
-    X, y : ndarray of shape (num_rows, num_features) and (num_rows,)
-        Its private rows, encoded by the public schema.
-    public : PublicSet
-        The unlabelled rows everybody holds.
-    model : callable
-        ``model(seed=...)`` returns a fresh `Classifier`.
-    model_name : str
-        What the report calls that model.
-    tests : mapping of str to (X, y)
-        Rows to measure on: ``common`` (simulation) and ``own``.
-    state : PartyState, optional
-        Where it keeps its memory between rounds; without it nothing is kept.
-    allow : frozenset of str
-        Algorithms it takes part in.
-    require_privacy : bool
-        Refuse to send labels without a privacy mechanism.
-    epsilon_budget : float
-        A finite budget refuses labels without a privacy mechanism too: they would cost infinite epsilon.
-    share_metrics : bool
-        Whether its accuracies may leave.
-    weigh_model : bool
-        Report how many bytes an upload of the final model would take; serialising takes a moment.
-    keep_model : bool
-        Store the final model in the state directory; else the run leaves nothing there.
-    """
-
-    name: str
-    X: NDArray[np.floating[Any]]
-    y: NDArray[np.integer[Any]]
-    public: PublicSet
-    model: ModelFactory
-    model_name: str = ""
-    tests: Mapping[str, Rows] = field(default_factory=dict)
-    state: PartyState | None = None
-    allow: frozenset[str] = frozenset({"fedkt", "fedct"})
-    require_privacy: bool = False
-    epsilon_budget: float = float("inf")
-    share_metrics: bool = False
-    weigh_model: bool = True
-    keep_model: bool = False
-
-    def __post_init__(self) -> None:
-        if not (self.X.ndim == 2 and len(self.X) == len(self.y) and len(self.y) >= 1):
-            seen = f"X {self.X.shape}, y {self.y.shape}"
-            way_out = "Give this party at least one labelled row."
-            raise DataError(
-                explain(f"rows of {self.name}", "be (n, d) and (n,) with n >= 1", seen, way_out),
-                code=Code.NO_ROWS,
-            )
-        if self.X.shape[1] != self.public.num_features:
-            seen, way_out = self.X.shape[1], "Encode private rows by the public schema's preprocessing."
-            raise DataError(explain(f"rows of {self.name}", f"have {self.public.num_features} features", seen, way_out))
-        check_labels(self.y, num_public=len(self.y), num_classes=self.public.num_classes, name=f"y of {self.name}")
-        if not self.epsilon_budget >= 0.0:
-            raise DataError(explain("epsilon-budget", "be >= 0", self.epsilon_budget), code=Code.WRONG_CONFIG)
-
-    @property
-    def spec(self) -> PublicSpec:
-        """What label payloads are checked against."""
-        public = self.public
-        return PublicSpec(num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint)
-
-    def accuracies(self, model: Classifier) -> dict[str, float]:
-        """Return the model's accuracy on each set of test rows."""
-        return {name: float((model.predict(X) == y).mean()) for name, (X, y) in self.tests.items() if len(y)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Instruction:
-    """One opened instruction.
-
-    Parameters
-    ----------
-    server_round : int
-        The round, from 1.
-    labels : ndarray of shape (num_public,), optional
-        The consensus it brings.
-    arrays : mapping of str to ndarray
-        Whatever else it brings, by name.
-    config : mapping
-        The algorithm's settings.
-    saved : Saved, optional
-        What this party kept in earlier rounds.
-    party_seed : int
-        Where this party's random streams in this run start.
-    """
-
-    server_round: int
-    labels: Labels | None
-    arrays: Mapping[str, NDArray[Any]]
-    config: Mapping[str, Scalar]
-    saved: Saved | None
-    party_seed: int
-
-    def seed(self, *names: str | int) -> int:
-        """Return the seed of this party's stream called ``names``."""
-        return derive_seed(self.party_seed, *names)
-
-    def rng(self, *names: str | int) -> np.random.Generator:
-        """Return a generator for this party's stream called ``names``."""
-        return derive_rng(self.party_seed, *names)
-
-    def integer(self, key: str, *, minimum: int) -> int:
-        """Return a whole-number setting, checked."""
-        value = self.config.get(key)
-        if isinstance(value, bool) or not isinstance(value, int) or not value >= minimum:
-            raise PayloadError(explain(key, f"be a whole number >= {minimum}", value))
-        return value
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What a party learnt in one visit.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (num_public,) or (num_arrays, num_public), int16
-        Its labels on the public rows.
-    metrics : mapping of str to float
-        Leaves only if the party shares metrics.
-    notes : sequence of str
-        Codes of what the server should know (``fewer-subsets``, ``state-lost``).
-    model : Classifier, optional
-        Kept for the next round.
-    meta : mapping
-        Kept for the next round.
-    """
-
-    labels: Labels
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    model: Classifier | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finished:
-    """What a party is left with at the end.
-
-    Parameters
-    ----------
-    model : Classifier
-        Its model.
-    solo : mapping of str to float
-        Accuracies of a model of the same kind trained on its own rows alone (SOLO).
-    learnt : bool
-        Whether ``model`` learnt from the final labels; else it is the one trained alone.
-    """
-
-    model: Classifier
-    solo: Mapping[str, float]
-    learnt: bool = True
 
 
 class LabelClient(NumPyClient, ABC):

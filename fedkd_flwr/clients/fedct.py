@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from typing import ClassVar
 
-from fedkd_flwr.clients.base import Answer, Finished, Instruction, LabelClient
+from fedkd_flwr.clients.base import LabelClient
+from fedkd_flwr.clients.party import Answer, Finished, Instruction
 from fedkd_flwr.errors import Note
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier

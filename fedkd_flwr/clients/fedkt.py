@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.clients.base import Answer, Finished, Instruction, LabelClient, ModelFactory, Party
+from fedkd_flwr.clients.base import LabelClient
+from fedkd_flwr.clients.party import Answer, Finished, Instruction, ModelFactory, Party
 from fedkd_flwr.errors import Note
 from fedkd_flwr.labels import ABSTAIN, Ties, VoteCounter, majority
 
