@@ -153,9 +153,9 @@ class RunRecord:
         return dataclasses.asdict(self)
 
     def publishable(self) -> RunRecord:
-        """Return a copy without what was computed from un-noised votes or private rows.
+        """Return a copy for a wider circle than the operator; no guarantee.
 
-        Besides accuracies and agreement these go too: seconds (fitting time tells of private rows), why parties
+        The labelled share, bytes and number of rounds stay, though un-noised votes decide them too. Besides accuracies and agreement these go too: seconds (fitting time tells of private rows), why parties
         were left out, the epsilons of claims that are not publishable (the statement stays), the notes, and the
         folders of the operator's machine.
         """

@@ -5,11 +5,11 @@ Li, He, Song, "Practical One-Shot Federated Learning for Cross-Silo Setting", IJ
 
     server   how many students and teachers                        -> every party
     party    t teachers on disjoint parts vote; s students learn their votes -> s label arrays on all public rows
-    server   consistent vote -> consensus -> final model F          -> F's labels of the public rows -> every party
+    server   consistent vote -> consensus -> final model F          -> labels of the public rows -> every party
 
 The paper uploads the students; here their labels on the public rows travel, which is all the server used of them.
-Two departures: rows on which no party is consistent are left out of F's training set (the published code calls them
-class 0), and ties are broken at random.
+Three departures: rows on which no party is consistent are left out of F's training set (the published code calls them
+class 0), ties are broken at random, and the labels that go back are by models like F that were not trained on the row.
 """
 
 from __future__ import annotations
