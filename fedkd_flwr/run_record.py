@@ -155,9 +155,9 @@ class RunRecord:
     def publishable(self) -> RunRecord:
         """Return a copy for a wider circle than the operator; no guarantee.
 
-        The labelled share, bytes and number of rounds stay, though un-noised votes decide them too. Besides accuracies and agreement these go too: seconds (fitting time tells of private rows), why parties
-        were left out, the epsilons of claims that are not publishable (the statement stays), the notes, and the
-        folders of the operator's machine.
+        Left out: accuracies, agreement, seconds (fitting time tells of private rows), why parties were left out, the
+        epsilons of claims that are not publishable (the statement stays), the notes, and the folders of the operator's
+        machine. The labelled share, bytes and number of rounds stay, though un-noised votes decide them too.
         """
         rounds = [
             dataclasses.replace(
