@@ -27,8 +27,10 @@ class Code(StrEnum):
     """What a party may tell the server about a failure: one of these words, and no text."""
 
     BAD_INSTRUCTION = "bad-instruction"
+    BUDGET_EXCEEDED = "budget-exceeded"
     CLASS_OUTSIDE_SCHEMA = "class-outside-schema"
     INTERNAL = "internal"
+    LEDGER_LOST = "ledger-lost"
     MISSING_EXTRA = "missing-extra"
     MISSING_FILE = "missing-file"
     NO_ROWS = "no-rows"
@@ -36,6 +38,8 @@ class Code(StrEnum):
     PRIVACY_REQUIRED = "privacy-required"
     PUBLIC_SET_MISMATCH = "public-set-mismatch"
     STATE_LOST = "state-lost"
+    WITHHELD = "withheld"
+    TOO_FEW_ROWS = "too-few-rows"
     WRONG_CONFIG = "wrong-config"
     WRONG_DATA = "wrong-data"
 

@@ -50,6 +50,7 @@ class RoundRecord:
     labelled_share: float | None = None  # share of public rows with a consensus label
     changed_share: float | None = None  # share of labels that parties changed since their last reply
     consensus_accuracy: float | None = None  # where the public rows' truth is known: simulation only
+    kept_share: float | None = None  # share of answers that noise left as they were; operator only where measured
     accuracy: dict[str, float] = field(default_factory=dict)  # party -> accuracy of its model this round
     bytes_down: int = 0  # array bytes, all parties together, without Flower's envelope
     bytes_up: int = 0

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import logging
 import os
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -16,15 +20,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 
-__all__ = ["PartyState", "Saved", "file_name", "write_atomic"]
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["PartyState", "Saved", "StoredReply", "file_name", "locked", "make_folder", "write_atomic"]
+
+logger = logging.getLogger("flwr.party")
 
 
 def write_atomic(path: str | Path, data: bytes) -> Path:
-    """Write ``data`` to ``path`` so that a reader sees the old file or the whole new one; mode 0600."""
+    """Write ``data`` to ``path`` so that a reader sees the old file or the whole new one; mode 0600.
+
+    After it returns, a power cut loses neither the bytes nor the name (on systems that can sync a folder).
+    """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
     try:
         with os.fdopen(handle, "wb") as file:
@@ -36,7 +50,73 @@ def write_atomic(path: str | Path, data: bytes) -> Path:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+    _sync_folder(path.parent)
     return path
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, each lasting: a file is lost with the folder that holds it."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names in a folder last; nothing on systems that cannot (Windows, some network disks)."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # Windows opens no folder; elsewhere one may be written to and not read
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, timeout_s: float) -> Iterator[None]:
+    """Hold a lock file: nobody else enters meanwhile, no other thread and no other process; a crash frees it.
+
+    Without ``fcntl`` (Windows) nothing is locked, and a warning says so.
+
+    Raises
+    ------
+    DataError
+        If it is still held by another after ``timeout_s`` seconds.
+    """
+    if fcntl is None:
+        _warn_unlocked()
+        yield
+        return
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + timeout_s
+        while not _lock(handle):
+            if not time.monotonic() < deadline:
+                way_out = "Another process holds it: run one process per party, or let this one wait longer."
+                message = explain(f"lock {path}", f"be free within {timeout_s:g} s", "held by another", way_out)
+                raise DataError(message, code=Code.INTERNAL)
+            time.sleep(0.02)
+        yield
+    finally:
+        os.close(handle)  # which unlocks
+
+
+def _lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@cache
+def _warn_unlocked() -> None:
+    logger.warning("This system locks no files: run one process per party, or a charge may be lost.")
 
 
 def file_name(party: str) -> str:
@@ -69,6 +149,52 @@ class Saved:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     model: bytes = b""
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredReply:
+    """One reply, exactly as it leaves.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray
+        By payload name, in their order.
+    metrics : mapping
+        Plain values beside them: bool, int, float, str or bytes.
+    """
+
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    metrics: Mapping[str, bool | int | float | str | bytes] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Return it as an archive that holds no code.
+
+        Raises
+        ------
+        ConfigError
+            If a metric is no plain value.
+        ValueError
+            If an array holds Python objects.
+        """
+        metrics: dict[str, Any] = {}
+        for name, value in self.metrics.items():
+            if not isinstance(value, bool | int | float | str | bytes):
+                raise ConfigError(explain(f"metric {name}", "be a plain number, text or bytes", value))
+            metrics[name] = {"hex": value.hex()} if isinstance(value, bytes) else value
+        meta = json.dumps({"arrays": list(self.arrays), "metrics": metrics}).encode()
+        arrays: dict[str, NDArray[Any]] = {f"array.{i}": array for i, array in enumerate(self.arrays.values())}
+        buffer = BytesIO()
+        np.savez(buffer, allow_pickle=False, meta=np.frombuffer(meta, dtype=np.uint8), **arrays)
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> StoredReply:
+        """Read `to_bytes`; whoever calls has compared the bytes with their digest."""
+        with np.load(BytesIO(data), allow_pickle=False) as file:
+            meta = json.loads(file["meta"].tobytes())
+            arrays = {name: file[f"array.{i}"] for i, name in enumerate(meta["arrays"])}
+        metrics = {k: bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for k, v in meta["metrics"].items()}
+        return cls(arrays=arrays, metrics=metrics)
 
 
 class PartyState:

@@ -6,33 +6,39 @@ run's seed; nobody is told anything over the wire.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+import hashlib
+import math
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.apps.algorithms import ALGORITHMS, model_factory
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
-from fedkd_flwr.clients.base import LabelClient
-from fedkd_flwr.clients.party import ModelFactory, Party
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.partitioning import partition, read_split
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.tables import load_party_table, load_public
-from fedkd_flwr.errors import ConfigError, DataError, explain
-from fedkd_flwr.models.zoo import make_model, parse_params, pick_model
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.ledger_store import LedgerStore
+from fedkd_flwr.models.zoo import pick_model
+from fedkd_flwr.privacy.ledger import Budget
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores import PartyState
-from fedkd_flwr.strategies.base import LabelStrategy
+from fedkd_flwr.strategies.base import ExchangeStrategy
 
 __all__ = [
     "central_rows",
     "check_simulation",
+    "estimated_sensitivity",
     "make_client",
     "make_strategy",
-    "model_factory",
     "output_root",
     "party_name",
     "simulated_pool",
@@ -123,6 +129,24 @@ def central_rows(config: RunConfig, num_parties: int) -> Rows:
     return pool.X[positions], pool.y[positions]
 
 
+def estimated_sensitivity(config: RunConfig, num_parties: int, *, num_tried: int = 3, num_records: int = 5) -> int:
+    """Return the most labels that leaving out one record changed, over some parties and records; at least 1.
+
+    What the FedCT paper calls the empirical sensitivity. It is a look at some data sets, not a bound on all.
+    """
+    pool, most = simulated_pool(config), 1
+    for index in range(min(num_tried, num_parties)):
+        rng = derive_rng(config.seed, "sensitivity", index)
+        positions = _dealt(config, num_parties)[index]
+        make = model_factory(pick_model(config.model, index), config.model_params, pool.public)
+        X, y = pool.X[positions], pool.y[positions]
+        full = make(seed=0).fit(X, y).predict(pool.public.X)
+        for left_out in rng.permutation(len(y))[: min(num_records, len(y) - 1)]:
+            kept = np.arange(len(y)) != left_out
+            most = max(most, int((make(seed=0).fit(X[kept], y[kept]).predict(pool.public.X) != full).sum()))
+    return most
+
+
 def check_simulation(config: RunConfig, num_parties: int) -> None:
     """Deal the parties and make each model once: what cannot work fails here with its text, not at every party.
 
@@ -133,25 +157,12 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
     """
     pool = simulated_pool(config)
     _dealt(config, num_parties)
-    roles = ("model", "teacher", "student", "final") if config.algorithm == "fedkt" else ("model",)
-    for role in roles:
+    for role in ("model", *ALGORITHMS[config.algorithm].roles):
         name = "model" if role == "model" else f"{role}_model"
         params = getattr(config, f"{role}_params")
         if spec := getattr(config, name):
             for one in {pick_model(spec, i): None for i in range(num_parties)}:
                 model_factory(one, params, pool.public)(seed=0)
-
-
-def model_factory(spec: str, params: str, public: PublicSet) -> ModelFactory:
-    """Return a maker of fresh models for the public set's features and classes."""
-    return partial(
-        make_model,
-        spec,
-        num_classes=public.num_classes,
-        num_features=public.num_features,
-        shape=public.shape,
-        params=parse_params(params),
-    )
 
 
 def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int]:
@@ -168,9 +179,12 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         tests = {"common": (pool.X_test, pool.y_test), "own": (pool.X[own], pool.y[own])}
         public, X, y = pool.public, pool.X[train], pool.y[train]
         root = Path(node.state_dir).expanduser() if node.state_dir else output_root(config.output_dir)
+        ledgers = root if node.state_dir else root / "runs" / run_id
+        data_digest = hashlib.sha256(pool.X[positions].tobytes() + pool.y[positions].tobytes()).hexdigest()
         # whoever simulates holds all the data anyway
         weigh = index < (5 if config.model.startswith("mixed") else 1)  # one of each model is enough to compare
-        common = {"share_metrics": True, "weigh_model": weigh, "keep_model": config.save_party_models}
+        keep = config.save_party_models
+        common = {"share_metrics": True, "simulated": True, "weigh_model": weigh, "keep_model": keep}
     else:
         name = node.party
         index = derive_seed(0, name)
@@ -181,6 +195,8 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         train, own = _hold_out(config.seed, name, np.arange(len(y_all)), node.test_fraction)
         X, y, tests = X_all[train], y_all[train], {"own": (X_all[own], y_all[own])}
         root = output_root(node.state_dir, "state-dir")
+        # the file as it lies there: encoded rows differ in the last bit between machines
+        ledgers, data_digest = root, hashlib.sha256(Path(node.data_path).expanduser().read_bytes()).hexdigest()
         common = {"share_metrics": node.share_metrics, "keep_model": True}
     spec = pick_model(node.model or config.model, index)
     party = Party(
@@ -194,13 +210,15 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         state=PartyState(root, run_id=run_id, party=name),
         allow=frozenset(word.strip() for word in node.allow.split(",") if word.strip()),
         require_privacy=node.require_privacy,
-        epsilon_budget=node.epsilon_budget,
+        budget=Budget(epsilon=node.epsilon_budget, delta=node.delta_budget),
+        ledger=LedgerStore(ledgers, party=name, data_digest=data_digest),
+        run_id=run_id,
         **common,
     )
     return party, index
 
 
-def make_client(config: RunConfig, node: NodeConfig, run_id: str) -> LabelClient:
+def make_client(config: RunConfig, node: NodeConfig, run_id: str) -> PartyClient:
     """Return this node's client for the run's algorithm.
 
     Raises
@@ -209,70 +227,31 @@ def make_client(config: RunConfig, node: NodeConfig, run_id: str) -> LabelClient
         If its data, model or settings do not fit.
     """
     party, index = _party(config, node, run_id)
-    if config.algorithm == "fedct":
-        from fedkd_flwr.clients.fedct import FedCTClient
-
-        return FedCTClient(party)
-    from fedkd_flwr.clients.fedkt import FedKTClient
-
-    roles = {}
-    for role in ("teacher", "student"):
-        # a silo's own choice of model stands for its teachers and students too
-        spec = "" if node.model else getattr(config, f"{role}_model")
-        if spec:
-            roles[role] = model_factory(pick_model(spec, index), getattr(config, f"{role}_params"), party.public)
-    return FedKTClient(party, **roles)
+    return ALGORITHMS[config.algorithm].client(config, node, party, index)
 
 
 def make_strategy(
-    config: RunConfig, *, public: PublicSet, test: Rows | None, num_nodes: int, record: RunRecord
-) -> LabelStrategy:
+    config: RunConfig,
+    *,
+    public: PublicSet,
+    test: Rows | None,
+    num_nodes: int,
+    record: RunRecord,
+    names: Mapping[int, str] | None = None,
+) -> ExchangeStrategy[Any]:
     """Return the server's strategy for the run."""
-    flower: dict[str, Any] = {
-        "min_train_nodes": config.min_parties,
-        "min_available_nodes": num_nodes,
-        "public": public,
-        "record": record,
-    }
-    shared: dict[str, Any] = {
-        "seed": config.seed,
-        "ties": config.ties,
-        "node_deadline_s": config.node_deadline_s,
-        "informative_voters_only": config.informative_voters_only,
-    }
-    if config.algorithm == "fedct":
-        from fedkd_flwr.strategies.fedct import FedCT, FedCTConfig
-
-        fedct = FedCTConfig(
-            consensus=config.consensus,
-            quorum=config.quorum,
-            confidence=config.confidence,
-            steps_per_round=config.steps_per_round,
-            stop_when_converged=config.stop_when_converged,
-            **shared,
-        )
-        return FedCT(config=fedct, **flower)
-    from fedkd_flwr.strategies.fedkt import FedKT, FedKTConfig
-
-    fedkt = FedKTConfig(
-        students_per_party=config.students_per_party,
-        teachers_per_student=config.teachers_per_student,
-        voting=config.voting,
-        party_models=config.party_models,
-        **shared,
+    budget = Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.delta)
+    # a simulation repeats itself at will: its ledger is its own run's, a deployment's is of all runs
+    root = output_root(config.output_dir)
+    root = root / "runs" / record.run_id if record.simulation else root
+    return ALGORITHMS[config.algorithm].strategy(
+        config,
+        public,
+        min_train_nodes=config.min_parties,
+        min_available_nodes=num_nodes,
+        record=record,
+        names=names,
+        test=test,
+        ledger=LedgerStore(root, party="server", data_digest=public.fingerprint),
+        budget=budget,
     )
-    spec, params = _first_given(
-        (config.final_model, config.final_params),
-        (config.student_model, config.student_params),
-        (config.model, config.model_params),
-    )
-    final_model = model_factory(pick_model(spec, 0), params, public)
-    final_model(seed=0)  # a name or parameter nobody knows is said now, not after all parties have trained
-    return FedKT(config=fedkt, final_model=final_model, test=test, **flower)
-
-
-def _first_given(*choices: tuple[str, str]) -> tuple[str, str]:
-    for spec, params in choices:
-        if spec:
-            return spec, params
-    raise DataError(explain("model", "be given", "", 'Use model="random-forest".'))

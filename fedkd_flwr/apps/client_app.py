@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 
@@ -26,17 +26,19 @@ def client_of(context: Context) -> NumPyClient:
         node = parse_node_config(given)
         return make_client(parse_run_config(context.run_config), node, str(context.run_id))
     except Exception as error:
-        return RefusingClient(name, error)
+        withheld = given.get("require-privacy") is True or "epsilon-budget" in given
+        return RefusingClient(name, error, withheld=withheld)
 
 
 @app.query()
 def ready(message: Message, context: Context) -> Message:
     """Load what this party needs, so that a simulation's first round measures rounds and not start-up.
 
-    In simulation a process plays many parties and starts with its first message; a silo is never asked this.
+    In simulation a process plays many parties and starts with its first message; a silo is never asked this. The reply
+    names the party, so that parties can be sampled from the first round on.
     """
-    client_of(context)
-    return Message(RecordDict(), reply_to=message)
+    name = _name(client_of(context))
+    return Message(RecordDict({"ready": ConfigRecord({"party": name})}), reply_to=message)
 
 
 @app.train()
@@ -47,7 +49,8 @@ def train(message: Message, context: Context) -> Message:
         arrays, config = open_instruction(message.content, "fit")
         record = reply_record("fit", *client.fit(arrays, config))
     except Exception as error:  # Flower would forward its text: refuse with a code instead
-        record = reply_record("fit", *RefusingClient(_name(client), error).fit(None, None))
+        refusing = RefusingClient(_name(client), error, withheld=True)
+        record = reply_record("fit", *refusing.fit(None, None))
     return Message(record, reply_to=message)
 
 
@@ -60,7 +63,7 @@ def evaluate(message: Message, context: Context) -> Message:
         loss, num_examples, metrics = client.evaluate(arrays, config)
         record = reply_record("evaluate", [], num_examples, metrics, loss=loss)
     except Exception as error:  # as above
-        loss, num_examples, metrics = RefusingClient(_name(client), error).evaluate(None, None)
+        loss, num_examples, metrics = RefusingClient(_name(client), error, withheld=True).evaluate(None, None)
         record = reply_record("evaluate", [], num_examples, metrics, loss=loss)
     return Message(record, reply_to=message)
 

@@ -24,11 +24,34 @@ class _Flat(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=_kebab, populate_by_name=True)
 
 
+_VOTES = ("fedkt", "pate")
+# settings that promise something: silently ignored, they would let a run look more private than it is
+_OF_ALGORITHMS: dict[str, tuple[str, ...]] = {
+    "level": ("fedkt",),
+    "noise": _VOTES,
+    "gamma": _VOTES,
+    "sigma": _VOTES,
+    "threshold": _VOTES,
+    "sigma_threshold": _VOTES,
+    "num_queries": _VOTES,
+    "max_answers": _VOTES,
+    "release": _VOTES,
+    "unqueried": _VOTES,
+    "server_epsilon_budget": _VOTES,
+    "label_mechanism": ("fedct",),
+    "label_epsilon": ("fedct",),
+    "calibration": ("fedct",),
+    "sensitivity": ("fedct",),
+    "sensitivity_labels": ("fedct",),
+    "epsilon": ("fedct", *_VOTES),
+}
+
+
 class RunConfig(_Flat):
     """Everything a run can be told. Defaults are those of ``pyproject.toml``: a test holds them equal."""
 
-    algorithm: Literal["fedct", "fedkt"] = "fedct"
-    num_rounds: int = Field(0, ge=0)  # 0: 5 for FedCT, 1 for FedKT
+    algorithm: Literal["fedct", "fedkt", "pate"] = "fedct"
+    num_rounds: int = Field(0, ge=0)  # 0: the algorithm's default
     num_parties: int = Field(0, ge=0)  # 0: as many nodes as register
     min_parties: int = Field(2, ge=1)
     node_deadline_s: float = Field(120.0, ge=0)
@@ -72,11 +95,13 @@ class RunConfig(_Flat):
     centralised: bool = True
     save_party_models: bool = False
 
-    students_per_party: int = Field(2, ge=1)
-    teachers_per_student: int = Field(5, ge=1)
+    level: Literal["L0", "L1", "L2"] = "L0"
+    students_per_party: int = Field(0, ge=0)  # 0: 2, and 1 at L1 and L2
+    teachers_per_student: int = Field(0, ge=0)  # 0: 5, and 25 at L2
     party_models: bool = True
     voting: Literal["consistent", "plain"] = "consistent"
     informative_voters_only: bool = True
+    uninformative_voters: Literal["auto", "half", "leave-out"] = "auto"
     consensus: Literal["majority", "qualified-majority", "dawid-skene"] = "majority"
     quorum: float = Field(0.9, ge=0, le=1)
     confidence: float = Field(0.9999, ge=0, le=1)
@@ -84,12 +109,34 @@ class RunConfig(_Flat):
     stop_when_converged: bool = True
     ties: Literal["random", "lowest"] = "random"
 
+    noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = "none"
+    gamma: float = Field(0.0, ge=0, allow_inf_nan=False)
+    sigma: float = Field(0.0, ge=0, allow_inf_nan=False)
+    threshold: float = Field(0.0, ge=0, allow_inf_nan=False)
+    sigma_threshold: float = Field(0.0, ge=0, allow_inf_nan=False)
+    num_queries: int = Field(0, ge=0)  # 0: all public rows
+    max_answers: int = Field(0, ge=0)
+    release: Literal["labels", "counts"] = "labels"
+    unqueried: Literal["unused", "self-training"] = "unused"
+    label_mechanism: Literal["none", "auto", "randomized-response", "xor"] = "none"
+    label_epsilon: float = Field(0.0, ge=0, allow_inf_nan=False)
+    calibration: Literal["exact", "paper"] = "exact"
+    sensitivity: Literal["worst-case", "assumed", "estimated"] = "worst-case"
+    sensitivity_labels: int = Field(0, ge=0)
+    epsilon: float = Field(0.0, ge=0, allow_inf_nan=False)  # of the whole run; 0: the noise is given
+    delta: float = Field(1e-5, gt=0, lt=1)
+    server_epsilon_budget: float = Field(0.0, ge=0, allow_inf_nan=False)  # 0: none
+
     @model_validator(mode="after")
     def _combinations(self) -> Self:
-        if self.algorithm == "fedkt" and self.num_rounds > 1:
-            raise ValueError(
-                explain("num-rounds", "be 1 for fedkt (one-shot)", self.num_rounds, "Drop it, or use fedct.")
-            )
+        if self.algorithm in ("fedkt", "pate") and self.num_rounds > 1:
+            rule = f"be 1 for {self.algorithm} (one-shot)"
+            raise ValueError(explain("num-rounds", rule, self.num_rounds, "Drop it, or use fedct."))
+        for key, algorithms in _OF_ALGORITHMS.items():
+            value = getattr(self, key)
+            if self.algorithm not in algorithms and value != type(self).model_fields[key].default:
+                way_out = f"It would be ignored: drop it, or use {' or '.join(algorithms)}."
+                raise ValueError(explain(_kebab(key), f"not be set for {self.algorithm}", value, way_out))
         if self.num_parties and self.min_parties > self.num_parties:
             way_out = "Lower min-parties or raise num-parties."
             raise ValueError(
@@ -115,7 +162,7 @@ class RunConfig(_Flat):
     @property
     def rounds(self) -> int:
         """Return the number of rounds to run."""
-        return self.num_rounds or {"fedct": 5, "fedkt": 1}[self.algorithm]
+        return self.num_rounds or {"fedct": 5, "fedkt": 1, "pate": 1}[self.algorithm]
 
     def as_scalars(self) -> dict[str, Any]:
         """Return the config as kebab-case scalars."""
@@ -139,10 +186,10 @@ class NodeConfig(_Flat):
     model_params: str = ""
     state_dir: str = ""
     test_fraction: float = Field(0.2, ge=0, lt=1)
-    allow: str = "fedct,fedkt"
+    allow: str = "fedct,fedkt,pate"
     require_privacy: bool = False
     epsilon_budget: float = Field(float("inf"), ge=0)
-    delta_budget: float = Field(1.0, ge=0)
+    delta_budget: float = Field(1e-5, gt=0, lt=1)
     share_metrics: bool = False
 
     @model_validator(mode="after")

@@ -74,6 +74,7 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
         public, test = load_public(config.public_path, config.schema_path or None), None
     record.num_public, record.num_classes = public.num_rows, public.num_classes
     record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
+    names: dict[int, str] = {}
     nodes = wait_for_nodes(
         grid,
         wanted=config.num_parties,
@@ -87,14 +88,26 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
             raise ConfigError(explain("num-parties", f"equal the {len(nodes)} SuperNodes", config.num_parties, way_out))
         check_simulation(config, len(nodes))
         log(INFO, "%d parties registered; starting their processes", len(nodes))
-        start_processes(grid, nodes, config.round_timeout_s)
-    strategy = make_strategy(config, public=public, test=test, num_nodes=len(nodes), record=record)
+        names = start_processes(grid, nodes, config.round_timeout_s)
+        if config.sensitivity == "estimated" and not config.sensitivity_labels:
+            config = _estimated(config, record, len(nodes))
+    strategy = make_strategy(config, public=public, test=test, num_nodes=len(nodes), record=record, names=names)
     record.startup_seconds = time.monotonic() - began
     strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
     if (model := getattr(strategy, "model", None)) is not None:
         _keep_model(model, record, folder / "model.fedkd")
     if record.simulation and config.centralised:
         _centralised(config, record, len(nodes))
+
+
+def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunConfig:
+    """Fill in how many labels one record changes, as seen on the simulated parties: an estimate, and no bound."""
+    from fedkd_flwr.apps.assembly import estimated_sensitivity
+
+    labels = estimated_sensitivity(config, num_parties)
+    log(INFO, "estimated sensitivity: one record changes at most %d labels, as far as was tried", labels)
+    record.config["sensitivity-labels"] = labels
+    return config.model_copy(update={"sensitivity_labels": labels})
 
 
 def _keep_model(model: Classifier, record: RunRecord, path: Path) -> None:
@@ -113,7 +126,8 @@ def _keep_model(model: Classifier, record: RunRecord, path: Path) -> None:
 
 def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None:
     """Train one model on all private rows pooled: what no federation could see."""
-    from fedkd_flwr.apps.assembly import central_rows, model_factory, simulated_pool
+    from fedkd_flwr.apps.algorithms import model_factory
+    from fedkd_flwr.apps.assembly import central_rows, simulated_pool
     from fedkd_flwr.models.zoo import pick_model
     from fedkd_flwr.seeds import derive_seed
 

@@ -1,6 +1,7 @@
 """A party's side of every exchange: what it holds, what it lets out, and how one visit goes.
 
-    check the instruction, this party's own rules and the public set -> learn and label -> keep state -> reply
+    check the instruction and the public set -> this party's own rules and budget -> learn -> make private -> keep state
+    -> charge, with the exact reply -> reply
 
 Everything that goes wrong is caught here: the full text goes to the party's own log, the reply carries a code
 from a fixed list and no text.
@@ -10,28 +11,28 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
-from fedkd_flwr.clients.party import Answer, Finished, Instruction, Party
+from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.errors import Code, DataError, FedkdError, ModelBytesError, PayloadError, RefusalError, explain
-from fedkd_flwr.labels import Labels, decode_labels, digest, encode_labels
+from fedkd_flwr.labels import ABSTAIN, decode_labels, digest, encode_labels
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.payloads import WIRE_VERSION, Scalar, named_arrays
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.stores import Saved
+from fedkd_flwr.stores import Saved, StoredReply
 
-__all__ = ["LabelClient", "RefusingClient"]
+__all__ = ["PartyClient", "RefusingClient"]
 
 logger = logging.getLogger("flwr.party")
 
 
-class LabelClient(NumPyClient, ABC):
-    """A party in an exchange of labels. Subclasses say what it learns: `learn` and `finish`.
+class PartyClient(NumPyClient, ABC):
+    """A party in an exchange. Subclasses say what it learns, `learn` and `finish`, and what its replies cost, `charge`.
 
     Parameters
     ----------
@@ -46,11 +47,47 @@ class LabelClient(NumPyClient, ABC):
 
     @abstractmethod
     def learn(self, instruction: Instruction) -> Answer:
-        """Learn, and label the public rows."""
+        """Learn, and return what the reply is made from; nothing of it has left yet."""
 
     @abstractmethod
     def finish(self, instruction: Instruction) -> Finished:
-        """Learn from the final labels; return the party's model and its accuracies alone."""
+        """Learn from what comes back at the end; return the party's model and its accuracies alone."""
+
+    def finish_on_labels(self, instruction: Instruction) -> Finished:
+        """Fit this party's own model on its rows and the public rows with their final labels."""
+        party = self.party
+        alone = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
+        if instruction.config.get("party-models") is False:
+            return Finished(model=alone, solo=party.accuracies(alone), learnt=False)
+        X, y = party.X, party.y
+        if instruction.labels is not None and (labelled := instruction.labels != ABSTAIN).any():
+            X = np.concatenate([X, party.public.X[labelled]])
+            y = np.concatenate([y, instruction.labels[labelled]])
+        model = party.model(seed=instruction.seed("model")).fit(X, y)
+        return Finished(model=model, solo=party.accuracies(alone))
+
+    def charge(self, instruction: Instruction) -> Charge | None:
+        """Return what the reply to this instruction costs; None where no mechanism of this party makes it private."""
+        return None
+
+    def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
+        """Return what leaves, by payload name: privatised where `charge` says so."""
+        return answer.values
+
+    def num_rows(self, instruction: Instruction) -> int:
+        """Return how many public rows a reply speaks of: what the server is told as the number of examples."""
+        return self.party.public.num_rows
+
+    def encode(
+        self, values: Mapping[str, NDArray[Any]], instruction: Instruction, base: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Return the values as wire arrays; ``base`` are values of an earlier reply that the server holds."""
+        public = self.party.spec.rows(self.num_rows(instruction))
+        specs = {"labels": public, "bits": public.bits}
+        return {
+            name: encode_labels(array, public=specs[name], server_round=instruction.server_round, base=base.get(name))
+            for name, array in values.items()
+        }
 
     def fit(
         self, parameters: list[NDArray[Any]], config: dict[str, Scalar]
@@ -58,28 +95,12 @@ class LabelClient(NumPyClient, ABC):
         """Answer one round: labels, the number of public rows labelled, and metrics if they may leave."""
         try:
             instruction = self._open(parameters, config)
-            saved = instruction.saved
-            if saved is not None and saved.server_round == instruction.server_round:
-                return [saved.arrays["payload"]], self.party.public.num_rows, dict(saved.meta["reply"])
-            answer = self.learn(instruction)
-            labels = np.atleast_2d(answer.labels)
-            base = None
-            if saved is not None and digest(saved.arrays["labels"]).hex() == config.get("base"):
-                base = saved.arrays["labels"]
-            payload, count, reply = self._reply(labels, instruction, base, answer.metrics, answer.notes)
-            if self.party.state is not None:
-                # the exact reply is durable before it leaves: a repeated request gets the same bytes
-                self.party.state.save(
-                    Saved(
-                        server_round=instruction.server_round,
-                        arrays={"labels": labels, "payload": payload[0]},
-                        model=_dump(answer.model) if answer.model is not None else b"",
-                        meta={**answer.meta, "reply": reply},
-                    )
-                )
-            return payload, count, reply
+            charge = self._permitted(instruction)
+            self._ask(instruction, charge)
+            reply = self._said(instruction, charge) or self._say(instruction, charge)
+            return list(reply.arrays.values()), self.num_rows(instruction), dict(reply.metrics)
         except Exception as error:
-            return [], 0, _refusal(self.party.name, error)
+            return [], 0, self._refusal(error, config)
 
     def evaluate(
         self, parameters: list[NDArray[Any]], config: dict[str, Scalar]
@@ -87,25 +108,126 @@ class LabelClient(NumPyClient, ABC):
         """Take the final labels in; return the zero-one loss and accuracies if they may leave."""
         try:
             instruction = self._open(parameters, config)
+            # a server that asks for metrics as if nothing had been claimed does not get them
+            private = self._permitted(instruction) is not None or _claimed(instruction)
             finished = self.finish(instruction)
             model, solo = finished.model, finished.solo
             federated = self.party.accuracies(model) if finished.learnt else {}
             self._keep(model)
             metrics = _signed(self.party.name)
-            if not self.party.share_metrics:
+            if not self._shares_metrics(private):
                 for name, value in federated.items():
                     alone = solo.get(name, float("nan"))
                     logger.info("accuracy on %s test rows: %.4f with the federation, %.4f alone", name, value, alone)
-                return float("nan"), self.party.public.num_rows, metrics
+                return float("nan"), self.num_rows(instruction), metrics
             metrics |= {f"solo-{name}": value for name, value in solo.items()}
             metrics |= {f"federated-{name}": value for name, value in federated.items()}
             metrics["model"] = self.party.model_name
             if self.party.weigh_model:
                 metrics |= _weight(model)
             loss = 1.0 - next(iter(federated.values()), float("nan"))
-            return loss, self.party.public.num_rows, metrics
+            return loss, self.num_rows(instruction), metrics
         except Exception as error:
-            return float("nan"), 0, _refusal(self.party.name, error)
+            return float("nan"), 0, self._refusal(error, config)
+
+    # ---------------------------------------------------------------- one visit, step by step
+
+    def _permitted(self, instruction: Instruction) -> Charge | None:
+        """Return what the reply costs, after the party's own rules have let it pass."""
+        party, charge = self.party, self.charge(instruction)
+        if charge is None:
+            if party.demands_privacy:
+                way_out = "Choose a run with noise at the party, or lift require-privacy and epsilon-budget here."
+                message = explain("privacy", f"be claimed at {party.name}", "none", way_out)
+                raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
+            return None
+        return charge
+
+    def _ask(self, instruction: Instruction, charge: Charge | None) -> None:
+        """Let the budget refuse before anything is learnt; a reply that is paid for is not asked for again."""
+        ledger = self.party.ledger
+        if charge is not None and ledger is not None and self._stored(instruction) is None:
+            ledger.ask(charge.events, self.party.budget)
+
+    def _stored(self, instruction: Instruction) -> StoredReply | None:
+        ledger = self.party.ledger
+        return ledger.answered(self.party.run_id, instruction.server_round) if ledger is not None else None
+
+    def _said(self, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
+        """Return the reply to a repeated request: the same bytes, charged once."""
+        if charge is not None and (stored := self._stored(instruction)) is not None:
+            return stored
+        saved = instruction.saved
+        if saved is None or saved.server_round != instruction.server_round:
+            return None
+        arrays = {name: saved.arrays[f"payload.{name}"] for name in saved.meta["payload"]}
+        # kept, but not charged: the process ended in between, and nothing has left
+        return self._charged(StoredReply(arrays=arrays, metrics=dict(saved.meta["reply"])), instruction, charge)
+
+    def _say(self, instruction: Instruction, charge: Charge | None) -> StoredReply:
+        """Learn, make private, keep state, charge: only then may the reply leave."""
+        party = self.party
+        answer = self.learn(instruction)
+        values = self.release(answer, instruction)
+        arrays = self.encode(values, instruction, self._base(instruction))
+        metrics = _signed(party.name, payload=",".join(arrays))
+        if answer.notes and (charge is None or party.simulated):
+            metrics["notes"] = ",".join(answer.notes)
+        if self._shares_metrics(charge is not None):
+            metrics |= answer.metrics
+        reply = StoredReply(arrays=arrays, metrics=metrics)
+        if party.state is not None:
+            # the exact reply is durable before it leaves: a repeated request gets the same bytes
+            kept = {f"value.{name}": array for name, array in values.items()}
+            kept |= {f"payload.{name}": array for name, array in arrays.items()}
+            party.state.save(
+                Saved(
+                    server_round=instruction.server_round,
+                    arrays=kept,
+                    model=_dump(answer.model) if answer.model is not None else b"",
+                    meta={
+                        **answer.meta,
+                        "reply": metrics,
+                        "values": list(values),
+                        "payload": list(arrays),
+                        "claimed": charge is not None,
+                    },
+                )
+            )
+        return self._charged(reply, instruction, charge)
+
+    def _charged(self, reply: StoredReply, instruction: Instruction, charge: Charge | None) -> StoredReply:
+        ledger = self.party.ledger
+        if charge is None or ledger is None:
+            return reply
+        return ledger.charge(
+            run_id=self.party.run_id,
+            server_round=instruction.server_round,
+            algorithm=self.algorithm,
+            mechanism=charge.mechanism,
+            unit=charge.unit,
+            adversary=charge.adversary,
+            neighbouring_relation=charge.neighbouring_relation,
+            events=charge.events,
+            reply=reply,
+            budget=self.party.budget,
+        )
+
+    def _base(self, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
+        """Return the values of the last reply if they are those the server says it holds."""
+        saved, named = instruction.saved, instruction.config.get("base")
+        if saved is None or not named:
+            return {}
+        values = {name: saved.arrays[f"value.{name}"] for name in saved.meta["values"]}
+        return values if [digest(array).hex() for array in values.values()] == [named] else {}
+
+    def _shares_metrics(self, private: bool) -> bool:
+        return self.party.share_metrics and (not private or self.party.simulated)
+
+    def _refusal(self, error: Exception, config: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        # what went wrong may depend on private rows: beside a claim even the code would tell
+        withheld = self.party.demands_privacy or config.get("privacy") == "party"
+        return _refusal(self.party.name, error, withheld=withheld)
 
     def _keep(self, model: Classifier) -> None:
         """Store the final model, or forget the run where nothing is to be kept."""
@@ -131,10 +253,6 @@ class LabelClient(NumPyClient, ABC):
         if self.algorithm not in party.allow:
             way_out = f'Add "{self.algorithm}" to this node\'s allow to take part.'
             raise RefusalError(explain("algorithm", f"be one of {sorted(party.allow)}", asked, way_out))
-        if party.require_privacy or party.epsilon_budget < float("inf"):
-            way_out = "This run shares labels without noise: drop require-privacy and epsilon-budget, or stay out."
-            message = explain("privacy", f"be claimed for {party.name}", "none", way_out)
-            raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
         if config.get("fingerprint") != party.public.fingerprint:
             way_out = "Give this node the same public file and schema as the server."
             message = explain(
@@ -159,22 +277,6 @@ class LabelClient(NumPyClient, ABC):
             party_seed=derive_seed(seed, party.name),
         )
 
-    def _reply(
-        self,
-        labels: Labels,
-        instruction: Instruction,
-        base: Labels | None,
-        metrics: Mapping[str, float],
-        notes: Sequence[str],
-    ) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
-        payload = encode_labels(labels, public=self.party.spec, server_round=instruction.server_round, base=base)
-        reply = _signed(self.party.name, payload="labels")
-        if notes:
-            reply["notes"] = ",".join(notes)
-        if self.party.share_metrics:
-            reply |= metrics
-        return [payload], self.party.public.num_rows, reply
-
 
 class RefusingClient(NumPyClient):
     """Stands in for a party that could not even be set up: answers each instruction with a code.
@@ -185,23 +287,33 @@ class RefusingClient(NumPyClient):
         The party's name.
     error : Exception
         Why; its text goes to the party's log only.
+    withheld : bool
+        Whether the party demands privacy: then not even a code that depends on private rows leaves.
     """
 
-    def __init__(self, party: str, error: Exception) -> None:
-        self.party = party
-        self.metrics = _refusal(party, error)
+    def __init__(self, party: str, error: Exception, *, withheld: bool = False) -> None:
+        self.party, self.error, self.withheld = party, error, withheld
 
     def fit(self, parameters: Any, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
         """Refuse."""
-        return [], 0, self.metrics
+        return [], 0, self._refusal(config)
 
     def evaluate(self, parameters: Any, config: Any) -> tuple[float, int, dict[str, Scalar]]:
         """Refuse."""
-        return float("nan"), 0, self.metrics
+        return float("nan"), 0, self._refusal(config)
+
+    def _refusal(self, config: Any) -> dict[str, Scalar]:
+        asked = config.get("privacy") if isinstance(config, Mapping) else None
+        return _refusal(self.party, self.error, withheld=self.withheld or asked == "party")
 
 
 def _signed(party: str, **values: Scalar) -> dict[str, Scalar]:
     return {"party": party, "wire-version": WIRE_VERSION, **values}
+
+
+def _claimed(instruction: Instruction) -> bool:
+    """Tell whether an earlier reply of this run came with a claim."""
+    return instruction.saved is not None and instruction.saved.meta.get("claimed") is True
 
 
 def _dump(model: Classifier) -> bytes:
@@ -224,10 +336,14 @@ def _weight(model: Classifier) -> dict[str, Scalar]:
         return {}
 
 
-def _refusal(party: str, error: Exception) -> dict[str, Scalar]:
+_TELLING = frozenset({Code.CLASS_OUTSIDE_SCHEMA, Code.INTERNAL, Code.NO_ROWS, Code.STATE_LOST, Code.WRONG_DATA})
+"""Codes that private rows may decide."""
+
+
+def _refusal(party: str, error: Exception, *, withheld: bool) -> dict[str, Scalar]:
     code = error.code if isinstance(error, FedkdError) else Code.INTERNAL
     if isinstance(error, FedkdError):
         logger.error("%s leaves this round out: %s: %s", party, code, error)
     else:
         logger.error("%s leaves this round out: %s", party, code, exc_info=error)
-    return _signed(party, code=str(code))
+    return _signed(party, code=str(Code.WITHHELD if withheld and code in _TELLING else code))

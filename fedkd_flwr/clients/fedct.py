@@ -6,20 +6,25 @@ The other half, and the whole round, is `fedkd_flwr.strategies.fedct`.
 from __future__ import annotations
 
 import logging
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from fedkd_flwr.clients.base import LabelClient
-from fedkd_flwr.clients.party import Answer, Finished, Instruction
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.errors import Note
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.privacy.mechanisms import BitFlip, RandomizedResponse, label_mechanism
 
 __all__ = ["FedCTClient"]
 
 logger = logging.getLogger("flwr.party")
 
 
-class FedCTClient(LabelClient):
+class FedCTClient(PartyClient):
     """Sends one label array on all public rows, every round (FedCT, Algorithm 1).
 
     Gradient learners continue from the state they kept (``steps-per-round`` minibatch steps, half of each batch
@@ -29,9 +34,15 @@ class FedCTClient(LabelClient):
     ----------
     party : Party
         What it holds and allows.
+    noise_rng : Generator, optional
+        For tests: seeded noise protects nothing.
     """
 
     algorithm: ClassVar[str] = "fedct"
+
+    def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
+        super().__init__(party)
+        self.noise_rng = noise_rng
 
     def learn(self, instruction: Instruction) -> Answer:
         """Train on private rows and the consensus so far; return this party's labels."""
@@ -42,11 +53,45 @@ class FedCTClient(LabelClient):
         if instruction.server_round == 1:
             meta["alone"] = accuracies  # so far it has seen private rows only
         return Answer(
-            labels=model.predict(self.party.public.X),
+            values={"labels": model.predict(self.party.public.X)[None]},
             metrics={f"accuracy-{name}": value for name, value in accuracies.items()},
             notes=notes,
             model=model if model.continues else None,
             meta=meta,
+        )
+
+    def charge(self, instruction: Instruction) -> Charge | None:
+        """Return what a round of privatised labels costs, whatever the server assumes: any label may change."""
+        mechanism = self._mechanism(instruction)
+        if mechanism is None:
+            return None
+        rows = self.party.public.num_rows
+        words = f"{mechanism.words} on each of {rows} labels"
+        relation = "any change of the party's data"
+        return Charge(
+            events=[(mechanism.dp_event(), rows)], mechanism=words, unit="party", neighbouring_relation=relation
+        )
+
+    def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
+        """Privatise the labels."""
+        mechanism = self._mechanism(instruction)
+        if mechanism is None:
+            return answer.values
+        labels = answer.values["labels"][0]
+        if isinstance(mechanism, BitFlip):
+            return {"bits": mechanism.privatize(labels, rng=self.noise_rng).reshape(1, -1).astype(np.int16)}
+        return {"labels": mechanism.privatize(labels, rng=self.noise_rng)[None]}
+
+    def _mechanism(self, instruction: Instruction) -> RandomizedResponse | BitFlip | None:
+        if instruction.config.get("privacy") != "party":
+            return None
+        return label_mechanism(
+            "xor"
+            if instruction.choice("label-mechanism", ("randomized-response", "xor")) == "xor"
+            else "randomized-response",
+            epsilon=instruction.number("label-epsilon", above=0.0),
+            num_classes=self.party.public.num_classes,
+            calibration="paper" if instruction.config.get("calibration") == "paper" else "exact",
         )
 
     def finish(self, instruction: Instruction) -> Finished:

@@ -1,6 +1,8 @@
 """FedKT at a party: teachers on disjoint parts of the private rows, students on the public rows they labelled.
 
-The other half, and the whole round, is `fedkd_flwr.strategies.fedkt`.
+The other half, and the whole round, is `fedkd_flwr.strategies.fedkt`. At level L2 noise on the teachers' votes makes
+all that leaves private for each record: the students see public rows and noisy answers only, so their labels of all
+public rows cost nothing more.
 """
 
 from __future__ import annotations
@@ -12,17 +14,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.clients.base import LabelClient
-from fedkd_flwr.clients.party import Answer, Finished, Instruction, ModelFactory, Party
-from fedkd_flwr.errors import Note
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, ModelFactory, Party
+from fedkd_flwr.errors import Code, DataError, Note, explain
 from fedkd_flwr.labels import ABSTAIN, Ties, VoteCounter, majority
+from fedkd_flwr.models.teaching import teach
+from fedkd_flwr.privacy.noisy_votes import NOISES, NoisyAnswers, NoisyVotes, make_noise
 
 __all__ = ["FedKTClient"]
 
 logger = logging.getLogger("flwr.party")
 
 
-class FedKTClient(LabelClient):
+class FedKTClient(PartyClient):
     """Sends ``students_per_party`` label arrays on all public rows, once (FedKT, Algorithm 1, lines 1-13).
 
     Parameters
@@ -31,14 +35,22 @@ class FedKTClient(LabelClient):
         What it holds and allows. Its ``model`` is what it measures alone and fits on the final labels.
     teacher, student : callable, optional
         Make the teachers and the students; ``party.model`` where not given.
+    noise_rng : Generator, optional
+        For tests: seeded noise protects nothing.
     """
 
     algorithm: ClassVar[str] = "fedkt"
 
     def __init__(
-        self, party: Party, *, teacher: ModelFactory | None = None, student: ModelFactory | None = None
+        self,
+        party: Party,
+        *,
+        teacher: ModelFactory | None = None,
+        student: ModelFactory | None = None,
+        noise_rng: np.random.Generator | None = None,
     ) -> None:
         super().__init__(party)
+        self.noise_rng = noise_rng
         self.teacher = teacher or party.model
         self.student = student or party.model
 
@@ -47,6 +59,10 @@ class FedKTClient(LabelClient):
         students = instruction.integer("students-per-party", minimum=1)
         teachers = instruction.integer("teachers-per-student", minimum=1)
         subsets, notes = min(teachers, len(self.party.y)), []
+        if subsets < teachers and instruction.config.get("privacy") == "party":
+            way_out = "Lower teachers-per-student for the run, or take this party in with more rows."
+            rule = f"be >= teachers-per-student ({teachers}) at level L2"
+            raise DataError(explain("rows", rule, len(self.party.y), way_out), code=Code.TOO_FEW_ROWS)
         if subsets < teachers:
             logger.warning(
                 "%s: rows must be >= teachers-per-student (%d), got %d. Going on with %d subsets of one row; "
@@ -60,37 +76,73 @@ class FedKTClient(LabelClient):
         if len(np.unique(self.party.y)) == 1:
             logger.warning(
                 "%s: private rows should hold >= 2 classes, got only %r. It will label every public row so; "
-                "with informative-voters-only (the default) it casts no vote.",
+                "with informative-voters-only (the default) it casts half its votes.",
                 self.party.name,
                 self.party.public.schema.classes[int(self.party.y[0])],
             )
             notes.append(Note.ONE_CLASS)
         labels = np.stack([self._student_labels(instruction, j, subsets) for j in range(students)])
-        return Answer(labels=labels, notes=notes)
+        return Answer(values={"labels": labels}, notes=notes)
 
     def finish(self, instruction: Instruction) -> Finished:
         """Fit this party's own model on its rows and the public rows with their final labels."""
-        party = self.party
-        alone = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
-        if instruction.config.get("party-models") is False:
-            return Finished(model=alone, solo=party.accuracies(alone), learnt=False)
-        X, y = party.X, party.y
-        if instruction.labels is not None and (labelled := instruction.labels != ABSTAIN).any():
-            X = np.concatenate([X, party.public.X[labelled]])
-            y = np.concatenate([y, instruction.labels[labelled]])
-        model = party.model(seed=instruction.seed("model")).fit(X, y)
-        return Finished(model=model, solo=party.accuracies(alone))
+        return self.finish_on_labels(instruction)
+
+    def charge(self, instruction: Instruction) -> Charge | None:
+        """Return what level L2's noisy votes cost: one record sits with one teacher of each student."""
+        plan = self._plan(instruction)
+        if plan is None:
+            return None
+        students = instruction.integer("students-per-party", minimum=1)
+        relation = "replace one record, number of records public"
+        words = f"{plan.words}, for each of {students} students"
+        return Charge(events=plan.events(times=students), mechanism=words, neighbouring_relation=relation)
+
+    def _plan(self, instruction: Instruction) -> NoisyVotes | None:
+        """Return the noisy vote that level L2 asks for; None at the other levels."""
+        settings = instruction.config
+        if settings.get("privacy") != "party":
+            return None
+        noise = instruction.choice("noise", NOISES)
+        takes = {
+            "laplace": ("gamma",),
+            "gaussian": ("sigma",),
+            "confident-gaussian": ("threshold", "sigma-threshold", "sigma"),
+        }[noise]
+        parameters = {key.replace("-", "_"): instruction.number(key, above=0.0) for key in takes}
+        return NoisyVotes(
+            mechanism=make_noise(noise, votes=1, **parameters),
+            num_queries=instruction.integer("num-queries", minimum=1),
+            max_answers=instruction.integer("max-answers", minimum=0),
+            release="counts" if instruction.choice("release", ("labels", "counts")) == "counts" else "labels",
+        )
 
     def _student_labels(self, instruction: Instruction, student: int, subsets: int) -> NDArray[np.int16]:
-        public = self.party.public
-        counter = VoteCounter(num_public=public.num_rows, num_classes=public.num_classes)
+        public, plan = self.party.public, self._plan(instruction)
+        rows = instruction.rows(public.num_rows)
+        asked = public.X if len(rows) == public.num_rows else public.X[rows]
+        counter = VoteCounter(num_public=len(rows), num_classes=public.num_classes)
+        # whatever the cut, one record changes one teacher: it needs no secret, only to look at no value
         for k, part in enumerate(_cut(len(self.party.y), subsets, instruction.rng("cut", student))):
             teacher = self.teacher(seed=instruction.seed("teacher", student, k))
-            counter.add(teacher.fit(self.party.X[part], self.party.y[part]).predict(public.X))
-        ties: Ties = "lowest" if instruction.config.get("ties") == "lowest" else "random"
-        voted = majority(counter.votes, ties=ties, rng=instruction.rng("ties", student))
-        model = self.student(seed=instruction.seed("student", student))
-        return model.fit(public.X, voted).predict(public.X)
+            counter.add(teacher.fit(self.party.X[part], self.party.y[part]).predict(asked))
+        if plan is None:
+            ties: Ties = "lowest" if instruction.config.get("ties") == "lowest" else "random"
+            voted = majority(counter.votes, ties=ties, rng=instruction.rng("ties", student))
+            answers = NoisyAnswers(labels=voted)
+        else:
+            answers = plan.ask(counter.votes, rng=self.noise_rng)
+        if not (answers.labels != ABSTAIN).any():  # every answer fell below the threshold
+            return np.zeros(public.num_rows, dtype=np.int16)
+        seed = instruction.seed("student", student)
+        return teach(
+            lambda: self.student(seed=seed),
+            public.X,
+            rows,
+            answers.labels,
+            answers.counts,
+            self_training=instruction.config.get("self-training") is True,
+        ).predict(public.X)
 
 
 def _cut(num_rows: int, subsets: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -12,12 +13,14 @@ from numpy.typing import NDArray
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import Code, DataError, PayloadError, explain
 from fedkd_flwr.labels import Labels, PublicSpec, check_labels
+from fedkd_flwr.ledger_store import LedgerStore
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.payloads import Scalar
+from fedkd_flwr.privacy.ledger import Budget
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores import PartyState, Saved
 
-__all__ = ["Answer", "Finished", "Instruction", "ModelFactory", "Party"]
+__all__ = ["Answer", "Charge", "Finished", "Instruction", "ModelFactory", "Party"]
 
 Rows = tuple[NDArray[np.floating[Any]], NDArray[np.integer[Any]]]
 """Features (n, d) and class labels (n,)."""
@@ -54,11 +57,18 @@ class Party:
     allow : frozenset of str
         Algorithms it takes part in.
     require_privacy : bool
-        Refuse to send labels without a privacy mechanism.
-    epsilon_budget : float
-        A finite budget refuses labels without a privacy mechanism too: they would cost infinite epsilon.
+        Refuse to send anything that no mechanism at this party made private.
+    budget : Budget
+        The most this party's ledger may ever hold, over all runs: epsilon at delta, for one record against the server.
+        A finite budget refuses replies without a mechanism too: they would cost infinite epsilon.
+    ledger : LedgerStore, optional
+        Where what was spent is kept; a finite budget needs one.
+    run_id : str
+        The run its charges belong to.
     share_metrics : bool
-        Whether its accuracies may leave.
+        Whether its accuracies may leave. Never beside a claim made at the party: they come from private rows.
+    simulated : bool
+        Whoever runs this party holds all its data anyway: metrics leave whatever the claim, marked so in the record.
     weigh_model : bool
         Report how many bytes an upload of the final model would take; serialising takes a moment.
     keep_model : bool
@@ -75,8 +85,11 @@ class Party:
     state: PartyState | None = None
     allow: frozenset[str] = frozenset({"fedkt", "fedct"})
     require_privacy: bool = False
-    epsilon_budget: float = float("inf")
+    budget: Budget = field(default_factory=Budget)
+    ledger: LedgerStore | None = None
+    run_id: str = ""
     share_metrics: bool = False
+    simulated: bool = False
     weigh_model: bool = True
     keep_model: bool = False
 
@@ -92,8 +105,14 @@ class Party:
             seen, way_out = self.X.shape[1], "Encode private rows by the public schema's preprocessing."
             raise DataError(explain(f"rows of {self.name}", f"have {self.public.num_features} features", seen, way_out))
         check_labels(self.y, num_public=len(self.y), num_classes=self.public.num_classes, name=f"y of {self.name}")
-        if not self.epsilon_budget >= 0.0:
-            raise DataError(explain("epsilon-budget", "be >= 0", self.epsilon_budget), code=Code.WRONG_CONFIG)
+        if self.budget.epsilon < math.inf and self.ledger is None:
+            way_out = "Give this party a ledger (a state-dir): a budget that nobody remembers protects nothing."
+            raise DataError(explain("ledger", "be given with a finite budget", None, way_out), code=Code.WRONG_CONFIG)
+
+    @property
+    def demands_privacy(self) -> bool:
+        """Whether it says nothing that no mechanism of its own made private."""
+        return self.require_privacy or self.budget.epsilon < math.inf
 
     @property
     def spec(self) -> PublicSpec:
@@ -141,6 +160,31 @@ class Instruction:
         """Return a generator for this party's stream called ``names``."""
         return derive_rng(self.party_seed, *names)
 
+    def number(self, key: str, *, above: float) -> float:
+        """Return a finite number > ``above``, checked."""
+        value = self.config.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not above < value < math.inf:
+            raise PayloadError(explain(key, f"be a finite number > {above:g}", value))
+        return float(value)
+
+    def choice(self, key: str, known: Sequence[str]) -> str:
+        """Return a setting that must be one of the known words."""
+        value = self.config.get(key)
+        if value not in known:
+            raise PayloadError(explain(key, f"be one of {', '.join(known)}", value))
+        return str(value)
+
+    def rows(self, num_public: int) -> NDArray[np.int64]:
+        """Return the public rows that the array ``indices`` asks for, each at most once; all where there is none."""
+        if "indices" not in self.arrays:
+            return np.arange(num_public)
+        rows = self.arrays["indices"]
+        if rows.dtype.kind not in "iu" or rows.ndim != 1 or not len(rows):
+            raise PayloadError(explain("indices", "be a flat array of row numbers", f"{rows.dtype} {rows.shape}"))
+        if not (rows.min() >= 0 and rows.max() < num_public and len(np.unique(rows)) == len(rows)):
+            raise PayloadError(explain("indices", f"be different rows within 0..{num_public - 1}", int(rows.max())))
+        return rows.astype(np.int64)
+
     def integer(self, key: str, *, minimum: int) -> int:
         """Return a whole-number setting, checked."""
         value = self.config.get(key)
@@ -150,24 +194,46 @@ class Instruction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What a party learnt in one visit.
+class Charge:
+    """What one reply costs at this party, known before anything is learnt: it depends on no private row.
 
     Parameters
     ----------
-    labels : ndarray of shape (num_public,) or (num_arrays, num_public), int16
-        Its labels on the public rows.
+    events : sequence of (DpEvent, int)
+        What is released and how often, for one record (a claim for the whole party covers each of its records).
+    mechanism : str
+        The mechanism and its parameters, in words.
+    unit, adversary, neighbouring_relation : str
+        As in `fedkd_flwr.privacy.claims.PrivacyClaim`.
+    """
+
+    events: Sequence[tuple[Any, int]]
+    mechanism: str
+    unit: str = "record"
+    adversary: str = "server"
+    neighbouring_relation: str = "replace one record"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a party learnt in one visit. None of it has left yet.
+
+    Parameters
+    ----------
+    values : mapping of str to ndarray
+        What the reply is made from, by payload name: ``labels`` (num_arrays, num_rows), ``probs``, ``logits``, ...
     metrics : mapping of str to float
         Leaves only if the party shares metrics.
     notes : sequence of str
-        Codes of what the server should know (``fewer-subsets``, ``state-lost``).
+        Codes of what the server should know (``fewer-subsets``, ``state-lost``); beside a claim made at the party they
+        stay.
     model : Classifier, optional
         Kept for the next round.
     meta : mapping
         Kept for the next round.
     """
 
-    labels: Labels
+    values: Mapping[str, NDArray[Any]]
     metrics: Mapping[str, float] = field(default_factory=dict)
     notes: Sequence[str] = ()
     model: Classifier | None = None

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,15 @@ class PublicSpec:
     num_public: int
     num_classes: int
     fingerprint: str
+
+    def rows(self, count: int) -> PublicSpec:
+        """Return the spec of labels for ``count`` of the public rows."""
+        return replace(self, num_public=count)
+
+    @property
+    def bits(self) -> PublicSpec:
+        """The spec of one-hot labels as bits: a label 0 or 1 for each public row and class."""
+        return replace(self, num_public=self.num_public * self.num_classes, num_classes=2)
 
 
 def bits_per_label(num_classes: int, *, abstains: bool = False) -> int:

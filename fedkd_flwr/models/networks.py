@@ -6,9 +6,8 @@ already in memory, because a DataLoader's work per row costs more than the step 
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -20,13 +19,15 @@ from skorch import NeuralNetClassifier
 from torch import Tensor, nn
 
 from fedkd_flwr.errors import ConfigError, DataError, explain
-from fedkd_flwr.models._architectures import NETS, image_shape, widths
+from fedkd_flwr.models import _net_state
+from fedkd_flwr.models._architectures import NETS, check_params
+from fedkd_flwr.models._batches import Batch, epochs_of, mixed
+from fedkd_flwr.models._losses import LOSSES, JointLoss
 
 __all__ = ["TorchNet"]
 
 INFERENCE_ROWS = 2048  # rows at once when labelling: bounded memory, full speed
-MAX_LAYERS = 64
-Batch = tuple[Tensor, Tensor]
+GRADIENT_ROWS = 1024  # rows at once of a gradient over all rows: memory stays that of one large batch
 
 
 class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
@@ -34,15 +35,21 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
 
     Parameters
     ----------
-    net : {"mlp", "cnn-fedkt", "cnn-privatekt"}
+    net : {"mlp", "cnn-fedkt", "cnn-privatekt", "cnn-fedmd"}
         The architecture. ``cnn-fedkt``: conv5x5 of 6 and 16 channels, each ReLU and 2x2 pooling, dense 120 and 84.
-        ``cnn-privatekt``: conv5x5 of 32 and 128 channels likewise, three dense layers of 512 with dropout.
+        ``cnn-privatekt``: conv5x5 of 32 and 128 channels, each 2x2 pooling, three dense layers of 512 with ReLU,
+        dropout after every one of these, Glorot's initial weights: as its published code, which has no ReLU behind
+        the convolutions. ``cnn-fedmd``: two or three convolutions with batch normalisation, ReLU, dropout and average
+        pooling, one dense layer without bias, as FedMD's published code (its L2 penalty of 1e-3 on the last layer and
+        Keras' slower batch statistics left out).
     num_classes, num_features : int
         Outputs and inputs.
     shape : tuple of int, optional
         (channels, height, width) of a row, for the CNNs.
     hidden : int or sequence of int
         Widths of the MLP's hidden layers (ReLU).
+    channels : sequence of two or three int
+        Of the convolutions of ``cnn-fedmd``.
     dropout : float
         Share of hidden units dropped while training, within [0, 1).
     optimizer : {"adam", "sgd"}
@@ -69,6 +76,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         num_features: int = 1,
         shape: tuple[int, ...] | None = None,
         hidden: Any = (100, 100),
+        channels: Any = (128, 256),
         dropout: float = 0.0,
         optimizer: str = "adam",
         lr: float = 1e-3,
@@ -85,6 +93,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         self.num_features = num_features
         self.shape = shape
         self.hidden = hidden
+        self.channels = channels
         self.dropout = dropout
         self.optimizer = optimizer
         self.lr = lr
@@ -97,51 +106,22 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         self.seed = seed
 
     def validate(self) -> None:
-        """Check every parameter.
-
-        Raises
-        ------
-        ConfigError
-            Naming the first that breaks its rule.
-        """
-
-        def number(value: Any, low: float, high: float, *, whole: bool) -> bool:
-            kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-            return not isinstance(value, bool) and isinstance(value, kinds) and bool(low <= value < high)
-
-        inf = math.inf
-        rules: list[tuple[str, str, bool]] = [
-            ("net", f"be one of {', '.join(NETS)}", self.net in NETS),
-            ("num_classes", "be an integer >= 2", number(self.num_classes, 2, 2**15, whole=True)),
-            ("num_features", "be an integer >= 1", number(self.num_features, 1, 2**31, whole=True)),
-            ("dropout", "be within [0, 1)", number(self.dropout, 0, 1, whole=False)),
-            ("optimizer", "be adam or sgd", self.optimizer in ("adam", "sgd")),
-            ("lr", "be > 0", number(self.lr, 0, inf, whole=False) and self.lr > 0),
-            ("weight_decay", "be >= 0", number(self.weight_decay, 0, inf, whole=False)),
-            ("momentum", "be within [0, 1)", number(self.momentum, 0, 1, whole=False)),
-            ("batch_size", "be an integer >= 1", number(self.batch_size, 1, inf, whole=True)),
-            ("epochs", "be an integer >= 1", number(self.epochs, 1, inf, whole=True)),
-            ("device", "be cpu or auto", self.device in ("cpu", "auto")),
-            ("seed", "be an integer >= 0", number(self.seed, 0, 2**63, whole=True)),
-        ]
-        if self.max_steps is not None:
-            steps = number(self.max_steps, 1, inf, whole=True)
-            rules.append(("max_steps", "be an integer >= 1", steps))
-        fits = len(widths(self)) <= MAX_LAYERS and all(number(w, 1, 2**20, whole=True) for w in widths(self))
-        rules.append(("hidden", "list widths >= 1", fits))
-        for name, rule, holds in rules:
-            if not holds:
-                raise ConfigError(explain(name, rule, getattr(self, name)))
-        if self.net != "mlp":
-            channels, height, width = image_shape(self)
-            if not (channels >= 1 and height >= 16 and width >= 16):
-                raise ConfigError(explain("shape", f"be at least 16 x 16 pixels for {self.net}", self.shape))
+        """Check every parameter; raises ConfigError naming the first that breaks its rule."""
+        check_params(self)
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
-        """Start from fresh weights and train for ``epochs`` passes, or ``max_steps`` steps if that is less."""
-        self._initialize()
-        self._train(self._epochs(*self._to_batch(X, y)))
+        """Start from fresh weights and train for ``epochs`` passes, or ``max_steps`` steps if that is less.
+
+        ``y`` holds labels, shape (num_rows,), or probabilities, shape (num_rows, num_classes).
+        """
+        self.initialize()
+        rows, wanted = self._to_batch(X, y)
+        self._train(epochs_of(rows, wanted, epochs=self.epochs, batch_size=self.batch_size, max_steps=self.max_steps))
         return self
+
+    def fit_soft(self, X: NDArray[Any], weights: NDArray[np.floating]) -> Self:
+        """`fit` on rows whose classes have weights of total 1, by soft cross-entropy."""
+        return self.fit(X, weights)
 
     def update_steps(
         self,
@@ -156,82 +136,117 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         Half of each batch (rounded up) are own rows, the rest public rows; all are own where there are none.
         """
         if not hasattr(self, "net_"):
-            self._initialize()
-        parts = [self._to_batch(X, y)]
+            self.initialize()
+        parts, sizes = [self._to_batch(X, y)], [self.batch_size]
         if X_public is not None and y_public is not None:
             parts.append(self._to_batch(X_public, y_public))
+            sizes = [self.batch_size - self.batch_size // 2, self.batch_size // 2]
         if steps is None:
             steps = -(-sum(len(part[1]) for part in parts) // self.batch_size)
-        self._train(self._mixed(parts, steps))
+        batches = mixed(parts, sizes, steps)
+        self._train((torch.cat([X for X, _ in batch]), torch.cat([y for _, y in batch])) for batch in batches)
+        return self
+
+    def digest(
+        self, X: NDArray[Any], targets: NDArray[Any], *, epochs: int, loss: str, batch_size: int | None = None
+    ) -> Self:
+        """Continue for ``epochs`` passes on targets of the named loss: labels, probabilities or logits."""
+        batches = epochs_of(*self._to_batch(X, targets), epochs=epochs, batch_size=batch_size or self.batch_size)
+        self._train(batches, LOSSES[loss]())
+        return self
+
+    def joint_steps(
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        X_public: NDArray[Any],
+        targets: NDArray[Any],
+        *,
+        steps: int,
+        weight: float,
+        loss: str,
+        batch_size: int | None = None,
+    ) -> Self:
+        """Take ``steps`` minibatch steps on one joint loss: own labels, and ``weight`` times the distance in public."""
+        size = batch_size or self.batch_size
+        sizes = [max(1, size - size // 2), max(1, size // 2)]
+        batches = mixed([self._to_batch(X, y), self._to_batch(X_public, targets)], sizes, steps)
+        joined = ((torch.cat((own[0], public[0])), (own[1], public[1])) for own, public in batches)
+        self._train(joined, JointLoss(LOSSES[loss](), weight))
+        return self
+
+    def full_batch_steps(self, X: NDArray[Any], targets: NDArray[Any], *, steps: int) -> Self:
+        """Take ``steps`` steps along the gradient over all rows together, summed up part by part."""
+        rows, wanted = self._to_batch(X, targets)
+        module, optimizer, criterion = self.net_.module_.train(), self.net_.optimizer_, nn.CrossEntropyLoss()
+        total = torch.zeros(())
+        with self._own_generator():
+            for _ in range(steps):
+                optimizer.zero_grad()
+                total = torch.zeros((), device=rows.device)
+                for start in range(0, len(rows), GRADIENT_ROWS):
+                    part = slice(start, start + GRADIENT_ROWS)
+                    loss = criterion(module(rows[part]), wanted[part]) * (len(rows[part]) / len(rows))
+                    loss.backward()
+                    total += loss.detach()
+                optimizer.step()
+        self._check_loss(total)
+        return self
+
+    def forget_optimizer(self) -> Self:
+        """Start the optimiser afresh: no momentum, no moments, no step count."""
+        self.net_.optimizer_.state.clear()
+        return self
+
+    def arrays(self) -> list[NDArray[np.float32]]:
+        """Return copies of weights and buffers in the order of torch's ``state_dict``, without counts of batches."""
+        return _net_state.get_arrays(self)
+
+    def set_arrays(self, arrays: Sequence[NDArray[Any]]) -> Self:
+        """Take over what `arrays` returned; raises DataError naming the first array that does not fit."""
+        if not hasattr(self, "net_"):
+            self.initialize()
+        _net_state.set_arrays(self, arrays)
         return self
 
     def predict(self, X: NDArray[Any]) -> NDArray[np.int64]:
         """Return the most probable class of each row."""
-        return self._logits(X).argmax(dim=1).numpy()
+        return np.asarray(self.logits(X).argmax(axis=1))
 
     def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the probability of each class for each row, float32."""
-        return self._logits(X).softmax(dim=1).numpy()
+        return torch.from_numpy(self.logits(X)).softmax(dim=1).numpy()
+
+    def logits(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the outputs for each row, (num_rows, num_classes), float32."""
+        module = self.net_.module_.eval()
+        rows, logits = self._to_tensor(X), np.zeros((len(X), self.num_classes), dtype=np.float32)
+        with torch.inference_mode():
+            for start in range(0, len(rows), INFERENCE_ROWS):
+                part = slice(start, start + INFERENCE_ROWS)
+                logits[part] = module(rows[part].to(self.net_.device)).cpu().numpy()
+        return logits
 
     def state_tensors(self, *, training_state: bool = True) -> dict[str, Tensor]:
         """Return the weights and, for exact continuation, the optimiser's and generator's states, by name."""
-        tensors = {f"model.{name}": value for name, value in self.net_.module_.state_dict().items()}
-        if training_state:
-            tensors["rng"] = self.rng_state_
-            for index, state in self.net_.optimizer_.state_dict()["state"].items():
-                for name, value in state.items():
-                    if isinstance(value, Tensor):
-                        tensors[f"optimizer.{index}.{name}"] = value
-        return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        return _net_state.state_tensors(self, training_state=training_state)
 
     def load_state_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
-        """Take over what `state_tensors` returned, after checking every name, shape and type.
-
-        Raises
-        ------
-        ValueError
-            If the tensors are not those of this architecture.
-        """
-        with torch.device("meta"):  # shapes without memory: the architecture may come from hostile bytes
-            expected = {name: value.shape for name, value in self._build().state_dict().items()}
-        weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
-        if {name: value.shape for name, value in weights.items()} != expected:
-            raise ValueError("the weights have other names or shapes than this architecture")
-        self._initialize()
-        parameters = list(self.net_.module_.parameters())
-        states: dict[int, dict[str, Tensor]] = {}
-        allowed = {"step", "exp_avg", "exp_avg_sq"} if self.optimizer == "adam" else {"momentum_buffer"}
-        for name, value in tensors.items():
-            if value.dtype != (torch.uint8 if name == "rng" else torch.float32):
-                raise ValueError(f"tensor {name!r} has dtype {value.dtype}")
-            if not name.startswith("optimizer."):
-                continue
-            index, _, key = name.removeprefix("optimizer.").partition(".")
-            if key not in allowed or not index.isdecimal() or not int(index) < len(parameters):
-                raise ValueError(f"tensor {name!r} is not part of the optimiser's state")
-            if value.shape != (() if key == "step" else parameters[int(index)].shape):
-                raise ValueError(f"tensor {name!r} has shape {tuple(value.shape)}")
-            states.setdefault(int(index), {})[key] = value
-        complete = not states or len(states) == len(parameters)
-        if not complete or any(set(state) != allowed for state in states.values()):
-            raise ValueError("the optimiser's state is incomplete")
-        self.net_.module_.load_state_dict(weights)
-        groups = self.net_.optimizer_.state_dict()["param_groups"]
-        self.net_.optimizer_.load_state_dict({"state": states, "param_groups": groups})
-        if "rng" in tensors:
-            torch.Generator().set_state(tensors["rng"])  # raises unless it is a generator's state
-            self.rng_state_ = tensors["rng"].clone()
+        """Take over what `state_tensors` returned; raises ValueError unless it is of this architecture."""
+        _net_state.load_state_tensors(self, tensors)
         return self
 
-    def _build(self) -> nn.Module:
+    def build(self) -> nn.Module:
+        """Return the architecture with fresh weights from torch's current generator."""
         self.validate()
         return NETS[self.net](self)
 
-    def _initialize(self) -> None:
+    def initialize(self) -> Self:
+        """Start from fresh weights and a fresh optimiser."""
         device = "cuda" if self.device == "auto" and torch.cuda.is_available() else "cpu"
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(int(self.seed))
-            module = self._build()
+            module = self.build()
             self.rng_state_ = torch.get_rng_state()
         extra = {"optimizer__momentum": self.momentum} if self.optimizer == "sgd" else {}
         self.net_ = NeuralNetClassifier(
@@ -249,12 +264,21 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         ).initialize()
         self.classes_ = np.arange(self.num_classes)
         self.n_features_in_ = self.num_features
+        return self
 
-    def _train(self, batches: Iterator[Batch]) -> None:
+    def _train(self, batches: Iterator[tuple[Tensor, Any]], criterion: nn.Module | None = None) -> None:
+        own = self.net_.criterion_
+        self.net_.criterion_ = criterion or own
         loss = torch.zeros(())
-        with self._own_generator():
-            for batch in batches:
-                loss = self.net_.train_step(batch)["loss"].detach()
+        try:
+            with self._own_generator():
+                for batch in batches:
+                    loss = self.net_.train_step(batch)["loss"].detach()
+        finally:
+            self.net_.criterion_ = own
+        self._check_loss(loss)
+
+    def _check_loss(self, loss: Tensor) -> None:
         if not bool(torch.isfinite(loss)):
             seen = f"lr={self.lr} with loss {float(loss)}"
             raise ConfigError(explain("Training", "keep the loss finite", seen, "Lower lr, or scale the columns."))
@@ -270,28 +294,10 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
             yield
             self.rng_state_ = torch.get_rng_state()
 
-    def _epochs(self, X: Tensor, y: Tensor) -> Iterator[Batch]:
-        left = self.max_steps if self.max_steps is not None else math.inf
-        for _ in range(self.epochs):
-            order = torch.randperm(len(y)).to(y.device)
-            for start in range(0, len(y), self.batch_size):
-                if left <= 0:
-                    return
-                left -= 1
-                rows = order[start : start + self.batch_size]
-                yield X[rows], y[rows]
-
-    def _mixed(self, parts: list[Batch], steps: int) -> Iterator[Batch]:
-        public = self.batch_size // 2 if len(parts) == 2 else 0
-        streams = [_rows_of(y, size) for (_, y), size in zip(parts, (self.batch_size - public, public), strict=False)]
-        for _ in range(steps):
-            rows = [next(stream) for stream in streams]
-            batch = [(X[r], y[r]) for (X, y), r in zip(parts, rows, strict=True)]
-            yield batch[0] if len(batch) == 1 else (torch.cat([b[0] for b in batch]), torch.cat([b[1] for b in batch]))
-
     def _to_batch(self, X: NDArray[Any], y: NDArray[Any]) -> Batch:
-        labels = torch.from_numpy(np.asarray(y, dtype=np.int64)).to(self.net_.device)
-        return self._to_tensor(X).to(self.net_.device), labels
+        kind = np.int64 if np.asarray(y).dtype.kind in "iu" else np.float32
+        targets = torch.from_numpy(np.array(y, dtype=kind)).to(self.net_.device)
+        return self._to_tensor(X).to(self.net_.device), targets
 
     def _to_tensor(self, X: NDArray[Any]) -> Tensor:
         if X.ndim != 2 or X.shape[1] != self.num_features:
@@ -300,21 +306,3 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
             # rows from a read-only file or message are never written to
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
             return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32))
-
-    def _logits(self, X: NDArray[Any]) -> Tensor:
-        module = self.net_.module_.eval()
-        with torch.inference_mode():
-            rows = self._to_tensor(X)
-            starts = range(0, len(rows), INFERENCE_ROWS)
-            parts = (rows[start : start + INFERENCE_ROWS].to(self.net_.device) for start in starts)
-            return torch.cat([module(part).cpu() for part in parts])
-
-
-def _rows_of(y: Tensor, size: int) -> Iterator[Tensor]:
-    """Yield ``size`` row numbers at a time: one shuffled pass after another, none left out."""
-    rows = torch.randperm(len(y))
-    while True:
-        while len(rows) < size:
-            rows = torch.cat((rows, torch.randperm(len(y))))
-        yield rows[:size].to(y.device)
-        rows = rows[size:]

@@ -33,10 +33,26 @@ class _Entry:
     extra: str = ""
     scaled: bool = False  # in a pipeline behind a StandardScaler
     hidden: tuple[str, ...] = ("random_state",)  # parameters that are not the user's to set
+    net: str = ""  # the architecture, if it has another name
 
 
 _NET_HIDDEN = ("net", "num_classes", "num_features", "shape", "seed")
-_CNN_HIDDEN = (*_NET_HIDDEN, "hidden")
+_CNN_HIDDEN = (*_NET_HIDDEN, "hidden", "channels")
+# channels and dropout of the ten parties' nets in FedMD's published configuration for MNIST and EMNIST
+# (Li and Wang 2019, https://github.com/diogenes0319/FedMD_clean, conf/EMNIST_balance_conf.json); the text of
+# FedMD-NFDP says only "two or three-layer deep neural networks"
+_FEDMD: tuple[tuple[tuple[int, ...], float], ...] = (
+    ((128, 256), 0.2),
+    ((128, 384), 0.2),
+    ((128, 512), 0.2),
+    ((256, 256), 0.3),
+    ((256, 512), 0.4),
+    ((64, 128, 256), 0.2),
+    ((64, 128, 192), 0.2),
+    ((128, 192, 256), 0.2),
+    ((128, 128, 128), 0.3),
+    ((128, 128, 192), 0.3),
+)
 _ZOO: dict[str, _Entry] = {
     "decision-tree": _Entry(path="sklearn.tree:DecisionTreeClassifier"),
     "random-forest": _Entry(path="sklearn.ensemble:RandomForestClassifier", defaults={"n_jobs": 1}),
@@ -62,11 +78,27 @@ _ZOO: dict[str, _Entry] = {
         extra="xgboost",
     ),
     "rulefit": _Entry(path="fedkd_flwr.models.estimators:RuleFit", extra="rulefit"),
-    "mlp": _Entry(path="fedkd_flwr.models.networks:TorchNet", extra="torch", hidden=_NET_HIDDEN),
+    "mlp": _Entry(path="fedkd_flwr.models.networks:TorchNet", extra="torch", hidden=(*_NET_HIDDEN, "channels")),
     "cnn-fedkt": _Entry(path="fedkd_flwr.models.networks:TorchNet", extra="torch", hidden=_CNN_HIDDEN),
     "cnn-privatekt": _Entry(
         path="fedkd_flwr.models.networks:TorchNet", extra="torch", hidden=_CNN_HIDDEN, defaults={"dropout": 0.2}
     ),
+    "cnn-fedmd": _Entry(
+        path="fedkd_flwr.models.networks:TorchNet",
+        extra="torch",
+        hidden=(*_NET_HIDDEN, "hidden"),
+        defaults={"dropout": 0.2},
+    ),
+    **{
+        f"cnn-fedmd-{number}": _Entry(
+            path="fedkd_flwr.models.networks:TorchNet",
+            extra="torch",
+            hidden=_CNN_HIDDEN,
+            defaults={"channels": channels, "dropout": dropout},
+            net="cnn-fedmd",
+        )
+        for number, (channels, dropout) in enumerate(_FEDMD)
+    },
 }
 # what must import before an entry's own module does, so that a missing extra is named
 _LIBRARIES = {"xgboost": ("xgboost",), "rulefit": ("imodels",), "torch": ("torch", "skorch", "safetensors")}
@@ -221,7 +253,7 @@ def _build(name: str, context: Mapping[str, Any], params: Mapping[str, Any]) -> 
     _check_names(name, params, accepted)
     values = {**entry.defaults, **params}
     if entry.extra == "torch":
-        net = cls(net=name, **context, **values)
+        net = cls(net=entry.net or name, **context, **values)
         net.validate()
         return net
     estimator = cls(**values)

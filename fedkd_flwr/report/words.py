@@ -16,9 +16,14 @@ _OWN_LOG = "The full text of the error is in that party's own log"
 REASONS: dict[str, str] = {
     Code.BAD_INSTRUCTION: "The party could not read what the server sent. Install the same release of "
     "fedkd-flwr on both sides.",
+    Code.BUDGET_EXCEEDED: "The party's privacy budget does not cover what it was asked for, beside what it has "
+    "spent before, in all runs. Ask for less (more noise, fewer rows or rounds), or its operator raises "
+    "epsilon-budget or delta-budget in its node config; the server cannot. The numbers are in that party's own log.",
     Code.CLASS_OUTSIDE_SCHEMA: "The party's rows hold a class that the public schema does not name. Correct the "
     "label column, or add the class to schema.toml at everybody.",
     Code.INTERNAL: f"The party's code raised an error nobody foresaw. {_OWN_LOG}.",
+    Code.LEDGER_LOST: "The party's record of the privacy it has spent is damaged, gone, or older than it was, so the "
+    f"party answers nothing. Its operator restores the record from a backup. {_OWN_LOG}.",
     Code.MISSING_EXTRA: "The party's model needs an optional library that is not installed there. Install the "
     f"extra, for example pip install 'fedkd-flwr[xgboost]'. {_OWN_LOG}.",
     Code.MISSING_FILE: "A file the party was told to read is not there. Correct data-path or public-path in its "
@@ -33,6 +38,8 @@ REASONS: dict[str, str] = {
     "server. Hand everybody the same public file and schema.toml.",
     Code.STATE_LOST: "The party's state of an earlier round is gone or older than the server expects. Keep its "
     "state-dir on a disk that survives restarts, and start a new run.",
+    Code.WITHHELD: "The reason is known to the party or to whoever runs the federation, and is not said here: it may "
+    "tell of private rows.",
     Code.WRONG_CONFIG: f"The party's own settings are wrong. {_OWN_LOG}.",
     Code.WRONG_DATA: f"The party's file does not fit the schema: columns, types or values. {_OWN_LOG}.",
     "no-reply": "No reply came before the deadline. Look whether the node is running and connected, or raise the "
@@ -64,7 +71,6 @@ REASONS: dict[str, str] = {
     "its labels in the next round.",
     "unknown-version": "The reply is in a format this release does not know. Install the same release of "
     "fedkd-flwr on both sides.",
-    WITHHELD: "The reason is known to the operator and not published: it may tell of private rows.",
 }
 
 

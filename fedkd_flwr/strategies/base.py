@@ -1,11 +1,13 @@
-"""The server's side of every exchange of labels: one trip per round, and a record of it.
+"""The server's side of every exchange: one trip per round, a record of it, and what it claims about privacy.
 
-    configure_train    consensus of the last round                 ->  every chosen party, a fresh record each
-    (client)           learn, label the public rows                ->  reply
-    aggregate_train    open each reply at the door (reject with a reason) -> count -> consensus
-    last round only:   configure_evaluate sends the final labels; parties finish and report what they may
+    configure_train    what the last round left                    ->  every chosen party, a fresh record each
+    (client)           learn, label the public rows, make private  ->  reply
+    aggregate_train    open each reply at the door (reject with a reason) -> combine
+    last round only:   configure_evaluate sends the final result; parties finish and report what they may
 
-Flower's loop carries what `aggregate_train` returns into the next `configure_train`: that is the consensus.
+Flower's loop carries what `aggregate_train` returns into the next `configure_train`. What a round sends, how a reply is
+read and what answers combine to is each algorithm's own; `fedkd_flwr.strategies.labels` says it for labels on all
+public rows.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ from __future__ import annotations
 import math
 import time
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from logging import INFO, WARN
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, Literal
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.common import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
@@ -27,19 +30,22 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, TooFewPartiesError, explain
-from fedkd_flwr.labels import ABSTAIN, Labels, PublicSpec, Ties, agreement, check_labels, encode_labels
-from fedkd_flwr.payloads import Scalar, array_bytes, instruction_record, open_reply
+from fedkd_flwr.labels import PublicSpec, Ties
+from fedkd_flwr.payloads import Reply, Scalar, array_bytes, instruction_record, open_reply
+from fedkd_flwr.privacy.claims import PrivacyClaim
 from fedkd_flwr.run_record import Rejection, RoundRecord, RunRecord
 from fedkd_flwr.seeds import derive_rng
-from fedkd_flwr.strategies.reception import PartyLabels, Reception
+from fedkd_flwr.strategies.reception import Answered, Reception
 from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
 
-__all__ = ["ExchangeConfig", "LabelStrategy"]
+__all__ = ["ExchangeConfig", "ExchangeStrategy"]
+
+Stage = Literal["fit", "evaluate"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExchangeConfig:
-    """What every exchange of labels has in common.
+    """What every exchange has in common.
 
     Parameters
     ----------
@@ -51,12 +57,15 @@ class ExchangeConfig:
         Without a number of nodes to wait for: seconds their number must stay unchanged.
     node_deadline_s : float
         Seconds after which waiting for nodes fails.
+    delta : float
+        The delta at which privacy claims state their epsilon, within (0, 1).
     """
 
     seed: int = 0
     ties: Ties = "random"
     node_settle_s: float = 3.0
     node_deadline_s: float = 120.0
+    delta: float = 1e-5
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not self.seed >= 0:
@@ -66,20 +75,22 @@ class ExchangeConfig:
         for name in ("node_settle_s", "node_deadline_s"):
             if not getattr(self, name) >= 0.0:
                 raise ConfigError(explain(name, "be >= 0 seconds", getattr(self, name)))
+        if not 0.0 < self.delta < 1.0:
+            raise ConfigError(explain("delta", "be within (0, 1)", self.delta, "Use less than 1 / number of records."))
 
 
-class LabelStrategy(Strategy):
-    """Base of the strategies that exchange labels. Subclasses say how labels become a consensus: `combine`.
+class ExchangeStrategy(Strategy, Generic[Answered]):
+    """Base of all strategies. Subclasses say what is sent, how replies are read, and what answers combine to.
 
     Parameters
     ----------
     fraction_train, fraction_evaluate : float
-        Share of the nodes asked in each round, and at the end. The first round asks everybody: sampling is seeded by
-        party name, and only then are names known.
+        Share of the nodes asked in each round, and at the end. Sampling is seeded and goes by party name; where no
+        names are given beforehand (``names``), the first round asks everybody.
     min_train_nodes : int
         Fewest valid replies a round needs; fewer fail the run.
     min_evaluate_nodes : int
-        Fewest replies to the final labels; fewer are only logged.
+        Fewest replies to the final result; fewer are only logged.
     min_available_nodes : int
         Nodes to wait for before the first round; 0: until their number is stable.
     config : ExchangeConfig
@@ -88,13 +99,15 @@ class LabelStrategy(Strategy):
         The public rows every party holds too.
     record : RunRecord, optional
         Where the run is written down; a new one if not given.
+    names : mapping of int to str, optional
+        Party names by node id, where they are known before the first reply.
 
     Attributes
     ----------
     record : RunRecord
         What happened.
-    consensus : ndarray of shape (num_public,), int16
-        The last consensus.
+    claims : list of PrivacyClaim
+        What the run claims about privacy, after `start`; also where it failed: what was released is spent.
     """
 
     algorithm: ClassVar[str]
@@ -110,6 +123,7 @@ class LabelStrategy(Strategy):
         config: ExchangeConfig,
         public: PublicSet,
         record: RunRecord | None = None,
+        names: Mapping[int, str] | None = None,
     ) -> None:
         for name, fraction in (("fraction_train", fraction_train), ("fraction_evaluate", fraction_evaluate)):
             if not 0.0 < fraction <= 1.0:
@@ -133,30 +147,50 @@ class LabelStrategy(Strategy):
             num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint
         )
         self.record = record if record is not None else RunRecord(run_id="", algorithm=self.algorithm)
-        self.consensus: Labels = np.full(public.num_rows, ABSTAIN, dtype=np.int16)
-        self.vote: Labels | None = None  # what was voted, where the consensus is something learnt from it
+        self.claims: list[PrivacyClaim] = []
+        self.names = dict(names or {})
+        self.times_asked: Counter[int] = Counter()  # rounds each node was asked in: what it may have said
         self.finished_round: int | None = None  # set when nothing more can change
-        self._num_rounds = 1
+        self.num_rounds = 1
         self._nodes: list[int] = []
         self._asked: list[int] = []
         self._offline: list[int] = []
-        self._reception = Reception(self.spec)
+        self._reception: Reception[Answered] = Reception(self.read)
         self._round_start = 0.0
 
     # ---------------------------------------------------------------- what an algorithm says
 
     @abstractmethod
-    def combine(self, server_round: int, answers: Sequence[PartyLabels]) -> Labels:
-        """Turn the valid answers of a round, in party-name order, into the consensus."""
+    def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
+        """Return the wire arrays every chosen party gets, by payload name."""
+
+    @abstractmethod
+    def read(self, reply: Reply, server_round: int) -> Answered:
+        """Open what a reply carries; raise `PayloadError` where it cannot be counted."""
+
+    @abstractmethod
+    def combine_answers(self, server_round: int, answers: Sequence[Answered], this: RoundRecord) -> ArrayRecord:
+        """Turn the valid answers of a round, in party-name order, into what the next round starts from."""
 
     def instruction(self, server_round: int) -> Mapping[str, Scalar]:
         """Return the algorithm's own settings for the parties."""
         return {}
 
+    def told(self, node: int) -> Mapping[str, Scalar]:
+        """Return the settings that only this node gets."""
+        return {}
+
     @property
-    def arrays_per_party(self) -> int:
-        """How many label arrays a reply holds."""
-        return 1
+    def privacy(self) -> Literal["none", "server", "party"]:
+        """Where noise is added, if anywhere: a party withholds more where it makes its replies private itself."""
+        return "none"
+
+    def claim(self) -> list[PrivacyClaim]:
+        """Return what this run may claim about privacy, from the rounds it asked for."""
+        return []
+
+    def check_budget(self, server_round: int) -> None:
+        """Refuse a round whose release the server's own budget does not cover."""
 
     # ---------------------------------------------------------------- Flower's loop
 
@@ -178,7 +212,7 @@ class LabelStrategy(Strategy):
         grid, num_rounds, timeout, train_config, evaluate_config, evaluate_fn, **later
             As in Flower's ``Strategy.start``; ``train_config`` reaches the parties beside our own settings.
         initial_arrays : ArrayRecord, optional
-            Nothing is needed: the first consensus is empty.
+            Nothing is needed unless the algorithm says so.
 
         Raises
         ------
@@ -189,7 +223,7 @@ class LabelStrategy(Strategy):
             raise ConfigError(explain("num_rounds", "be a whole number >= 1", num_rounds))
         if self.record.rounds:
             raise ConfigError(explain("a strategy", "start one run", "a second start", "Make a new one for each run."))
-        self._num_rounds = num_rounds
+        self.num_rounds = num_rounds
         began = time.monotonic()
         try:
             self._nodes = wait_for_nodes(
@@ -218,18 +252,22 @@ class LabelStrategy(Strategy):
             raise
         finally:
             self.record.seconds = time.monotonic() - began
+            self.claims = self.claim()
+            self.record.claims = [claim.as_dict() for claim in self.claims]
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Send the consensus of the last round to the chosen parties, a fresh record each."""
+        """Send what the last round left to the chosen parties, a fresh record each."""
         if self.finished_round is not None:
-            log(INFO, "configure_train: converged in round %d, nothing to send", self.finished_round)
+            log(INFO, "configure_train: finished in round %d, nothing to send", self.finished_round)
             return []
+        self.check_budget(server_round)
         self._round_start = time.monotonic()
         now = set(grid.get_node_ids())
-        nodes = self._sample([node for node in self._nodes if node in now], self.fraction_train, server_round)
+        nodes = self.choose([node for node in self._nodes if node in now], server_round)
         self._asked = nodes
+        self.times_asked.update(nodes)
         self._offline = [node for node in self._nodes if node not in now]
         self.record.rounds.append(RoundRecord(server_round=server_round, asked=len(nodes)))
         log(INFO, "configure_train: asking %d of %d parties", len(nodes), len(self._nodes))
@@ -238,46 +276,32 @@ class LabelStrategy(Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Open each reply, leave bad ones out with a reason, and form the consensus of the others."""
+        """Open each reply, leave bad ones out with a reason, and combine the others."""
         if self.finished_round is not None:
             return None, None
         this = self.record.rounds[-1]
         answers = self._open(server_round, replies, this)
         if len(answers) < self.min_train_nodes:
             raise TooFewPartiesError(self._too_few(len(answers), this))
-        previous = self.consensus
-        self.consensus = check_labels(
-            self.combine(server_round, answers),
-            num_public=self.spec.num_public,
-            num_classes=self.spec.num_classes,
-            name="consensus",
-        )
-        self._describe(this, answers)
-        if self._converged(previous, answers, this):
-            self.finished_round = server_round
+        arrays = self.combine_answers(server_round, answers, this)
         this.seconds = time.monotonic() - self._round_start
-        log(INFO, "%s", this.line(self._num_rounds))
-        if self.finished_round is not None:
-            note = f"converged in round {server_round} of {self._num_rounds}: no label changes any more."
-            self.record.notes.append(note)
-            log(INFO, "%s", note)
+        log(INFO, "%s", this.line(self.num_rounds))
         metrics: dict[str, Any] = {"num-parties": len(answers)}
         for key, value in (("agreement", this.agreement), ("labelled-share", this.labelled_share)):
             if value is not None:
                 metrics[key] = value
-        # the consensus as plain labels: what Result.arrays gives the caller
-        return ArrayRecord({"labels": Array(self.consensus)}), MetricRecord(metrics)
+        return arrays, MetricRecord(metrics)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Send the final labels after the last round; nothing before it."""
-        last = server_round == self._num_rounds if self.finished_round is None else server_round == self.finished_round
+        """Send the final result after the last round; nothing before it."""
+        last = server_round == self.num_rounds if self.finished_round is None else server_round == self.finished_round
         if not last:
             return []
-        known = [node for node in self._nodes if node in set(grid.get_node_ids())]
-        nodes = self._sample(known, self.fraction_evaluate, -1)
-        log(INFO, "configure_evaluate: sending the final labels to %d parties", len(nodes))
+        here = set(grid.get_node_ids())
+        nodes = self._sample([node for node in self._nodes if node in here], self.fraction_evaluate, -1)
+        log(INFO, "configure_evaluate: sending the final result to %d parties", len(nodes))
         return self._messages("evaluate", "evaluate", server_round, nodes, config)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
@@ -294,7 +318,7 @@ class LabelStrategy(Strategy):
             finished += 1
             self.record.party(reply.party).report(reply.metrics)
         if finished < self.min_evaluate_nodes:
-            log(WARN, "only %d parties took the final labels in, wanted %d", finished, self.min_evaluate_nodes)
+            log(WARN, "only %d parties took the final result in, wanted %d", finished, self.min_evaluate_nodes)
         return MetricRecord({"num-parties": finished, **self.record.mean_accuracies()})
 
     def summary(self) -> None:
@@ -320,32 +344,40 @@ class LabelStrategy(Strategy):
         """Return the server's generator for the stream called ``names``."""
         return derive_rng(self.base_config.seed, "server", *names)
 
+    def choose(self, nodes: list[int], server_round: int) -> list[int]:
+        """Return which of the connected nodes this round asks."""
+        return self._sample(nodes, self.fraction_train, server_round)
+
+    def name_of(self, node: int) -> str:
+        """Return the party a node speaks for, "" where that is not known yet."""
+        return self._reception.party_of.get(node) or self.names.get(node, "")
+
     def _sample(self, nodes: list[int], fraction: float, server_round: int) -> list[int]:
         # by party name where it is known: node ids are drawn anew in every run
-        nodes = sorted(nodes, key=lambda node: (self._reception.party_of.get(node, ""), node))
-        if fraction == 1.0 or not self._reception.party_of:
+        nodes = sorted(nodes, key=lambda node: (self.name_of(node), node))
+        if fraction == 1.0 or not any(self.name_of(node) for node in nodes):
             return nodes
         count = max(self.min_train_nodes, math.ceil(fraction * len(nodes)))
         chosen = self.rng("sample", server_round).permutation(len(nodes))[:count]
         return [nodes[i] for i in sorted(chosen)]
 
     def _messages(
-        self, stage: Any, message_type: str, server_round: int, nodes: Iterable[int], config: ConfigRecord
+        self, stage: Stage, message_type: str, server_round: int, nodes: Iterable[int], config: ConfigRecord
     ) -> list[Message]:
-        arrays: dict[str, NDArray[Any]] = {}
-        if (self.consensus != ABSTAIN).any() or stage == "evaluate" or server_round > 1:
-            arrays["labels"] = encode_labels(self.consensus, public=self.spec, server_round=server_round)
+        arrays = self.outgoing(stage, server_round)
         settings: dict[str, Any] = {
             **config,
             **self.instruction(server_round),
             "algorithm": self.algorithm,
+            "privacy": self.privacy,
             "server-round": server_round,
             "seed": self.base_config.seed,
             "fingerprint": self.spec.fingerprint,
         }
         messages = []
         for node in nodes:
-            content = instruction_record(stage, arrays, {**settings, **self._reception.known(node)})
+            last_round = self._reception.last_round.get(self._reception.party_of.get(node, ""), 0)
+            content = instruction_record(stage, arrays, {**settings, "last-round": last_round, **self.told(node)})
             weight = array_bytes(content.array_records[f"{stage}ins.parameters"])
             if stage == "fit":
                 self.record.rounds[-1].bytes_down += weight
@@ -354,12 +386,12 @@ class LabelStrategy(Strategy):
             messages.append(Message(content, dst_node_id=node, message_type=message_type, group_id=str(server_round)))
         return messages
 
-    def _open(self, server_round: int, replies: Iterable[Message], this: RoundRecord) -> list[PartyLabels]:
+    def _open(self, server_round: int, replies: Iterable[Message], this: RoundRecord) -> list[Answered]:
         opened = sorted((open_reply(m, "fit") for m in replies), key=lambda r: (r.party, r.node_id))
-        answers: list[PartyLabels] = []
+        answers: list[Answered] = []
         for reply in opened:
             this.bytes_up += reply.num_bytes
-            answer = self._reception.accept(reply, server_round=server_round, num_arrays=self.arrays_per_party)
+            answer = self._reception.accept(reply, server_round=server_round)
             if isinstance(answer, Rejection):
                 this.rejected.append(answer)
                 continue
@@ -377,40 +409,11 @@ class LabelStrategy(Strategy):
             log(WARN, "left out of round %d: %s: %s", server_round, who, left_out.code)
         return answers
 
-    def _describe(self, this: RoundRecord, answers: Sequence[PartyLabels]) -> None:
-        vote = self.vote if self.vote is not None else self.consensus
-        labelled = vote != ABSTAIN
-        this.labelled_share = float(labelled.mean())
-        if labelled.any():
-            shares = [agreement(labels, vote) for a in answers for labels in a.labels]
-            this.agreement = float(np.mean(shares))
-        else:
-            way_out = "Lower the quorum, or use majority or dawid-skene."
-            text = explain("consensus", "label at least one public row", f"none in round {this.server_round}", way_out)
-            self._note(text)
-        changed = [a.changed_share for a in answers if a.changed_share is not None]
-        this.changed_share = float(np.mean(changed)) if changed else None
-        if self.public.y is not None and labelled.any():
-            this.consensus_accuracy = float((vote[labelled] == self.public.y[labelled]).mean())
-
-    def _note(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """Log a warning and write it into the record, once."""
         if text not in self.record.notes:
             log(WARN, "%s", text)
             self.record.notes.append(text)
-
-    def _note_classes(self, class_voters: NDArray[np.int32]) -> None:
-        """Name the classes that no party, or one party alone, ever gave."""
-        for c, voters in enumerate(class_voters):
-            rule, name = "be given by >= 2 parties", f"class {self.public.schema.classes[c]!r}"
-            if voters == 0:
-                self._note(explain(name, rule, 0, "Nothing learnt from this vote can know it."))
-            elif voters == 1 and class_voters.max() > 1:
-                self._note(explain(name, rule, 1, "A majority outvotes that party; dawid-skene may not."))
-
-    def _converged(self, previous: Labels, answers: Sequence[PartyLabels], this: RoundRecord) -> bool:
-        """Tell whether another round can change nothing; overridden where that can be known."""
-        return False
 
     def _too_few(self, count: int, this: RoundRecord) -> str:
         reasons = ", ".join(f"{r.party or 'node ' + r.node_id}: {r.code}" for r in this.rejected) or "none answered"

@@ -65,13 +65,17 @@ def wait_for_nodes(
         time.sleep(poll_s)
 
 
-def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> None:
+def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str]:
     """Ask each node to load what it needs: start-up then is apart from the first round (simulation only).
 
-    Whoever cannot is named in the first round, as anybody else who does not answer.
+    Whoever cannot is named in the first round, as anybody else who does not answer. Returns the party names by node.
     """
     messages = [Message(RecordDict(), dst_node_id=node, message_type=MessageType.QUERY) for node in nodes]
-    WatchedGrid(grid).send_and_receive(messages, timeout=timeout)
+    names = {}
+    for reply in WatchedGrid(grid).send_and_receive(messages, timeout=timeout):
+        if not reply.has_error() and "ready" in reply.content.config_records:
+            names[reply.metadata.src_node_id] = str(reply.content.config_records["ready"].get("party", ""))
+    return names
 
 
 class WatchedGrid(Grid):

@@ -404,8 +404,8 @@ PROBLEMS = {
         "state-dir must be an abs",
     ),
     "not allowed": (lambda f, n: n.update(allow="fedkt"), "not-allowed", "must be one of ['fedkt']"),
-    "privacy required": (lambda f, n: n.update({"require-privacy": True}), "privacy-required", "drop require-privacy"),
-    "a budget": (lambda f, n: n.update({"epsilon-budget": 1.0}), "privacy-required", "drop require-privacy"),
+    "privacy required": (lambda f, n: n.update({"require-privacy": True}), "privacy-required", "lift require-privacy"),
+    "a budget": (lambda f, n: n.update({"epsilon-budget": 1.0}), "privacy-required", "lift require-privacy"),
 }
 
 

@@ -12,7 +12,9 @@ from federation import model, parties, party, public_set, rows
 from fedkd_flwr.clients import FedCTClient, FedKTClient, RefusingClient
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.labels import decode_labels, digest
+from fedkd_flwr.ledger_store import LedgerStore
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.privacy.ledger import Budget
 
 CONFIG = {
     "algorithm": "fedct",
@@ -68,9 +70,15 @@ def test_an_algorithm_the_party_does_not_allow_is_refused():
     assert _code(_fit(member)) == Code.NOT_ALLOWED
 
 
-@pytest.mark.parametrize("rule", [{"require_privacy": True}, {"epsilon_budget": 1.0}, {"epsilon_budget": 0.0}])
-def test_a_party_that_requires_privacy_sends_no_bare_labels(rule):
-    assert _code(_fit(party("a", *rows(20, seed=0), **rule))) == Code.PRIVACY_REQUIRED
+@pytest.mark.parametrize("rule", [{"require_privacy": True}, {"budget": Budget(epsilon=1.0)}])
+def test_a_party_that_requires_privacy_sends_no_bare_labels(rule, tmp_path):
+    ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
+    assert _code(_fit(party("a", *rows(20, seed=0), ledger=ledger, **rule))) == Code.PRIVACY_REQUIRED
+
+
+def test_a_budget_needs_a_ledger_that_remembers():
+    with pytest.raises(DataError, match="ledger must be given with a finite budget"):
+        party("a", *rows(20, seed=0), budget=Budget(epsilon=1.0))
 
 
 def test_an_error_text_stays_in_the_party_s_own_log(caplog):

@@ -5,6 +5,7 @@ torch = pytest.importorskip("torch")
 
 from fedkd_flwr.errors import ConfigError, DataError  # noqa: E402  # after the skip
 from fedkd_flwr.models import make_model  # noqa: E402
+from fedkd_flwr.models._batches import epochs_of, mixed  # noqa: E402
 from fedkd_flwr.models.networks import TorchNet  # noqa: E402
 
 
@@ -31,8 +32,8 @@ def test_torchs_global_generator_is_neither_used_nor_changed(digits):
 def test_one_adam_step_is_torchs_own_to_rounding(digits):
     X, y, _, _ = digits
     net = TorchNet(num_classes=10, num_features=64, hidden=[32], batch_size=400, weight_decay=1e-3, max_steps=1)
-    net._initialize()
-    module = net._build()
+    net.initialize()
+    module = net.build()
     module.load_state_dict(net.net_.module_.state_dict())
     optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, weight_decay=1e-3, fused=False)
     torch.nn.functional.cross_entropy(module(torch.from_numpy(X)), torch.from_numpy(y)).backward()
@@ -43,9 +44,8 @@ def test_one_adam_step_is_torchs_own_to_rounding(digits):
 
 
 def test_an_epoch_shows_every_row_once():
-    net = TorchNet(num_classes=2, num_features=1, batch_size=4, epochs=3)
     rows = torch.arange(10.0).reshape(10, 1)
-    batches = list(net._epochs(rows, torch.zeros(10, dtype=torch.int64)))
+    batches = list(epochs_of(rows, torch.zeros(10), epochs=3, batch_size=4))
     assert [len(y) for _, y in batches] == [4, 4, 2] * 3
     for epoch in range(3):
         seen = torch.cat([X for X, _ in batches[3 * epoch : 3 * epoch + 3]]).ravel()
@@ -53,25 +53,36 @@ def test_an_epoch_shows_every_row_once():
 
 
 def test_max_steps_ends_a_fit():
-    net = TorchNet(num_classes=2, num_features=1, batch_size=4, epochs=3, max_steps=4)
-    assert len(list(net._epochs(torch.zeros(10, 1), torch.zeros(10, dtype=torch.int64)))) == 4
+    assert len(list(epochs_of(torch.zeros(10, 1), torch.zeros(10), epochs=3, batch_size=4, max_steps=4))) == 4
 
 
-def test_a_step_sees_half_own_and_half_public_rows():
+def seen_by(net, monkeypatch):
+    """Record the batches that a net trains on."""
+    batches = []
+
+    def record(self, chosen, criterion=None):
+        batches.extend(chosen)
+
+    monkeypatch.setattr(TorchNet, "_train", record)
+    return batches
+
+
+def test_a_step_sees_half_own_and_half_public_rows(monkeypatch):
     net = TorchNet(num_classes=2, num_features=1, batch_size=8)
-    own = torch.zeros(3, 1), torch.zeros(3, dtype=torch.int64)
-    public = torch.ones(20, 1), torch.ones(20, dtype=torch.int64)
-    batches = list(net._mixed([own, public], 5))
+    batches = seen_by(net, monkeypatch)
+    own, public = (np.zeros((3, 1)), np.zeros(3, dtype=int)), (np.ones((20, 1)), np.ones(20, dtype=int))
+    net.update_steps(*own, *public, 5)
     assert [y.tolist() for _, y in batches] == [[0] * 4 + [1] * 4] * 5
-    assert [y.tolist() for _, y in net._mixed([own], 2)] == [[0] * 8] * 2
+    batches.clear()
+    net.update_steps(*own, None, None, 2)
+    assert [y.tolist() for _, y in batches] == [[0] * 8] * 2
 
 
 def test_public_rows_are_all_used_before_one_returns():
-    net = TorchNet(num_classes=2, num_features=1, batch_size=8)
-    own = torch.full((2, 1), -1.0), torch.zeros(2, dtype=torch.int64)
-    public = torch.arange(20.0).reshape(20, 1), torch.zeros(20, dtype=torch.int64)
-    seen = torch.cat([X for X, _ in net._mixed([own, public], 5)]).ravel()
-    assert sorted(seen[seen >= 0].tolist()) == list(range(20))
+    own = torch.full((2, 1), -1.0), torch.zeros(2)
+    public = torch.arange(20.0).reshape(20, 1), torch.zeros(20)
+    seen = torch.cat([public[0] for _, public in mixed([own, public], [4, 4], 5)]).ravel()
+    assert sorted(seen.tolist()) == list(range(20))
 
 
 def test_update_continues_where_fit_starts_afresh(digits):

@@ -18,6 +18,7 @@ QUICK = {
     "mlp": {"hidden": [64], "epochs": 15, "batch_size": 32},
     "cnn-fedkt": {"epochs": 6, "batch_size": 16, "lr": 3e-3},
     "cnn-privatekt": {"epochs": 2, "batch_size": 16, "lr": 1e-3},
+    "cnn-fedmd": {"epochs": 3, "batch_size": 16, "channels": [16, 16]},
 }
 LEAST = {
     "rulefit": 0.75,
@@ -41,13 +42,15 @@ def no_estimator():
 
 
 def rows_for(name, X):
-    """CNNs need at least 16 x 16 pixels: repeat each one."""
+    """CNNs need at least 16 x 16 pixels, FedMD's 20 x 20: repeat each one."""
     if not name.startswith("cnn"):
         return X, None
-    return np.kron(X.reshape(-1, 8, 8), np.ones((1, 2, 2), dtype=np.float32)).reshape(len(X), 256), (1, 16, 16)
+    times = 3 if name.startswith("cnn-fedmd") else 2
+    block, side = np.ones((1, times, times), dtype=np.float32), 8 * times
+    return np.kron(X.reshape(-1, 8, 8), block).reshape(len(X), -1), (1, side, side)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("cnn-fedmd-")])
 def test_every_name_learns_digits_repeats_itself_and_fills_all_columns(name, digits):
     X, y, X_test, y_test = digits
     X, shape = rows_for(name, X[:150] if name == "rulefit" else X)
@@ -95,11 +98,71 @@ def test_models_compute_on_one_thread():
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
-@pytest.mark.parametrize("name", ["cnn-fedkt", "cnn-privatekt"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("cnn")])
 def test_cnns_take_both_image_sizes_without_being_told(name, shape):
     X = np.random.default_rng(0).random((4, int(np.prod(shape))), dtype=np.float32)
     model = make_model(name, num_classes=10, num_features=X.shape[1], seed=0, params={"max_steps": 1})
     assert model.fit(X, np.array([0, 1, 2, 3])).predict_proba(X).shape == (4, 10)
+
+
+def _layers(name, **params):
+    pytest.importorskip("torch")
+    net = make_model(name, num_classes=6, num_features=784, seed=0, params=params)._template.build()
+    return [part for part in net.modules() if not list(part.children())][1:]
+
+
+def test_privatekt_net_is_the_published_one():
+    """The published code: https://github.com/taoqi98/PrivateKT, Code/model.py (Keras)."""
+    layers = _layers("cnn-privatekt")
+    dense = ["Linear", "ReLU", "Dropout"]
+    expected = [*["Conv2d", "MaxPool2d", "Dropout"] * 2, "Flatten", *dense * 3, "Linear"]
+    assert [type(layer).__name__ for layer in layers] == expected
+    assert {layer.p for layer in layers if hasattr(layer, "p")} == {0.2}
+    weights = [layer.weight for layer in layers if hasattr(layer, "weight")]
+    assert [tuple(w.shape) for w in weights] == [
+        *((32, 1, 5, 5), (128, 32, 5, 5)),
+        *((512, 128 * 4 * 4), (512, 512), (512, 512), (6, 512)),
+    ]
+    # Glorot's law: uniform within sqrt(6 / (inputs + outputs))
+    assert abs(float(weights[3].detach().abs().max()) / (6 / 1024) ** 0.5 - 1) < 1e-3
+    assert all(float(layer.bias.detach().abs().max()) == 0 for layer in layers if hasattr(layer, "bias"))
+
+
+@pytest.mark.parametrize(
+    ("number", "channels", "dropout"),
+    [(0, [128, 256], 0.2), (4, [256, 512], 0.4), (5, [64, 128, 256], 0.2), (9, [128, 128, 192], 0.3)],
+)
+def test_fedmd_nets_are_the_published_ten(number, channels, dropout):
+    """FedMD_clean, conf/EMNIST_balance_conf.json and Neural_Networks.py (Keras)."""
+    layers = _layers(f"cnn-fedmd-{number}")
+    block = ["Conv2d", "BatchNorm2d", "ReLU", "Dropout"]
+    middle = [*block, "AvgPool2d"] if len(channels) == 3 else []
+    expected = [*block, "ReplicationPad2d", "AvgPool2d", *middle, *block, "Flatten", "Linear"]
+    assert [type(layer).__name__ for layer in layers] == expected
+    assert [layer.out_channels for layer in layers if hasattr(layer, "out_channels")] == channels
+    assert {layer.p for layer in layers if hasattr(layer, "p")} == {dropout}
+    pixels = 13 * 13 if len(channels) == 2 else 3 * 3
+    assert tuple(layers[-1].weight.shape) == (6, channels[-1] * pixels)
+    assert layers[-1].bias is None
+
+
+def test_fedmd_smoothing_leaves_the_edge_out_as_keras_does():
+    torch = pytest.importorskip("torch")
+    pad, pool = _layers("cnn-fedmd", channels=[1, 1], dropout=0)[3:5]
+    pixels = torch.arange(9.0).reshape(1, 1, 3, 3)
+    # Keras, pool_size=2, strides=1, padding="same": windows at the lower and right edge average what there is
+    assert pool(pad(pixels)).ravel().tolist() == [2, 3, 3.5, 5, 6, 6.5, 6.5, 7.5, 8]
+
+
+def test_the_channels_of_a_fedmd_net_are_checked():
+    for channels in ([8], [8, 0], [8, 8, 8, 8], 8, [8, True]):
+        with pytest.raises(ConfigError, match="channels must list two or three numbers >= 1"):
+            make_model("cnn-fedmd", num_classes=2, num_features=784, seed=0, params={"channels": channels})
+
+
+def test_fedmd_needs_room_for_its_pooling():
+    with pytest.raises(ConfigError, match="shape must be at least 20 x 20 pixels for cnn-fedmd"):
+        make_model("cnn-fedmd-7", num_classes=2, num_features=361, shape=(1, 19, 19), seed=0)
 
 
 def test_unknown_name_lists_the_known_ones():

@@ -81,14 +81,14 @@ def _answers(*label_sets):
 
 def test_a_party_casts_s_votes_where_its_students_agree_and_none_elsewhere():
     strategy = _strategy(public=public_set(3))
-    strategy._vote(_answers([[0, 1, 2], [0, 2, 2]], [[0, 1, 1], [0, 1, 1]]))
-    assert strategy.votes.tolist() == [[4, 0, 0], [0, 2, 0], [0, 2, 2]]
+    strategy.combine(1, _answers([[0, 1, 2], [0, 2, 2]], [[0, 1, 1], [0, 1, 1]]))
+    assert strategy.votes.tolist() == [[8, 0, 0], [0, 4, 0], [0, 4, 4]]
 
 
 def test_rows_without_a_consistent_party_train_nothing():
     strategy = _strategy(public=public_set(3))
     strategy.combine(1, _answers([[0, 1, 2], [1, 1, 2]], [[2, 1, 2], [0, 1, 2]]))
-    assert "1 public rows had no consistent party and train nothing." in strategy.record.notes
+    assert "1 public rows had no vote and train nothing." in strategy.record.notes
 
 
 def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
@@ -103,27 +103,43 @@ def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
 
 def test_plain_voting_counts_every_student():
     strategy = _strategy(public=public_set(3), voting="plain")
-    strategy._vote(_answers([[0, 1, 2], [0, 2, 2]]))
-    assert strategy.votes.tolist() == [[2, 0, 0], [0, 1, 1], [0, 0, 2]]
+    strategy.combine(1, _answers([[0, 1, 2], [0, 2, 2]]))
+    assert strategy.votes.tolist() == [[4, 0, 0], [0, 2, 2], [0, 0, 4]]
 
 
-def test_uninformative_voters_are_left_out_unless_the_paper_is_reproduced():
-    answers = _answers([[0, 1, 2]] * 2, [[0, 0, 0]] * 2, [[0, 0, 0]] * 2)
-    ours, paper = _strategy(public=public_set(3)), _strategy(public=public_set(3), informative_voters_only=False)
-    assert ours._vote(answers).tolist() == [0, 1, 2]
-    assert paper._vote(answers).tolist() == [0, 0, 0]
-    assert "2 of 3 parties label every public row alike and cast no vote." in ours.record.notes
+@pytest.mark.parametrize(
+    ("settings", "votes", "note"),
+    [
+        (
+            {},
+            [[8, 0, 0], [4, 4, 0], [4, 0, 4]],
+            "2 of 3 parties label every public row alike and cast half their votes.",
+        ),
+        (
+            {"uninformative_voters": "leave-out"},
+            [[2, 0, 0], [0, 2, 0], [0, 0, 2]],
+            "2 of 3 parties label every public row alike and cast no vote.",
+        ),
+        ({"informative_voters_only": False}, [[6, 0, 0], [4, 2, 0], [4, 0, 2]], None),
+    ],
+    ids=["half votes", "left out", "the paper"],
+)
+def test_uninformative_voters_are_discounted_unless_the_paper_is_reproduced(settings, votes, note):
+    strategy = _strategy(public=public_set(3), **settings)
+    strategy.combine(1, _answers([[0, 1, 2]] * 2, [[0, 0, 0]] * 2, [[0, 0, 0]] * 2))
+    assert strategy.votes.tolist() == votes
+    assert (note in strategy.record.notes) == (note is not None)
 
 
 def test_a_class_nobody_votes_for_is_named():
     strategy = _strategy(public=public_set(3))
-    strategy._vote(_answers([[0, 1, 1]] * 2))
+    strategy.combine(1, _answers([[0, 1, 1]] * 2))
     assert "class 'blue' must be given by >= 2 parties, got 0." in strategy.record.notes[-1]
 
 
 def test_a_class_that_one_party_alone_gives_is_named():
     strategy = _strategy(public=public_set(3))
-    strategy._vote(_answers([[0, 1, 1]] * 2, [[0, 1, 2]] * 2))
+    strategy.combine(1, _answers([[0, 1, 1]] * 2, [[0, 1, 2]] * 2))
     assert "class 'blue' must be given by >= 2 parties, got 1." in strategy.record.notes[-1]
 
 
@@ -134,15 +150,18 @@ def test_students_that_never_agree_are_an_error_with_the_way_out():
 
 
 def test_several_rounds_are_refused():
-    with pytest.raises(ConfigError, match=r"num_rounds must be 1 for FedKT, got 3\. FedKT is one-shot"):
+    with pytest.raises(ConfigError, match=r"num_rounds must be 1 for fedkt, got 3\. It is one-shot"):
         _strategy().start(fedkt_grid(parties()), num_rounds=3)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"students_per_party": 0}, "students_per_party must be a whole number >= 1, got 0"),
-        ({"teachers_per_student": 2.5}, "teachers_per_student must be a whole number >= 1, got 2.5"),
+        ({"students_per_party": -1}, "students_per_party must be a whole number >= 1"),
+        (
+            {"teachers_per_student": 2.5},
+            "teachers_per_student must be a whole number >= 1, or 0 for the level's default, got 2.5",
+        ),
         ({"voting": "loud"}, 'voting must be "consistent" or "plain"'),
     ],
 )

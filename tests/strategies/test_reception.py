@@ -6,11 +6,13 @@ import logging
 
 import numpy as np
 import pytest
+from federation import SCHEMA
 
+from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.labels import PublicSpec, digest, encode_labels
 from fedkd_flwr.payloads import Reply
 from fedkd_flwr.run_record import Rejection
-from fedkd_flwr.strategies.reception import PartyLabels, Reception
+from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
 
 SPEC = PublicSpec(num_public=4, num_classes=3, fingerprint="ab" * 32)
 LABELS = np.array([[0, 1, 2, 2]], dtype=np.int16)
@@ -21,13 +23,28 @@ def _reply(node=1, party="a", labels=LABELS, server_round=1, **changes):
     return Reply(**{"node_id": node, "party": party, "arrays": arrays, **changes})
 
 
+class _Desk:
+    """FedCT's reception, and what it tells a node."""
+
+    def __init__(self):
+        X = np.zeros((4, 2), dtype=np.float32)
+        public = PublicSet(X=X, fingerprint="ab" * 32, schema=SCHEMA, preprocessor=None)
+        self.strategy = FedCT(config=FedCTConfig(), public=public)
+        self.reception = self.strategy._reception
+        self.party_of, self.silent = self.reception.party_of, self.reception.silent
+
+    def known(self, node):
+        last = self.reception.last_round.get(self.party_of.get(node, ""), 0)
+        return {"last-round": last, **self.strategy.told(node)}
+
+
 @pytest.fixture
 def desk():
-    return Reception(SPEC)
+    return _Desk()
 
 
-def _accept(desk, reply, server_round=1, num_arrays=1):
-    return desk.accept(reply, server_round=server_round, num_arrays=num_arrays)
+def _accept(desk, reply, server_round=1):
+    return desk.reception.accept(reply, server_round=server_round)
 
 
 def test_a_valid_reply_binds_the_name_to_the_node(desk):

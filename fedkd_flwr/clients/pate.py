@@ -1,0 +1,35 @@
+"""PATE at a party: one teacher on all its rows labels the public rows.
+
+The other half, and the whole round, is `fedkd_flwr.strategies.pate`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.party import Answer, Finished, Instruction
+
+__all__ = ["PATEClient"]
+
+
+class PATEClient(PartyClient):
+    """Sends one label array on all public rows, once (PATE, ICLR 2017, section 2, a teacher per party).
+
+    Parameters
+    ----------
+    party : Party
+        What it holds and allows. Its ``model`` is the teacher, what it measures alone, and fits on the final labels.
+    """
+
+    algorithm: ClassVar[str] = "pate"
+
+    def learn(self, instruction: Instruction) -> Answer:
+        """Train the teacher; return its labels."""
+        party = self.party
+        teacher = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
+        return Answer(values={"labels": teacher.predict(party.public.X)[None]})
+
+    def finish(self, instruction: Instruction) -> Finished:
+        """Fit this party's own model on its rows and the public rows with their final labels."""
+        return self.finish_on_labels(instruction)

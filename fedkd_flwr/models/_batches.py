@@ -1,0 +1,46 @@
+"""Minibatches as slices of tensors in memory, drawn from torch's current generator.
+
+Only imported on use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+__all__ = ["Batch", "epochs_of", "mixed"]
+
+Batch = tuple[Tensor, Tensor]
+
+
+def epochs_of(X: Tensor, y: Tensor, *, epochs: int, batch_size: int, max_steps: int | None = None) -> Iterator[Batch]:
+    """Yield the batches of whole shuffled passes; ``max_steps`` ends them early."""
+    left = max_steps
+    for _ in range(epochs):
+        order = torch.randperm(len(y)).to(y.device)
+        for start in range(0, len(y), batch_size):
+            if left is not None:
+                if left <= 0:
+                    return
+                left -= 1
+            rows = order[start : start + batch_size]
+            yield X[rows], y[rows]
+
+
+def mixed(parts: list[Batch], sizes: list[int], steps: int) -> Iterator[list[Batch]]:
+    """Yield, ``steps`` times, so many rows of each part: one shuffled pass after another, no row left out."""
+    streams = [_rows_of(y, size) for (_, y), size in zip(parts, sizes, strict=True)]
+    for _ in range(steps):
+        rows = [next(stream) for stream in streams]
+        yield [(X[r], y[r]) for (X, y), r in zip(parts, rows, strict=True)]
+
+
+def _rows_of(y: Tensor, size: int) -> Iterator[Tensor]:
+    rows = torch.randperm(len(y))
+    while True:
+        while len(rows) < size:
+            rows = torch.cat((rows, torch.randperm(len(y))))
+        yield rows[:size].to(y.device)
+        rows = rows[size:]

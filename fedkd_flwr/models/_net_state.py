@@ -1,0 +1,109 @@
+"""A net's weights as plain arrays, and its whole state as named tensors; both ways, everything from outside checked.
+
+Only imported on use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedkd_flwr.errors import DataError, explain
+
+if TYPE_CHECKING:
+    from fedkd_flwr.models.networks import TorchNet
+
+__all__ = ["get_arrays", "load_state_tensors", "set_arrays", "state_tensors"]
+
+
+def get_arrays(net: TorchNet) -> list[NDArray[np.float32]]:
+    """Return copies of weights and buffers in the order of torch's ``state_dict``.
+
+    Batch normalisation's count of batches, a whole number that nothing reads, is left out.
+    """
+    state = net.net_.module_.state_dict().values()
+    return [value.detach().cpu().numpy().copy() for value in state if value.is_floating_point()]
+
+
+def set_arrays(net: TorchNet, arrays: Sequence[NDArray[Any]]) -> None:
+    """Take over what `get_arrays` returned; see `fedkd_flwr.models.training.SoftTraining.set_arrays`."""
+    state = net.net_.module_.state_dict()
+    names = [name for name, value in state.items() if value.is_floating_point()]
+    if len(arrays) != len(names):
+        rule = f"be {len(names)} arrays, as {net.net} has"
+        raise DataError(explain("arrays", rule, f"{len(arrays)} arrays", "Do both sides build the same net?"))
+    for name, array in zip(names, arrays, strict=True):
+        title, shape = f"Array {name} of {net.net}", tuple(state[name].shape)
+        if not isinstance(array, np.ndarray) or array.dtype != np.float32:
+            seen = str(array.dtype) if isinstance(array, np.ndarray) else type(array).__name__
+            raise DataError(explain(title, "be float32", seen))
+        if array.shape != shape:
+            raise DataError(
+                explain(title, f"have shape {shape}", str(array.shape), "Do both sides build the same net?")
+            )
+        if not np.isfinite(array).all():
+            raise DataError(explain(title, "be finite", "NaN or infinity"))
+        if name.endswith("running_var") and not (array >= 0).all():
+            raise DataError(explain(title, "be >= 0, being variances", float(array.min())))
+    # tensors of our own: arrays may be read-only, and must not change with the net
+    new = {name: torch.tensor(array) for name, array in zip(names, arrays, strict=True)}
+    net.net_.module_.load_state_dict({**state, **new})
+
+
+def state_tensors(net: TorchNet, *, training_state: bool) -> dict[str, Tensor]:
+    """Return the weights and, for exact continuation, the optimiser's and generator's states, by name."""
+    tensors = {f"model.{name}": value for name, value in net.net_.module_.state_dict().items()}
+    if training_state:
+        tensors["rng"] = net.rng_state_
+        for index, state in net.net_.optimizer_.state_dict()["state"].items():
+            for name, value in state.items():
+                if isinstance(value, Tensor):
+                    tensors[f"optimizer.{index}.{name}"] = value
+    return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+
+
+def load_state_tensors(net: TorchNet, tensors: Mapping[str, Tensor]) -> None:
+    """Take over what `state_tensors` returned, after checking every name, shape and type.
+
+    Raises
+    ------
+    ValueError
+        If the tensors are not those of this architecture.
+    """
+    with torch.device("meta"):  # shapes without memory: the architecture may come from hostile bytes
+        expected = {name: (value.shape, value.dtype) for name, value in net.build().state_dict().items()}
+    weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
+    if {name: (value.shape, value.dtype) for name, value in weights.items()} != expected:
+        raise ValueError("the weights have other names or shapes than this architecture")
+    net.initialize()
+    parameters = list(net.net_.module_.parameters())
+    states: dict[int, dict[str, Tensor]] = {}
+    allowed = {"step", "exp_avg", "exp_avg_sq"} if net.optimizer == "adam" else {"momentum_buffer"}
+    for name, value in tensors.items():
+        if name.startswith("model."):
+            continue
+        if value.dtype != (torch.uint8 if name == "rng" else torch.float32):
+            raise ValueError(f"tensor {name!r} has dtype {value.dtype}")
+        if name == "rng":
+            continue
+        index, _, key = name.removeprefix("optimizer.").partition(".")
+        own = name.startswith("optimizer.") and key in allowed
+        if not own or not index.isdecimal() or not int(index) < len(parameters):
+            raise ValueError(f"tensor {name!r} is not part of the optimiser's state")
+        if value.shape != (() if key == "step" else parameters[int(index)].shape):
+            raise ValueError(f"tensor {name!r} has shape {tuple(value.shape)}")
+        states.setdefault(int(index), {})[key] = value
+    complete = not states or len(states) == len(parameters)
+    if not complete or any(set(state) != allowed for state in states.values()):
+        raise ValueError("the optimiser's state is incomplete")
+    net.net_.module_.load_state_dict(weights)
+    groups = net.net_.optimizer_.state_dict()["param_groups"]
+    net.net_.optimizer_.load_state_dict({"state": states, "param_groups": groups})
+    if "rng" in tensors:
+        torch.Generator().set_state(tensors["rng"])  # raises unless it is a generator's state
+        net.rng_state_ = tensors["rng"].clone()

@@ -1,0 +1,61 @@
+"""Training a model on answers to queries: labels or noisy counts for some public rows, nothing for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.models.classifier import Classifier
+
+__all__ = ["teach"]
+
+
+def teach(
+    make: Callable[[], Classifier],
+    X: NDArray[Any],
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int16],
+    counts: NDArray[np.float64] | None = None,
+    *,
+    self_training: bool = False,
+) -> Classifier:
+    """Return a model that learnt from the answered rows.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a fresh model.
+    X : ndarray of shape (num_public, num_features)
+        All public rows.
+    rows : ndarray of shape (num_queries,), int64
+        Which of them were asked.
+    labels : ndarray of shape (num_queries,), int16
+        The answers, -1 where there is none.
+    counts : ndarray of shape (num_queries, num_classes), float64, optional
+        Noisy counts to learn from in place of the labels.
+    self_training : bool
+        Label the rows without an answer by a first model, and train a second one on all rows.
+
+    Raises
+    ------
+    DataError
+        If no row has an answer.
+    """
+    answered = labels >= 0
+    rows, labels = rows[answered], labels[answered]
+    model = make()
+    if counts is None:
+        model.fit(X[rows], labels)
+    else:
+        model.fit_soft(X[rows], counts[answered])
+    rest = np.setdiff1d(np.arange(len(X)), rows)
+    if not self_training or not len(rest):
+        return model
+    learnt = model.predict(X) if counts is not None else np.full(len(X), -1, dtype=np.int16)
+    learnt[rest] = model.predict(X[rest])
+    if counts is None:
+        learnt[rows] = labels
+    return make().fit(X, learnt)

@@ -1,0 +1,336 @@
+"""What only neural nets can do, as verbs of a `Classifier`: give and take weights, continue on soft targets.
+
+All of them keep the optimiser's state from call to call, as one training in several parts, unless told
+``fresh_optimizer=True``. None of them ever makes a constant of the classifier: a net whose rows show one class
+trains on them like any other, because its weights are what the algorithm is about.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
+from fedkd_flwr.models._checks import check_labels, check_rows, check_targets
+
+__all__ = ["LOSS_NAMES", "SoftTraining"]
+
+LOSS_NAMES = ("cross-entropy", "l1-logits", "mse-probs")
+"""How an answer is compared with a target: with probabilities, with logits, with probabilities."""
+
+
+class SoftTraining(ABC):
+    """The nets' part of `fedkd_flwr.models.classifier.Classifier`.
+
+    Every method but `supports_soft_steps` raises ConfigError where the estimator is no torch net of ours, and (but
+    for `initialize` and `set_arrays`) starts from fresh weights where the net has none yet.
+    """
+
+    num_classes: int
+
+    @property
+    @abstractmethod
+    def num_features(self) -> int | None:
+        """The number of columns it knows."""
+
+    @property
+    @abstractmethod
+    def _net_template(self) -> Any:
+        """The unfitted estimator."""
+
+    @property
+    @abstractmethod
+    def _net_or_none(self) -> Any:
+        """The estimator with its weights, None if it has none."""
+
+    @abstractmethod
+    def _adopt(self, net: Any) -> None:
+        """Take a net that has weights as the estimator, over all classes."""
+
+    @property
+    def supports_soft_steps(self) -> bool:
+        """Whether the methods below work: it is a torch net of the zoo."""
+        return callable(getattr(self._net_template, "full_batch_steps", None))
+
+    def initialize(self) -> Self:
+        """Start from the seed's fresh weights and a fresh optimiser, forgetting everything learnt.
+
+        Raises
+        ------
+        ConfigError
+            If the estimator is no torch net.
+        """
+        self._adopt(self._fresh_net())
+        return self
+
+    def arrays(self) -> list[NDArray[np.float32]]:
+        """Return copies of the net's weights and buffers, in the order of torch's ``state_dict``.
+
+        Batch normalisation's running means and variances are among them, its count of batches (which nothing
+        reads) is not.
+
+        Returns
+        -------
+        arrays : list of ndarray, float32
+
+        Raises
+        ------
+        ConfigError
+            If the estimator is no torch net.
+        FedkdError
+            If it has no weights yet.
+        """
+        return list(self._net("arrays").arrays())
+
+    def set_arrays(self, arrays: Sequence[NDArray[Any]]) -> Self:
+        """Take over weights and buffers that `arrays` of the same architecture returned; all of them or none.
+
+        An unfitted net is initialised first; a fitted one keeps its optimiser's state.
+
+        Parameters
+        ----------
+        arrays : sequence of ndarray, float32
+            Copied; may be read-only.
+
+        Raises
+        ------
+        ConfigError
+            If the estimator is no torch net.
+        DataError
+            If the number of arrays differs, or naming the first one whose shape or type differs, that is not finite,
+            or that holds negative variances.
+        """
+        self._require_support()
+        net = self._fresh_net() if self._net_or_none is None else self._net_or_none
+        net.set_arrays(arrays)
+        self._adopt(net)
+        return self
+
+    def logits(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the net's outputs before softmax.
+
+        Parameters
+        ----------
+        X : ndarray of shape (num_rows, num_features), float32 or float64
+
+        Returns
+        -------
+        logits : ndarray of shape (num_rows, num_classes), float32
+
+        Raises
+        ------
+        ConfigError
+            If the estimator is no torch net.
+        FedkdError
+            If it has no weights yet.
+        DataError
+            If the rows are not finite or have another number of columns.
+        """
+        net = self._net("logits")
+        logits: NDArray[np.float32] = net.logits(check_rows("X", X, self.num_features, allow_empty=True))
+        return logits
+
+    def train_epochs(
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        *,
+        epochs: int,
+        batch_size: int | None = None,
+        fresh_optimizer: bool = False,
+    ) -> Self:
+        """Continue training for whole passes over rows and labels.
+
+        Parameters
+        ----------
+        X, y
+            As in `Classifier.fit`.
+        epochs : int
+            1 or more.
+        batch_size : int, optional
+            The net's own by default.
+        fresh_optimizer : bool
+            Whether to forget the optimiser's state first.
+
+        Raises
+        ------
+        ConfigError
+            If the estimator is no torch net, or a number is out of range.
+        DataError
+            As `Classifier.fit`.
+        """
+        net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size)
+        X = check_rows("X", X, self.num_features)
+        y, _ = check_labels("y", y, len(X), self.num_classes)
+        net.digest(X, y, epochs=epochs, loss="cross-entropy", batch_size=batch_size)
+        self._adopt(net)
+        return self
+
+    def digest(
+        self,
+        X: NDArray[Any],
+        targets: NDArray[Any],
+        *,
+        epochs: int,
+        loss: str,
+        batch_size: int | None = None,
+        fresh_optimizer: bool = False,
+    ) -> Self:
+        """Continue training for whole passes over rows and what others answer on them (FedMD's step of this name).
+
+        Source: Li and Wang 2019, Algorithm 1; its published code compares logits by their mean absolute difference.
+
+        Parameters
+        ----------
+        X : ndarray of shape (num_rows, num_features), float32 or float64
+        targets : ndarray of shape (num_rows, num_classes), float
+            Probabilities, or logits for ``l1-logits``.
+        epochs : int
+            1 or more.
+        loss : {"cross-entropy", "l1-logits", "mse-probs"}
+            Cross-entropy with the probabilities; mean absolute difference of logits; mean squared difference of
+            probabilities. Both means are over rows and classes.
+        batch_size, fresh_optimizer
+            As in `train_epochs`.
+
+        Raises
+        ------
+        ConfigError
+            If the estimator is no torch net, the loss is unknown, or a number is out of range.
+        DataError
+            If targets are not finite, of another shape, or no probabilities where they must be.
+        """
+        net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size, loss=loss)
+        X = check_rows("X", X, self.num_features)
+        targets = self._targets("targets", targets, len(X), loss)
+        net.digest(X, targets, epochs=epochs, loss=loss, batch_size=batch_size)
+        self._adopt(net)
+        return self
+
+    def joint_steps(
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        X_public: NDArray[Any],
+        targets: NDArray[Any],
+        *,
+        steps: int,
+        weight: float,
+        loss: str,
+        batch_size: int | None = None,
+        fresh_optimizer: bool = False,
+    ) -> Self:
+        """Take minibatch steps on one loss: cross-entropy on own rows plus ``weight`` times the distance in public.
+
+        Half of each batch (rounded up, at least one row) are own rows, the rest public rows. Source: the regularised
+        objective of distributed distillation (Bistritz, Mann and Bambos 2020).
+
+        Parameters
+        ----------
+        X, y
+            Own rows and labels, as in `Classifier.fit`.
+        X_public, targets, loss
+            As ``X``, ``targets`` and ``loss`` of `digest`.
+        steps : int
+            Minibatch steps, 1 or more.
+        weight : float
+            Of the distance, 0 or more and finite.
+        batch_size, fresh_optimizer
+            As in `train_epochs`.
+
+        Raises
+        ------
+        ConfigError, DataError
+            As `digest`.
+        """
+        if isinstance(weight, bool) or not (isinstance(weight, int | float | np.number) and 0 <= weight < np.inf):
+            raise ConfigError(explain("weight", "be a finite number >= 0", weight))
+        net = self._net_to_train(fresh_optimizer=fresh_optimizer, steps=steps, batch_size=batch_size, loss=loss)
+        X = check_rows("X", X, self.num_features)
+        y, _ = check_labels("y", y, len(X), self.num_classes)
+        X_public = check_rows("X_public", X_public, X.shape[1])
+        targets = self._targets("targets", targets, len(X_public), loss)
+        options = {"steps": steps, "weight": float(weight), "loss": loss, "batch_size": batch_size}
+        net.joint_steps(X, y, X_public, targets, **options)
+        self._adopt(net)
+        return self
+
+    def full_batch_steps(
+        self, X: NDArray[Any], targets: NDArray[Any], *, steps: int, fresh_optimizer: bool = False
+    ) -> Self:
+        """Take steps along the gradient of the mean cross-entropy over all rows at once (PrivateKT's fine-tuning).
+
+        The gradient is summed up part by part, so memory does not grow with the rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (num_rows, num_features), float32 or float64
+        targets : ndarray of shape (num_rows,), integers, or (num_rows, num_classes), float
+            Labels or probabilities.
+        steps : int
+            1 or more.
+        fresh_optimizer : bool
+            As in `train_epochs`.
+
+        Raises
+        ------
+        ConfigError
+            If the estimator is no torch net, or ``steps`` is below 1.
+        DataError
+            If the targets are neither labels within the label space nor probabilities.
+        """
+        net = self._net_to_train(fresh_optimizer=fresh_optimizer, steps=steps)
+        X = check_rows("X", X, self.num_features)
+        if np.ndim(targets) == 1:
+            targets, _ = check_labels("targets", targets, len(X), self.num_classes)
+        else:
+            targets = self._targets("targets", targets, len(X), "cross-entropy")
+        net.full_batch_steps(X, targets, steps=steps)
+        self._adopt(net)
+        return self
+
+    def _targets(self, name: str, targets: NDArray[Any], num_rows: int, loss: str) -> NDArray[np.floating]:
+        checked = check_targets(name, targets, num_rows, self.num_classes, probabilities=loss != "l1-logits")
+        limit = float(np.finfo(np.float32).max)
+        if not np.abs(checked).max() <= limit:
+            raise DataError(explain(name, f"be within +-{limit:.1e}, as float32 is", float(np.abs(checked).max())))
+        return checked
+
+    def _fresh_net(self) -> Any:
+        self._require_support()
+        from sklearn.base import clone
+
+        return clone(self._net_template).initialize()
+
+    def _net(self, what: str) -> Any:
+        self._require_support()
+        if self._net_or_none is None:
+            way_out = "Call initialize(), fit(), or a method that trains, first."
+            raise FedkdError(explain(what, "be asked of a net that has weights", "one without", way_out))
+        return self._net_or_none
+
+    def _net_to_train(
+        self, *, fresh_optimizer: bool, batch_size: int | None = None, loss: str = LOSS_NAMES[0], **counts: int
+    ) -> Any:
+        self._require_support()
+        if batch_size is not None:
+            counts["batch_size"] = batch_size
+        for name, value in counts.items():
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not (whole and value >= 1):
+                raise ConfigError(explain(name, "be an integer >= 1", value))
+        if loss not in LOSS_NAMES:
+            raise ConfigError(explain("loss", f"be one of {', '.join(LOSS_NAMES)}", loss))
+        net = self._net_or_none
+        if net is None:
+            return self._fresh_net()
+        return net.forget_optimizer() if fresh_optimizer else net
+
+    def _require_support(self) -> None:
+        if not self.supports_soft_steps:
+            seen = f"an estimator {type(self._net_template).__name__}"
+            raise ConfigError(explain("The model", "be a torch net", seen, "Use a torch net: mlp, cnn-privatekt."))

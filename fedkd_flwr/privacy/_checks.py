@@ -1,0 +1,86 @@
+"""What mechanisms check: their parameters, the counts of votes and the labels they are given."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.labels.voting import ABSTAIN, Labels
+
+__all__ = ["MOST_CLASSES", "check_classes", "check_int", "check_reports", "check_votes", "set_float"]
+
+MOST_CLASSES = 2**15 - 1
+"""Labels are int16."""
+
+_MOST_VOTES = 2**40
+
+
+def set_float(owner: object, name: str, least: float, most: float, way_out: str = "") -> None:
+    """Check a finite number within ``least..most`` and store it as a float."""
+    value = getattr(owner, name)
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not (is_number and least <= value <= most and abs(value) <= sys.float_info.max):
+        if most < math.inf:
+            rule = f"be within {least:g}..{most:g}"
+        else:
+            rule = "be finite" + (f" and >= {least:g}" if least > -math.inf else "")
+        raise ConfigError(explain(name, rule, value, way_out))
+    # frozen against users, not against its own check
+    object.__setattr__(owner, name, float(value))
+
+
+def check_int(name: str, value: object, least: int, most: int = _MOST_VOTES) -> None:
+    """Refuse what is not a whole number within ``least..most``; bool is none."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        rule = f"be a whole number >= {least}" if most == _MOST_VOTES else f"be a whole number within {least}..{most}"
+        raise ConfigError(explain(name, rule, value))
+
+
+def _check_table(name: str, table: NDArray[Any], most: int) -> NDArray[np.int64]:
+    """Return (rows, classes) whole numbers within ``0..most`` as int64."""
+    array = np.asarray(table)
+    if array.ndim != 2 or not array.shape[1] >= 2:
+        raise DataError(explain(name, "have shape (rows, classes) with classes >= 2", f"shape {array.shape}"))
+    if array.dtype.kind not in "iu":
+        raise DataError(explain(name, "be integers", f"dtype {array.dtype}", "Give counts of votes, not shares."))
+    if array.size and not (array.min() >= 0 and array.max() <= most):
+        wrong = int(array.min()) if array.min() < 0 else int(array.max())
+        raise DataError(explain(name, f"lie within 0..{most}", wrong))
+    return array.astype(np.int64, copy=False)
+
+
+def check_votes(counts: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return vote counts (rows, classes) as int64."""
+    array = _check_table("counts", counts, _MOST_VOTES)
+    if not array.shape[1] <= MOST_CLASSES:
+        raise DataError(explain("counts", f"have at most {MOST_CLASSES} classes", array.shape[1]))
+    return array
+
+
+def check_reports(name: str, counts: NDArray[np.integer[Any]], num_classes: int, num_reports: int) -> NDArray[np.int64]:
+    """Return counts of reports as int64, one column per class, each within ``0..num_reports``."""
+    if isinstance(num_reports, bool) or not isinstance(num_reports, int | np.integer) or not num_reports >= 0:
+        raise DataError(explain("num_reports", "be a whole number >= 0", num_reports))
+    array = _check_table(name, counts, int(num_reports))
+    if array.shape[1] != num_classes:
+        raise DataError(explain(name, f"have {num_classes} columns, one per class", f"shape {array.shape}"))
+    return array
+
+
+def check_classes(labels: NDArray[np.integer[Any]], num_classes: int) -> Labels:
+    """Return labels as int16, every one a class."""
+    array = np.asarray(labels)
+    if array.dtype.kind not in "iu":
+        raise DataError(explain("labels", "be integers", f"dtype {array.dtype}", "Cast class labels to int16."))
+    if array.size and not (array.min() >= 0 and array.max() < num_classes):
+        wrong = int(array.min()) if array.min() < 0 else int(array.max())
+        way_out = (
+            "Abstentions would be visible: give every row a class." if wrong == ABSTAIN else "Use the schema's classes."
+        )
+        raise DataError(explain("labels", f"lie within 0..{num_classes - 1}", wrong, way_out))
+    return array.astype(np.int16, copy=False)

@@ -1,0 +1,195 @@
+"""Events: what one use of a mechanism does, as data; the accountant measures them.
+
+dp-accounting's event classes, and plain epsilon-delta statements. Composed events are taken apart here, and all of them
+can be written as plain JSON (for ledgers).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from fedkd_flwr.errors import ConfigError, DataError, explain
+
+__all__ = [
+    "ApproximateEvent",
+    "Event",
+    "PureEvent",
+    "check_count",
+    "check_delta",
+    "check_number",
+    "event_from_json",
+    "event_to_json",
+    "leaves",
+    "pure_epsilon",
+]
+
+Event: TypeAlias = Any  # dp-accounting publishes no types
+
+_UP = 1 + 2.0**-50  # what a few roundings may have taken from an epsilon
+_DEEPEST = 20  # nesting of composed events
+
+
+@dataclass(frozen=True)
+class PureEvent:
+    """Any mechanism of which only ``(epsilon, 0)``-DP is known; ``epsilon`` >= 0, infinite for no privacy."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        check_number("epsilon", self.epsilon, above=0.0)
+
+
+@dataclass(frozen=True)
+class ApproximateEvent:
+    """Any mechanism of which only ``(epsilon, delta)``-DP is known: NFDP's subsampling, for one.
+
+    A ``delta`` of 1 says nothing, and is accounted for as no privacy.
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        check_number("epsilon", self.epsilon, above=0.0)
+        check_number("delta", self.delta, above=0.0, below=1.0)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float | int) and not isinstance(value, bool)
+
+
+def check_number(name: str, value: object, *, above: float, below: float = math.inf) -> None:
+    """Raise `ConfigError` unless ``above <= value <= below``; NaN and bool are refused."""
+    # the second bound: a larger int compares but does not convert
+    if not (_is_number(value) and above <= value <= below and (value == math.inf or value < 1.7e308)):  # type: ignore[operator]
+        raise ConfigError(explain(name, f"be a number within [{above:g}, {below:g}]", value))
+
+
+def check_delta(delta: object) -> None:
+    """Raise `ConfigError` unless ``0 <= delta < 1``."""
+    if not (_is_number(delta) and 0 <= delta < 1):  # type: ignore[operator]
+        raise ConfigError(explain("delta", "be a number within [0, 1)", delta, "Use 1e-5, well below 1 / rows."))
+
+
+def check_count(count: object) -> None:
+    """Raise `ConfigError` unless ``count`` is an int within 0..10^15."""
+    if not (isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= 10**15):
+        raise ConfigError(explain("count", "be an int within 0..10^15", count))
+
+
+def leaves(event: Event, count: int, depth: int = 0) -> Iterator[tuple[Event, int]]:
+    """Take composed events apart: single mechanisms and how often each is used; those without noise as non-private."""
+    import dp_accounting as dp
+
+    check_count(count)
+
+    if depth > _DEEPEST:
+        raise ConfigError(explain("event", f"be nested at most {_DEEPEST} deep", "a deeper one"))
+    if isinstance(event, dp.SelfComposedDpEvent):
+        check_count(event.count)
+        yield from leaves(event.event, count * event.count, depth + 1)
+    elif isinstance(event, dp.ComposedDpEvent):
+        for part in event.events:
+            yield from leaves(part, count, depth + 1)
+    elif isinstance(event, dp.GaussianDpEvent | dp.LaplaceDpEvent):
+        check_number("noise_multiplier", event.noise_multiplier, above=0.0)
+        yield (event if event.noise_multiplier > 0 else dp.NonPrivateDpEvent()), count
+    elif isinstance(event, dp.RandomizedResponseDpEvent):
+        check_number("noise_parameter", event.noise_parameter, above=0.0, below=1.0)
+        check_count(event.num_buckets)
+        check_number("num_buckets", event.num_buckets, above=1)
+        if event.num_buckets > 1:
+            yield (event if event.noise_parameter > 0 else dp.NonPrivateDpEvent()), count
+    elif isinstance(event, PureEvent | ApproximateEvent):
+        nothing = event.epsilon == math.inf or (isinstance(event, ApproximateEvent) and event.delta == 1)
+        yield (dp.NonPrivateDpEvent() if nothing else event), count
+    elif isinstance(event, dp.NonPrivateDpEvent):
+        yield event, count
+    elif not isinstance(event, dp.NoOpDpEvent):
+        known = "a Gaussian, Laplace, randomised-response, composed, pure, approximate, NonPrivate or NoOp event"
+        raise ConfigError(explain("event", f"be {known}", type(event).__name__))
+
+
+def pure_epsilon(leaf: Event) -> float:
+    """Return the epsilon of a leaf at its own delta (0, except for `ApproximateEvent`), rounded up; Gaussian: inf."""
+    import dp_accounting as dp
+
+    if isinstance(leaf, PureEvent | ApproximateEvent):
+        return float(leaf.epsilon)
+    if isinstance(leaf, dp.LaplaceDpEvent):
+        return _UP / float(leaf.noise_multiplier)
+    if isinstance(leaf, dp.RandomizedResponseDpEvent):
+        # 1 - p was rounded when the event was written: take the less noisy end
+        noise = math.nextafter(float(leaf.noise_parameter), 0.0)
+        return math.log1p(leaf.num_buckets * (1 - noise) / noise) * _UP
+    return math.inf
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """Return an event as plain JSON types; `event_from_json` restores it exactly.
+
+    >>> event_to_json(PureEvent(0.5))
+    {'kind': 'pure', 'epsilon': 0.5}
+    """
+    import dp_accounting as dp
+
+    if isinstance(event, dp.SelfComposedDpEvent):
+        return {"kind": "self-composed", "event": event_to_json(event.event), "count": event.count}
+    if isinstance(event, dp.ComposedDpEvent):
+        return {"kind": "composed", "events": [event_to_json(part) for part in event.events]}
+    for kind, (cls, fields) in _kinds().items():
+        if isinstance(event, cls):
+            return {"kind": kind} | {field: getattr(event, field) for field in fields}
+    raise ConfigError(explain("event", f"be one of {', '.join(_kinds())}, composed", type(event).__name__))
+
+
+def event_from_json(data: Any, *, _depth: int = 0) -> Event:
+    """Rebuild an event written by `event_to_json`.
+
+    Raises
+    ------
+    DataError
+        For an unknown kind, missing or further fields, or values no event can have.
+    """
+    import dp_accounting as dp
+
+    kind = data.get("kind") if isinstance(data, dict) else None
+    known: dict[str, tuple[Any, tuple[str, ...]]] = _kinds() | {
+        "self-composed": (dp.SelfComposedDpEvent, ("event", "count")),
+        "composed": (dp.ComposedDpEvent, ("events",)),
+    }
+    if not isinstance(kind, str) or kind not in known or _depth > _DEEPEST:
+        raise DataError(explain("event", f"be of a kind among {', '.join(known)}", kind, "Is it of a newer release?"))
+    cls, fields = known[kind]
+    if set(data) != {"kind", *fields}:
+        raise DataError(explain(f"event {kind}", f"have the fields {', '.join(fields) or 'kind only'}", sorted(data)))
+    values = {field: data[field] for field in fields}
+    if kind == "self-composed":
+        values["event"] = event_from_json(values["event"], _depth=_depth + 1)
+    elif kind == "composed":
+        if not isinstance(values["events"], list):
+            raise DataError(explain("events", "be a list", values["events"]))
+        values["events"] = [event_from_json(part, _depth=_depth + 1) for part in values["events"]]
+    try:
+        event = cls(**values)
+        list(leaves(event, 1))
+    except ConfigError as error:
+        raise DataError(str(error)) from error
+    return event
+
+
+def _kinds() -> dict[str, tuple[Any, tuple[str, ...]]]:
+    import dp_accounting as dp
+
+    return {
+        "gaussian": (dp.GaussianDpEvent, ("noise_multiplier",)),
+        "laplace": (dp.LaplaceDpEvent, ("noise_multiplier",)),
+        "randomized-response": (dp.RandomizedResponseDpEvent, ("noise_parameter", "num_buckets")),
+        "pure": (PureEvent, ("epsilon",)),
+        "approximate": (ApproximateEvent, ("epsilon", "delta")),
+        "non-private": (dp.NonPrivateDpEvent, ()),
+        "no-op": (dp.NoOpDpEvent, ()),
+    }

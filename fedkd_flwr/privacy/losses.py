@@ -1,0 +1,342 @@
+"""Privacy loss distributions on grids: the numerical part of the accountant. Every result is an upper bound.
+
+A pair of neighbours (P, Q) enters as the distribution of its privacy loss ``ln(P/Q)`` under P. Mass between two grid
+points is split over them so that its P-mass and its Q-mass both stay ("connect the dots", Doroshenko et al. 2022,
+Algorithm 1): the grid's pair dominates the true one. Grids fit the losses they hold (for randomised response and pure
+statements the step *is* the loss), so that composing costs no rounding.
+
+n-fold composition is one FFT of the distribution *tilted* by ``exp(t * loss)``, which puts the bulk where delta is read
+off. Without the tilt the FFT's rounding error, 1e-16 for each composition, hides small deltas: dp-accounting 0.6, which
+does not tilt, states an epsilon whose true delta is 12 times the asked 1e-13 (500,000 responses of 1e-5 each). What
+the window cuts off and the FFT's error are bounded and added to delta.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "LossGrid",
+    "TiltedSum",
+    "gaussian_losses",
+    "laplace_losses",
+    "pure_losses",
+    "response_losses",
+    "solve_epsilon",
+    "tilt_for_delta",
+    "tilt_for_epsilon",
+]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_ROUNDING = float(np.finfo(np.float64).eps)
+_CUT = 1e-22  # tilted mass outside the window, on each side
+_WINDOW = 2**18  # grid points aimed at; four times as many are the limit
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)  # exact to the last bit on cells this small
+_VARIANCE_EXCESS = 1e-8  # a grid may widen the loss's variance by this share
+_LARGEST_LAPLACE = 40.0  # beyond it, a Laplace mechanism is taken for any pure mechanism of its epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossGrid:
+    """One mechanism's privacy loss on the grid ``step * (low + 0, 1, 2, ...)``.
+
+    Attributes
+    ----------
+    step : float
+        Distance between two losses, > 0.
+    low : int
+        The first loss, in steps.
+    mass : ndarray of float64
+        Probability of each loss under P.
+    infinite : float
+        Probability, under P, of an outcome that Q excludes: the delta of an (epsilon, delta) statement.
+    """
+
+    step: float
+    low: int
+    mass: Floats
+    infinite: float = 0.0
+
+    @property
+    def losses(self) -> Floats:
+        """The losses, ascending."""
+        return _grid(self.step, self.low, len(self.mass))
+
+    def moments(self) -> tuple[float, float]:
+        """Return mean and standard deviation of the loss under P."""
+        mean = float(self.mass @ self.losses)
+        return mean, math.sqrt(max(0.0, float(self.mass @ (self.losses - mean) ** 2)))
+
+    def cumulant(self, tilts: Floats) -> Floats:
+        """Return ``ln E exp(t * loss)`` for each ``t`` of ``tilts``."""
+        with np.errstate(divide="ignore"):
+            exponents = tilts[:, None] * self.losses[None, :] + np.log(self.mass)[None, :]
+        top = exponents.max(axis=1)
+        result: Floats = top + np.log(np.exp(exponents - top[:, None]).sum(axis=1))
+        return result
+
+
+def _grid(step: float, low: int, size: int) -> Floats:
+    return np.asarray(step * (low + np.arange(size)), dtype=np.float64)
+
+
+def _split(losses: Floats, mass: Floats, step: float, tilt: float = 0.0) -> tuple[int, Floats]:
+    """Put masses at ``losses`` on the grid, keeping P-mass and Q-mass; masses are P's, tilted as `TiltedSum` does."""
+    below = np.floor(losses / step)
+    # both parts between 0 and step, whatever the division rounded
+    up = np.clip(losses - below * step, 0.0, step)
+    down = step - up
+    # of P's mass at l, between g and g + h: expm1(g + h - l) / expm1(h) goes down, written so that it cannot overflow
+    share = np.exp(-up) * np.expm1(-down) / np.expm1(-step)
+    index = below.astype(np.int64)
+    low = int(index.min())
+    size = int(index.max()) - low + 2
+    grid: Floats = np.zeros(size)
+    grid += np.bincount(index - low, mass * share * np.exp(-tilt * up), minlength=size)
+    grid += np.bincount(index - low + 1, mass * (1 - share) * np.exp(tilt * down), minlength=size)
+    return low, grid
+
+
+def pure_losses(epsilon: float, infinite: float = 0.0) -> LossGrid:
+    """Return the loss that dominates every (epsilon, infinite)-DP mechanism (Kairouz, Oh, Viswanath 2015)."""
+    likely = 1 / (1 + math.exp(-epsilon))
+    unlikely = math.exp(-epsilon) * likely
+    mass = (1 - infinite) * np.array([unlikely, 0.0, likely])
+    return LossGrid(step=epsilon, low=-1, mass=mass, infinite=infinite)
+
+
+def response_losses(epsilon: float, num_classes: int) -> LossGrid:
+    """Return the loss of k-ary randomised response when the answer is replaced; ``epsilon`` per answer.
+
+    The true class is reported with probability ``e^epsilon / (e^epsilon + C - 1)``, each other one with the C-th part.
+    """
+    other = math.exp(-epsilon) / (1 + (num_classes - 1) * math.exp(-epsilon))
+    likely = 1 / (1 + (num_classes - 1) * math.exp(-epsilon))
+    return LossGrid(step=epsilon, low=-1, mass=np.array([other, (num_classes - 2) * other, likely]))
+
+
+def laplace_losses(epsilon: float, count: int) -> LossGrid:
+    """Return the loss of a Laplace mechanism, ``epsilon`` = sensitivity / scale, on a grid fit for ``count`` of them.
+
+    Half of P lies at ``epsilon``, ``e^-epsilon / 2`` at ``-epsilon``, the rest between with density
+    ``e^((l - epsilon) / 2) / 4``.
+    """
+    if epsilon > _LARGEST_LAPLACE:
+        return pure_losses(epsilon)
+    coarse = _laplace_grid(epsilon, 200)
+    spread = coarse.moments()[1]
+    inside = max(-math.expm1(-epsilon) / 2, _ROUNDING)
+    # mass between grid points adds step^2 / 6 to the variance of each composition
+    fine = max(
+        math.sqrt(6 * _VARIANCE_EXCESS / inside) * spread, 24 * spread * math.sqrt(count) / _WINDOW, epsilon / 20_000
+    )
+    # cells of 0.5 at most: there the five nodes are still exact
+    return _laplace_grid(epsilon, math.ceil(max(2 * epsilon, epsilon / fine)))
+
+
+def _laplace_grid(epsilon: float, cells: int) -> LossGrid:
+    step = epsilon / cells
+    edges = step * np.arange(-cells, cells)
+    nodes = (edges[:, None] + step * (1 + _NODES) / 2).ravel()
+    mass = np.tile(_WEIGHTS * step / 2, 2 * cells) * np.exp((nodes - epsilon) / 2) / 4
+    low, grid = _split(nodes, mass, step)
+    whole = np.zeros(2 * cells + 1)
+    whole[low + cells : low + cells + len(grid)] = grid[: 2 * cells + 1 - low - cells]
+    whole[0] += math.exp(-epsilon) / 2
+    whole[-1] += 0.5
+    return LossGrid(step=step, low=-cells, mass=whole)
+
+
+def gaussian_losses(noise_multiplier: float) -> LossGrid:
+    """Return the loss of a Gaussian mechanism (sensitivity 1), cut at 37 standard deviations (1e-299)."""
+    mean, spread = 0.5 / noise_multiplier / noise_multiplier, 1 / noise_multiplier
+    cells = 2**15
+    step = 74 * spread / cells
+    edges = mean - 37 * spread + step * np.arange(cells)
+    nodes = (edges[:, None] + step * (1 + _NODES) / 2).ravel()
+    density = np.exp(-(((nodes - mean) / spread) ** 2) / 2) / (spread * math.sqrt(2 * math.pi))
+    low, grid = _split(nodes, np.tile(_WEIGHTS * step / 2, cells) * density, step)
+    return LossGrid(step=step, low=low, mass=grid, infinite=1e-298)
+
+
+def _cumulants(parts: Sequence[tuple[LossGrid, int]]) -> Callable[[Floats], Floats]:
+    def total(tilts: Floats) -> Floats:
+        result: Floats = np.zeros_like(tilts)
+        for part, count in parts:
+            result = result + count * part.cumulant(tilts)
+        return result
+
+    return total
+
+
+def _tilts(parts: Sequence[tuple[LossGrid, int]]) -> Floats:
+    """Return candidate tilts around those that matter for this composition's spread."""
+    spread = math.sqrt(sum(count * part.moments()[1] ** 2 for part, count in parts))
+    largest = sum(count * float(np.abs(part.losses).max()) for part, count in parts)
+    result: Floats = np.geomspace(1e-3, 100.0, 81) / max(spread, 1e-6 * largest)
+    return result
+
+
+def tilt_for_delta(parts: Sequence[tuple[LossGrid, int]], delta: float) -> tuple[float, float]:
+    """Return the tilt of the best Chernoff (Renyi) bound for ``delta`` > 0, and the epsilon this bound gives."""
+    tilts, total = _tilts(parts), _cumulants(parts)
+    for _ in range(2):
+        bounds = (total(tilts) - math.log(delta)) / tilts
+        best = int(bounds.argmin())
+        tilt, epsilon = float(tilts[best]), float(bounds[best])
+        tilts = np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], 9)
+    return tilt, epsilon
+
+
+def tilt_for_epsilon(parts: Sequence[tuple[LossGrid, int]], epsilon: float) -> float:
+    """Return the tilt of the best Chernoff bound on the probability that the loss exceeds ``epsilon``."""
+    tilts, total = _tilts(parts), _cumulants(parts)
+    exponents = total(tilts) - tilts * epsilon
+    return float(tilts[int(exponents.argmin())])
+
+
+def _upper(total: Callable[[Floats], Floats], tilt: float, scales: Floats, side: int) -> float:
+    """Return a loss that the tilted sum exceeds (side 1) or undercuts (side -1) with probability <= _CUT."""
+    base = float(total(np.array([tilt]))[0])
+    orders = side * scales
+    bounds = (total(tilt + orders) - base - math.log(_CUT)) / orders
+    return float(bounds.min() if side > 0 else bounds.max())
+
+
+class TiltedSum:
+    """The summed loss of a composition, tilted: reads off ``delta(epsilon)``, most exactly near the tilt's epsilon.
+
+    Parameters
+    ----------
+    parts : sequence of (LossGrid, int)
+        Mechanisms and how often each is used.
+    tilt : float
+        Any value >= 0 gives upper bounds; `tilt_for_delta` and `tilt_for_epsilon` give good ones.
+
+    Attributes
+    ----------
+    slack : float
+        What summing logarithms may have lost, relative to delta; `delta` is raised by it.
+    """
+
+    def __init__(self, parts: Sequence[tuple[LossGrid, int]], tilt: float) -> None:
+        self._tilt = tilt
+        self._log_scale = float(_cumulants(parts)(np.array([tilt]))[0])
+        self._infinite = -math.expm1(sum(count * math.log1p(-part.infinite) for part, count in parts))
+        grids = [_power(part, count, tilt) for part, count in parts]
+        step, low, mass, self._error = grids[0] if len(grids) == 1 else _convolve(grids, tilt)
+        self._losses = _grid(step, low, len(mass))
+        self._mass = mass
+        turns = sum(count * (1 + tilt * float(np.abs(part.losses).max())) for part, count in parts)
+        self.slack = 1e-9 + 8 * _ROUNDING * turns
+
+    def delta(self, epsilon: float) -> float:
+        """Return an upper bound on delta at ``epsilon`` >= 0."""
+        start = int(np.searchsorted(self._losses, epsilon, side="right"))
+        above = epsilon - self._losses[start:]
+        share = float(self._mass[start:] @ (np.exp(self._tilt * above) * -np.expm1(above)))
+        share = min(1.0, share + self._error)
+        exponent = self._log_scale - self._tilt * epsilon + self.slack
+        return min(1.0, share * math.exp(min(exponent, 700.0)) + self._infinite * (1 + 1e-9))
+
+
+Grid: TypeAlias = tuple[float, int, Floats, float]  # step, first index, tilted masses, error
+
+
+def _power(part: LossGrid, count: int, tilt: float) -> Grid:
+    """Compose ``part`` with itself under the tilt."""
+    with np.errstate(divide="ignore"):
+        tilted = np.exp(np.log(part.mass) + tilt * part.losses - float(part.cumulant(np.array([tilt]))[0]))
+    tilted /= tilted.sum()
+    if count == 1:
+        return part.step, part.low, tilted, 0.0
+    mean = float(tilted @ part.losses)
+    spread = math.sqrt(float(tilted @ (part.losses - mean) ** 2))
+    scales = np.geomspace(0.3, 30, 25) / max(math.sqrt(count) * spread, part.step)
+    total = _cumulants([(LossGrid(step=part.step, low=part.low, mass=tilted), count)])
+    low = max(count * part.low, math.floor(_upper(total, 0.0, scales, -1) / part.step))
+    high = min(count * (part.low + len(tilted) - 1), math.ceil(_upper(total, 0.0, scales, 1) / part.step))
+    return (part.step, *_circular([(part.low, tilted, count)], low, high, 2 * _CUT))
+
+
+def _circular(pieces: Sequence[tuple[int, Floats, int]], low: int, high: int, cut: float) -> tuple[int, Floats, float]:
+    """Convolve by FFT on a circle that holds the indices ``low`` to ``high``; return first index, masses and error."""
+    from scipy import fft
+
+    needed = max(high - low + 1, max(len(mass) for _, mass, _ in pieces))
+    if needed > 4 * _WINDOW:
+        # too wide a grid to hold: no shape, only the Chernoff bound remains
+        return low, np.zeros(1), 1.0
+    size = fft.next_fast_len(needed, real=True)
+    product: NDArray[np.complex128] = np.ones(size // 2 + 1, dtype=np.complex128)
+    centre, uses = 0, 0
+    for first, mass, count in pieces:
+        # the mean near index 0 keeps the phases, and with them the rounding of the power, small
+        shift = round(float(mass @ np.arange(len(mass))))
+        circle = np.zeros(size)
+        circle[: len(mass)] = mass
+        factor = fft.rfft(np.roll(circle, -shift))
+        with np.errstate(divide="ignore"):
+            product *= np.exp(count * np.log(factor)) if count > 1 else factor
+        centre += count * (first + shift)
+        uses += count
+    mass = np.roll(fft.irfft(product, size), (centre - low) % size)[: high - low + 1]
+    # each factor is off by some roundings, n of them multiply; in the 1-norm at most by sqrt(size) of the 2-norm
+    per_step = 4 * _ROUNDING * math.log2(size + 1)
+    in_power = per_step * uses * math.sqrt(2 * float(np.sum(np.abs(product) ** 2)))
+    in_inverse = per_step * math.sqrt(size) * math.sqrt(float(np.sum(mass**2)))
+    return low, np.maximum(mass, 0.0), cut + in_power + in_inverse
+
+
+def _convolve(grids: Sequence[Grid], tilt: float) -> Grid:
+    """Bring composed grids to one step, fine beside the sum's spread, and convolve them."""
+    variance, width = 0.0, 0.0
+    for own, _, mass, _ in grids:
+        at = own * np.arange(len(mass))
+        variance += float(mass @ (at - float(mass @ at) / mass.sum()) ** 2) if mass.any() else 0.0
+        width += own * len(mass)
+    step = max(math.sqrt(variance) / 4000, width / (2 * _WINDOW))
+    pieces, error, inflation = [], 0.0, 1.0
+    for own, low, mass, own_error in grids:
+        error += own_error
+        first, split = _split(_grid(own, low, len(mass)), mass, step, tilt)
+        pieces.append((first, split, 1))
+        inflation *= max(1.0, float(split.sum()))
+    low = sum(first for first, _, _ in pieces)
+    high = low + sum(len(mass) - 1 for _, mass, _ in pieces)
+    low, mass, own_error = _circular(pieces, low, high, 0.0)
+    return step, low, mass, error * inflation + own_error * inflation
+
+
+def solve_epsilon(parts: Sequence[tuple[LossGrid, int]], delta: float, largest: float) -> float:
+    """Return the smallest epsilon this room can prove for ``delta`` > 0, at most ``largest``."""
+    from scipy.optimize import brentq
+
+    infinite = -math.expm1(sum(count * math.log1p(-part.infinite) for part, count in parts)) * (1 + 1e-9)
+    if not infinite < delta:
+        return largest
+    tilt, chernoff = tilt_for_delta(parts, delta - infinite)
+    total = TiltedSum(parts, tilt)
+
+    def excess(epsilon: float) -> float:
+        found = total.delta(epsilon)
+        return (math.log(found) if found > 0 else -2000.0) - math.log(delta)
+
+    high = min(largest, max(0.0, chernoff + 1.001 * total.slack / tilt))
+    if excess(0.0) <= 0:
+        return 0.0
+    if not excess(high) <= 0:
+        return largest
+    root = float(brentq(excess, 0.0, high, xtol=1e-14 * high, rtol=1e-13))
+    while excess(root) > 0:  # the bound is what counts, not the root
+        root = min(high, root * (1 + 1e-12) + 1e-13 * high)
+        if root >= high:
+            return high
+    return root

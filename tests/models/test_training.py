@@ -1,0 +1,402 @@
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+torch = pytest.importorskip("torch")
+
+from torch.nn.functional import cross_entropy  # noqa: E402  # after the skip
+
+from fedkd_flwr.errors import ConfigError, DataError, FedkdError  # noqa: E402
+from fedkd_flwr.models import Classifier, make_model  # noqa: E402
+from fedkd_flwr.models.training import LOSS_NAMES  # noqa: E402
+
+VERBS = ["initialize", "arrays", "set_arrays", "logits", "train_epochs", "digest", "joint_steps", "full_batch_steps"]
+
+
+def mlp(seed=0, **params):
+    return make_model("mlp", num_classes=10, num_features=64, seed=seed, params={"hidden": [32], **params})
+
+
+def fedmd(seed=0):
+    params = {"channels": [4, 6, 8], "dropout": 0.2, "batch_size": 32}
+    return make_model("cnn-fedmd", num_classes=10, num_features=576, shape=(1, 24, 24), seed=seed, params=params)
+
+
+def enlarged(X):
+    return np.kron(X.reshape(-1, 8, 8), np.ones((1, 3, 3), np.float32)).reshape(len(X), -1)
+
+
+def same(first, second):
+    return len(first) == len(second) and all(map(np.array_equal, first, second))
+
+
+def call(model, verb, X, y, **options):
+    """Call a verb of training with targets that suit it."""
+    probs = np.eye(model.num_classes, dtype=np.float32)[y]
+    return {
+        "train_epochs": lambda: model.train_epochs(X, y, epochs=1, **options),
+        "digest": lambda: model.digest(X, probs, epochs=1, loss="cross-entropy", **options),
+        "joint_steps": lambda: model.joint_steps(X, y, X, probs, steps=3, weight=1, loss="mse-probs", **options),
+        "full_batch_steps": lambda: model.full_batch_steps(X, probs, steps=2, **options),
+    }[verb]()
+
+
+TRAINING = ["train_epochs", "digest", "joint_steps", "full_batch_steps"]
+
+
+def test_only_nets_support_soft_steps():
+    assert mlp().supports_soft_steps
+    assert not Classifier(DecisionTreeClassifier(), num_classes=2).supports_soft_steps
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_other_estimators_are_told_which_models_can(verb, digits):
+    X, y, _, _ = digits
+    model = Classifier(DecisionTreeClassifier(), num_classes=10).fit(X, y)
+    arguments = {"set_arrays": ([],), "logits": (X,)}.get(verb, ())
+    message = (
+        "The model must be a torch net, got an estimator DecisionTreeClassifier. Use a torch net: mlp, cnn-privatekt"
+    )
+    with pytest.raises(ConfigError, match=message):
+        call(model, verb, X, y) if verb in TRAINING else getattr(model, verb)(*arguments)
+
+
+def test_an_initialised_net_gives_the_arrays_of_its_seed():
+    first = mlp(1).initialize().arrays()
+    assert [array.shape for array in first] == [(32, 64), (32,), (10, 32), (10,)]
+    assert {array.dtype for array in first} == {np.dtype(np.float32)}
+    assert same(first, mlp(1).initialize().arrays())
+    assert not same(first, mlp(2).initialize().arrays())
+
+
+def test_initialise_forgets_what_was_learnt(digits):
+    X, y, _, _ = digits
+    model = mlp().train_epochs(X, y, epochs=2)
+    assert same(model.initialize().arrays(), mlp().initialize().arrays())
+    assert not model.estimator.net_.optimizer_.state
+
+
+def test_taking_ones_own_arrays_changes_nothing(digits):
+    X, y, X_test, _ = digits
+    model = mlp(dropout=0.3).train_epochs(X, y, epochs=1)
+    before = model.logits(X_test)
+    assert np.array_equal(model.set_arrays(model.arrays()).logits(X_test), before)
+    assert same(model.arrays(), model.set_arrays(model.arrays()).arrays())
+
+
+def test_arrays_make_an_unfitted_net_answer_like_their_origin(digits):
+    X, y, X_test, _ = digits
+    X, X_test = enlarged(X), enlarged(X_test[:200])
+    origin = fedmd(1).train_epochs(X, y, epochs=1)  # its batch statistics have moved from their start
+    other = fedmd(2).set_arrays(origin.arrays())
+    assert np.array_equal(origin.logits(X_test), other.logits(X_test))
+    assert other.is_fitted
+    assert not other.estimator.net_.optimizer_.state
+    names = [name for name in origin.estimator.net_.module_.state_dict() if not name.endswith("num_batches_tracked")]
+    assert len(origin.arrays()) == len(names)
+    assert sum("running" in name for name in names) == 6
+
+
+def test_arrays_are_copies_both_ways(digits):
+    X, y, _, _ = digits
+    model = mlp().initialize()
+    given = [array.copy() for array in model.arrays()]
+    for array in given:
+        array.flags.writeable = False
+    model.set_arrays(given)
+    taken = model.arrays()
+    model.train_epochs(X, y, epochs=1)
+    assert same(given, taken)
+    assert not same(taken, model.arrays())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: a[:-1], "arrays must be 4 arrays, as mlp has, got 3 arrays"),
+        (lambda a: [a[0], a[1].reshape(1, 32), *a[2:]], r"0\.bias of mlp must have shape \(32,\), got \(1, 32\)"),
+        (lambda a: [*a[:3], a[3].astype(np.float64)], r"2\.bias of mlp must be float32, got 'float64'"),
+        (lambda a: [a[0], a[1].tolist(), *a[2:]], r"0\.bias of mlp must be float32, got 'list'"),
+        (lambda a: [a[0], a[1] + np.inf, *a[2:]], r"0\.bias of mlp must be finite"),
+        (lambda a: [a[0] * np.nan, a[1] + np.inf, *a[2:]], r"0\.weight of mlp must be finite"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_named_and_change_nothing(change, message):
+    model = mlp().initialize()
+    arrays = [array + 1 for array in model.arrays()]
+    with pytest.raises(DataError, match=message):
+        model.set_arrays(change(arrays))
+    assert same(model.arrays(), mlp().initialize().arrays())
+    fresh = mlp()
+    with pytest.raises(DataError, match=message):
+        fresh.set_arrays(change(arrays))
+    assert not fresh.is_fitted
+
+
+def test_negative_variances_are_refused_because_they_would_answer_nan():
+    model = fedmd().initialize()
+    arrays = model.arrays()
+    arrays[5][0] = -1
+    with pytest.raises(DataError, match=r"running_var of cnn-fedmd must be >= 0, being variances, got -1\.0"):
+        model.set_arrays(arrays)
+
+
+@pytest.mark.parametrize("verb", ["arrays", "logits"])
+def test_a_net_without_weights_says_how_it_gets_some(verb, digits):
+    X, y, _, _ = digits
+    for model in (mlp(), mlp().fit(X, y * 0)):  # never fitted, and constant
+        with pytest.raises(FedkdError, match=rf"{verb} must be asked of a net that has weights.*initialize\(\)"):
+            model.arrays() if verb == "arrays" else model.logits(X)
+
+
+def test_logits_are_what_probabilities_are_made_of(digits):
+    X, y, X_test, _ = digits
+    model = mlp(epochs=1).fit(X, y)
+    logits = model.logits(X_test)
+    assert logits.dtype == np.float32
+    odds = np.exp(logits.astype(float))
+    assert np.allclose(odds / odds.sum(axis=1, keepdims=True), model.predict_proba(X_test), atol=1e-6)
+    assert model.logits(X_test[:0]).shape == (0, 10)
+
+
+def test_training_in_two_parts_continues_the_first(digits):
+    X, y, _, _ = digits
+    model = mlp().train_epochs(X, y, epochs=2).train_epochs(X, y, epochs=3)
+    assert model.estimator.net_.optimizer_.state_dict()["state"][0]["step"] == 5 * 7
+    assert same(model.arrays(), mlp().train_epochs(X, y, epochs=2).train_epochs(X, y, epochs=3).arrays())
+    assert same(mlp(epochs=4).fit(X, y).arrays(), mlp().train_epochs(X, y, epochs=4).arrays())
+
+
+@pytest.mark.parametrize("verb", TRAINING)
+def test_every_verb_trains_repeats_itself_and_leaves_torchs_generator_alone(verb, digits):
+    X, y, X_test, y_test = digits
+    before = torch.get_rng_state()
+    runs = []
+    for _ in range(2):
+        model = mlp(dropout=0.2, lr=0.01)
+        for _ in range(20):
+            call(model, verb, X, y)
+        runs.append(model)
+        torch.rand(3)
+        torch.set_rng_state(before)
+    assert same(runs[0].arrays(), runs[1].arrays())
+    assert (runs[0].predict(X_test) == y_test).mean() > 0.7
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("verb", TRAINING)
+def test_a_fresh_optimizer_is_one_that_never_stepped(verb, digits):
+    X, y, _, _ = digits
+    kept, forgot, fresh = (mlp(optimizer="sgd", momentum=0.9, lr=0.1) for _ in range(3))
+    for model in (kept, forgot):
+        model.train_epochs(X, y, epochs=1)
+    fresh.set_arrays(forgot.arrays())
+    # the same batches for all three
+    fresh.estimator.rng_state_ = forgot.estimator.rng_state_
+    call(kept, verb, X, y)
+    call(forgot, verb, X, y, fresh_optimizer=True)
+    call(fresh, verb, X, y)
+    assert same(forgot.arrays(), fresh.arrays())
+    assert not same(kept.arrays(), fresh.arrays())
+
+
+@pytest.mark.parametrize("verb", TRAINING)
+def test_a_single_class_trains_the_net_and_makes_no_constant(verb, digits):
+    X, _, _, _ = digits
+    model = mlp().fit(X, np.full(len(X), 3))
+    assert model.is_constant
+    call(model, verb, X, np.full(len(X), 3))
+    assert not model.is_constant
+    assert model.logits(X).shape == (len(X), 10)
+
+
+def test_digesting_one_hot_probabilities_is_training_on_labels_step_for_step(digits):
+    X, y, _, _ = digits
+    hard = mlp(dropout=0.2).train_epochs(X, y, epochs=3)
+    soft = mlp(dropout=0.2).digest(X, np.eye(10)[y], epochs=3, loss="cross-entropy")
+    assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(hard.arrays(), soft.arrays(), strict=True))
+    joint = [mlp(max_steps=5).fit(X, y).estimator, mlp(max_steps=5).initialize().estimator]
+    joint[1].fit_soft(X, np.eye(10)[y])
+    assert np.allclose(
+        *(net.net_.train_step((torch.from_numpy(X), torch.from_numpy(y)))["loss"].item() for net in joint)
+    )
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_digesting_brings_a_net_closer_to_its_teacher(loss, digits):
+    X, y, X_test, _ = digits
+    teacher = mlp(1).train_epochs(X, y, epochs=20)
+    targets = teacher.logits(X) if loss == "l1-logits" else teacher.predict_proba(X)
+    student = mlp(2).initialize()
+
+    def distance():
+        if loss == "l1-logits":
+            return np.abs(student.logits(X) - targets).mean()
+        return np.abs(student.predict_proba(X) - targets).mean()
+
+    before = distance()
+    student.digest(X, targets, epochs=20, loss=loss)
+    assert distance() < 0.6 * before
+    assert (student.predict(X_test) == teacher.predict(X_test)).mean() > 0.65
+
+
+def test_each_loss_is_the_named_formula(digits):
+    X, y, _, _ = digits
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(10), size=400).astype(np.float32)
+    from fedkd_flwr.models._losses import LOSSES, JointLoss
+
+    model = mlp().initialize()
+    z, p = model.logits(X).astype(float), model.predict_proba(X)
+    expected = {
+        "cross-entropy": -(probs * np.log(p)).sum(axis=1).mean(),
+        "l1-logits": np.abs(z - probs).mean(),
+        "mse-probs": ((p - probs) ** 2).mean(),
+    }
+    logits, targets = torch.from_numpy(model.logits(X)), torch.from_numpy(probs)
+    assert tuple(LOSSES) == LOSS_NAMES
+    for name, value in expected.items():
+        assert np.isclose(float(LOSSES[name]()(logits, targets)), value, rtol=1e-4)
+        joint = JointLoss(LOSSES[name](), 0.3)(torch.cat((logits, logits)), (torch.from_numpy(y), targets))
+        own = -np.log(p[np.arange(400), y]).mean()
+        assert np.isclose(float(joint), own + 0.3 * value, rtol=1e-4)
+
+
+def test_a_joint_step_without_weight_is_a_step_on_own_rows(digits):
+    X, y, _, _ = digits
+    targets = np.full((len(X), 10), 0.1)
+    options = {"steps": 5, "loss": "cross-entropy"}
+    alone = mlp().joint_steps(X, y, X, targets, weight=0, **options)
+    other = mlp().joint_steps(X, y, X, np.eye(10)[y], weight=0, **options)
+    assert same(alone.arrays(), other.arrays())
+    assert not same(alone.arrays(), mlp().joint_steps(X, y, X, targets, weight=1, **options).arrays())
+
+
+def test_joint_steps_learn_classes_that_only_public_rows_hold(digits):
+    X, y, X_test, y_test = digits
+    own = y < 5
+    model = mlp().joint_steps(
+        X[own], y[own], X, np.eye(10)[y], steps=300, weight=1, loss="cross-entropy", batch_size=32
+    )
+    assert (model.predict(X_test) == y_test)[y_test >= 5].mean() > 0.6
+
+
+def test_one_row_batches_hold_one_own_and_one_public_row(digits):
+    X, y, _, _ = digits
+    model = mlp().joint_steps(X, y, X, np.eye(10)[y], steps=3, weight=1, loss="mse-probs", batch_size=1)
+    assert np.isfinite(model.logits(X)).all()
+
+
+def test_a_full_step_follows_the_gradient_of_all_rows(digits, monkeypatch):
+    X, y, _, _ = digits
+    start = mlp().initialize().arrays()
+    ours = mlp(optimizer="sgd", lr=0.5).set_arrays(start).full_batch_steps(X, y, steps=4)
+    module = mlp().initialize().estimator.net_.module_
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+    for _ in range(4):
+        optimizer.zero_grad()
+        cross_entropy(module(torch.from_numpy(X)), torch.from_numpy(y)).backward()
+        optimizer.step()
+    for got, expected in zip(ours.arrays(), module.parameters(), strict=True):
+        assert np.allclose(got, expected.detach().numpy(), atol=1e-5)
+    # in parts of unequal size, and on one-hot probabilities, it is the same gradient
+    monkeypatch.setattr("fedkd_flwr.models.networks.GRADIENT_ROWS", 150)
+    parts = mlp(optimizer="sgd", lr=0.5).set_arrays(start).full_batch_steps(X, np.eye(10)[y], steps=4)
+    assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(ours.arrays(), parts.arrays(), strict=True))
+
+
+def test_divergence_in_full_steps_is_said(digits):
+    X, y, _, _ = digits
+    with pytest.raises(ConfigError, match="Training must keep the loss finite"):
+        mlp(optimizer="sgd", lr=1e30).full_batch_steps(X, y, steps=3)
+
+
+def test_a_loss_of_one_call_is_not_kept_for_the_next(digits):
+    X, y, _, _ = digits
+    model = mlp().digest(X, np.zeros((len(X), 10)), epochs=1, loss="l1-logits")
+    with pytest.raises(DataError, match="X must have 64 columns"):
+        model.digest(X[:, :3], np.zeros((len(X), 10)), epochs=1, loss="l1-logits")
+    assert type(model.estimator.net_.criterion_) is torch.nn.CrossEntropyLoss
+    model.train_epochs(X, y, epochs=5)
+    assert (model.predict(X) == y).mean() > 0.3
+
+
+def test_all_verbs_train_batch_statistics_too(digits):
+    X, y, _, _ = digits
+    X = enlarged(X[:100])
+    for verb in TRAINING:
+        model = fedmd().initialize()
+        before = model.arrays()[4]
+        call(model, verb, X, y[:100])
+        assert not np.array_equal(before, model.arrays()[4])
+        assert np.isfinite(model.logits(X)).all()
+
+
+def test_nets_fit_soft_targets(digits):
+    X, y, X_test, y_test = digits
+    counts = 20 * np.eye(10)[y] + np.random.default_rng(0).laplace(scale=3, size=(len(y), 10))
+    model = mlp(epochs=60).fit_soft(X, counts)
+    assert (model.predict(X_test) == y_test).mean() > 0.7
+    assert same(model.arrays(), mlp(epochs=60).fit_soft(X, counts).arrays())
+
+
+PROBS = np.full((400, 10), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"epochs": 0}, ConfigError, "epochs must be an integer >= 1, got 0"),
+        ({"epochs": True}, ConfigError, "epochs must be an integer >= 1, got True"),
+        ({"epochs": 1.0}, ConfigError, r"epochs must be an integer >= 1, got 1\.0"),
+        ({"batch_size": 0}, ConfigError, "batch_size must be an integer >= 1, got 0"),
+        ({"loss": "kl"}, ConfigError, "loss must be one of cross-entropy, l1-logits, mse-probs, got 'kl'"),
+        ({"targets": PROBS[:9]}, DataError, r"targets must have shape \(400, 10\), rows by classes, got \(9, 10\)"),
+        ({"targets": PROBS[:, :9]}, DataError, r"targets must have shape \(400, 10\)"),
+        ({"targets": -PROBS}, DataError, r"targets must be >= 0, got .* at row 0 \(400 such.*Are they logits"),
+        ({"targets": 2 * PROBS}, DataError, r"targets must sum to 1 in each row"),
+        ({"targets": PROBS * np.nan}, DataError, "targets must be finite"),
+        ({"targets": PROBS + np.inf, "loss": "l1-logits"}, DataError, "targets must be finite"),
+        ({"targets": PROBS * 1e300, "loss": "l1-logits"}, DataError, r"targets must be within \+-3\.4e\+38"),
+    ],
+)
+def test_a_digest_of_nonsense_is_refused_and_trains_nothing(options, error, message, digits):
+    X, _, _, _ = digits
+    model = mlp().initialize()
+    options = {"targets": PROBS, "epochs": 1, "loss": "mse-probs", **options}
+    with pytest.raises(error, match=message):
+        model.digest(X, **options)
+    assert same(model.arrays(), mlp().initialize().arrays())
+
+
+def test_bad_steps_weights_and_labels_are_refused(digits):
+    X, y, _, _ = digits
+    model = mlp().initialize()
+    for weight in (-1, np.nan, np.inf, True, "1"):
+        with pytest.raises(ConfigError, match="weight must be a finite number >= 0"):
+            model.joint_steps(X, y, X, PROBS, steps=1, weight=weight, loss="mse-probs")
+    with pytest.raises(ConfigError, match="steps must be an integer >= 1, got -3"):
+        model.full_batch_steps(X, y, steps=-3)
+    with pytest.raises(DataError, match=r"targets must hold labels within 0\.\.9, got 10 at row 0"):
+        model.full_batch_steps(X, np.full(400, 10), steps=1)
+    with pytest.raises(DataError, match=r"y must hold labels within 0\.\.9, got -1"):
+        model.train_epochs(X, np.full(400, -1), epochs=1)
+    with pytest.raises(DataError, match="X_public must have 64 columns"):
+        model.joint_steps(X, y, X[:, :5], PROBS, steps=1, weight=1, loss="mse-probs")
+    with pytest.raises(DataError, match="X must hold at least one row"):
+        model.full_batch_steps(X[:0], y[:0], steps=1)
+    assert same(model.arrays(), mlp().initialize().arrays())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: the tests on one did NOT run")
+@pytest.mark.parametrize("verb", TRAINING)
+def test_every_verb_works_on_a_gpu(verb, digits):
+    X, y, X_test, _ = digits
+    model = mlp(device="auto", dropout=0.2).initialize()
+    assert next(model.estimator.net_.module_.parameters()).is_cuda
+    model.set_arrays(model.arrays())
+    call(model, verb, X, y)
+    call(model, verb, X, y, fresh_optimizer=True)
+    on_cpu = mlp().set_arrays(model.arrays())
+    assert np.allclose(model.logits(X_test), on_cpu.logits(X_test), atol=1e-3)
+    model.fit_soft(X, np.eye(10)[y] + 0.1).update(X, y, steps=3)
