@@ -34,7 +34,7 @@ __all__ = [
 
 M = TypeVar("M")
 
-_RANGE = (1e-10, 1e10)  # of the noise parameter
+_TRIED = tuple(10.0**power for power in range(-10, 11))  # noise parameters that the search starts from
 _CLOSE = 1e-6  # ratio of the parameters between which the search ends
 
 
@@ -77,44 +77,51 @@ def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: 
     _check_target(epsilon, delta)
     _check_uses("count", count)
 
-    def affordable(parameter: float) -> M | None:
+    def made(parameter: float) -> M | None:
         try:
-            mechanism: Any = make(parameter)
+            return make(parameter)
         except ConfigError:
             return None
+
+    def affordable(mechanism: Any) -> bool:
         accountant = Accountant().compose(mechanism.dp_event(), count)
         # one evaluation of delta is cheaper than solving for epsilon; at delta = 0 only the sum counts
-        within = accountant.delta(epsilon) <= delta if delta > 0 else accountant.epsilon(0.0) <= epsilon
-        return mechanism if within else None
+        within: bool = accountant.delta(epsilon) <= delta if delta > 0 else accountant.epsilon(0.0) <= epsilon
+        return within
 
-    grid = [10.0**k for k in range(-10, 11)]
-    # one end of the range is all noise, and which one depends on the parameter
-    good = next((x for x in (grid[0], grid[-1], *grid[1:-1]) if affordable(x) is not None), None)
-    if good is None:
+    tried = [(x, mechanism) for x in _TRIED if (mechanism := made(x)) is not None]
+    if not tried:
+        make(1.0)  # not the noise is wrong: this says what is
+    fits = [affordable(mechanism) for _, mechanism in tried]
+    if True not in fits:
         way_out = "Use a larger epsilon, a delta > 0, fewer queries or rounds, or Laplace noise."
         seen = f"{epsilon:g} at delta {delta:g} for {count} uses"
         raise ConfigError(explain("epsilon", "be attainable by some noise", seen, way_out))
-    bad = grid[-1] if good == grid[0] else grid[0]
-    if good not in (grid[0], grid[-1]):
-        # make refuses both ends: the noisier side of good is the one where the next parameter costs less
-        bad = grid[-1] if _costs_more(make, good * 1.01, good, count) else grid[0]
+    # affordable parameters lie together at the noisy end; which end that is depends on what the parameter means
+    rising = not fits[-1] if False in fits else _cost(tried[0][1]) <= _cost(tried[-1][1])
+    last = len(fits) - 1 - fits[::-1].index(True) if rising else fits.index(True)
+    good, least = tried[last]
+    best: Any = least
+    bad = good * 10 if rising else good / 10
     while abs(math.log(good / bad)) > _CLOSE:
         middle = math.sqrt(good) * math.sqrt(bad)
-        good, bad = (middle, bad) if affordable(middle) is not None else (good, middle)
+        mechanism = made(middle)
+        if mechanism is not None and affordable(mechanism):
+            good, best = middle, mechanism
+        else:
+            bad = middle
     # epsilon at delta may be rounded up further than delta at epsilon was
-    back, best = math.copysign(_CLOSE, good - bad), make(good)
-    while not _epsilon(best, count, delta) <= epsilon:
+    back = -_CLOSE if rising else _CLOSE
+    while not Accountant().compose(best.dp_event(), count).epsilon(delta) <= epsilon:
         good, back = good * (1 + back), 2 * back
         best = make(good)
-    return best
+    found: M = best
+    return found
 
 
-def _epsilon(mechanism: Any, count: int, delta: float) -> float:
-    return Accountant().compose(mechanism.dp_event(), count).epsilon(delta)
-
-
-def _costs_more(make: Callable[[float], Any], first: float, second: float, count: int) -> bool:
-    return _epsilon(make(first), count, 1e-6) > _epsilon(make(second), count, 1e-6)
+def _cost(mechanism: Any) -> float:
+    """Return what tells two mechanisms of one kind apart at any size: the delta of one use at epsilon 0."""
+    return Accountant().compose(mechanism.dp_event()).delta(0.0)
 
 
 def calibrate_laplace(*, num_queries: int, epsilon: float, delta: float, votes: int = 1) -> LaplaceMax:

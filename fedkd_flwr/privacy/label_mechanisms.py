@@ -31,8 +31,8 @@ _LEAST_EPSILON, _MOST_EPSILON = 1e-10, 700.0
 class RandomizedResponse:
     """Keep a label with probability beta, else draw a uniform class, which may be the same one.
 
-    Kairouz, Bonawitz and Ramage, "Discrete distribution estimation under local privacy" (ICML 2016), equation 4
-    (k-RR); PrivateKT (Nature Communications 2023) writes it with beta = (e^eps - 1)/(e^eps - 1 + C).
+    Kairouz, Bonawitz and Ramage, "Discrete distribution estimation under local privacy" (ICML 2016), k-RR;
+    PrivateKT (Nature Communications 2023) writes it with beta = (e^eps - 1)/(e^eps - 1 + C).
 
     Parameters
     ----------

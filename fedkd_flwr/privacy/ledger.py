@@ -42,6 +42,10 @@ __all__ = ["Budget", "Entry", "Events", "Head", "Ledger"]
 CLOCK_SKEW = timedelta(days=1)
 
 
+_ROUNDING = 1e-9
+"""Sums of floats exceed their nominal value by less than this share of it: a budget of 1.0 covers twice 0.5."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """The most a ledger may ever hold, over all runs.
@@ -169,7 +173,8 @@ class Ledger:
         if budget.epsilon == math.inf:
             plain_events(events)
             return False
-        return not epsilon_of([*self._events, *plain_events(events)], budget.delta) <= budget.epsilon
+        together = epsilon_of([*self._events, *plain_events(events)], budget.delta)
+        return not together <= budget.epsilon * (1 + _ROUNDING)
 
     def ask(self, events: Events, budget: Budget) -> None:
         """Return if the budget covers ``events`` on top of everything so far.

@@ -37,6 +37,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 _ROUNDING = float(np.finfo(np.float64).eps)
 _CUT = 1e-22  # tilted mass outside the window, on each side
+_UNDERFLOW = 1e-290  # more than all tilted masses and weights that a float cannot hold
 _WINDOW = 2**18  # grid points aimed at; four times as many are the limit
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)  # exact to the last bit on cells this small
 _VARIANCE_EXCESS = 1e-8  # a grid may widen the loss's variance by this share
@@ -184,11 +185,22 @@ def _tilts(parts: Sequence[tuple[LossGrid, int]]) -> Floats:
     return result
 
 
+def _log_share(tilts: Floats) -> Floats:
+    """Return the log of the largest ``exp(-t x) (1 - exp(-x))``, x >= 0: no more of the tilted mass counts for delta.
+
+    With it a Chernoff bound is the conversion from Renyi divergence of Canonne, Kamath, Steinke 2020, Proposition 12.
+    """
+    with np.errstate(divide="ignore"):
+        inverse = np.where(tilts > 0, 1 / tilts, 0.0)
+    result: Floats = -(np.log1p(tilts) + tilts * np.log1p(inverse))
+    return result
+
+
 def tilt_for_delta(parts: Sequence[tuple[LossGrid, int]], delta: float) -> tuple[float, float]:
     """Return the tilt of the best Chernoff (Renyi) bound for ``delta`` > 0, and the epsilon this bound gives."""
     tilts, total = _tilts(parts), _cumulants(parts)
     for _ in range(2):
-        bounds = (total(tilts) - math.log(delta)) / tilts
+        bounds = (total(tilts) + _log_share(tilts) - math.log(delta)) / tilts
         best = int(bounds.argmin())
         tilt, epsilon = float(tilts[best]), float(bounds[best])
         tilts = np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], 9)
@@ -196,9 +208,9 @@ def tilt_for_delta(parts: Sequence[tuple[LossGrid, int]], delta: float) -> tuple
 
 
 def tilt_for_epsilon(parts: Sequence[tuple[LossGrid, int]], epsilon: float) -> float:
-    """Return the tilt of the best Chernoff bound on the probability that the loss exceeds ``epsilon``."""
+    """Return the tilt of the best Chernoff (Renyi) bound on delta at ``epsilon``."""
     tilts, total = _tilts(parts), _cumulants(parts)
-    exponents = total(tilts) - tilts * epsilon
+    exponents = total(tilts) + _log_share(tilts) - tilts * epsilon
     return float(tilts[int(exponents.argmin())])
 
 
@@ -231,7 +243,9 @@ class TiltedSum:
         self._log_scale = float(_cumulants(parts)(np.array([tilt]))[0])
         self._infinite = -math.expm1(sum(count * math.log1p(-part.infinite) for part, count in parts))
         grids = [_power(part, count, tilt) for part, count in parts]
-        step, low, mass, self._error = grids[0] if len(grids) == 1 else _convolve(grids, tilt)
+        step, low, mass, error = grids[0] if len(grids) == 1 else _convolve(grids, tilt)
+        self._error = error + _UNDERFLOW
+        self._log_share = float(_log_share(np.array([tilt]))[0])
         self._losses = _grid(step, low, len(mass))
         self._mass = mass
         turns = sum(count * (1 + tilt * float(np.abs(part.losses).max())) for part, count in parts)
@@ -242,9 +256,10 @@ class TiltedSum:
         start = int(np.searchsorted(self._losses, epsilon, side="right"))
         above = epsilon - self._losses[start:]
         share = float(self._mass[start:] @ (np.exp(self._tilt * above) * -np.expm1(above)))
-        share = min(1.0, share + self._error)
-        exponent = self._log_scale - self._tilt * epsilon + self.slack
-        return min(1.0, share * math.exp(min(exponent, 700.0)) + self._infinite * (1 + 1e-9))
+        # in logarithms: far below the tilt's epsilon the share underflows while its scale overflows
+        log_share = min(self._log_share, math.log(share + self._error))
+        log_delta = log_share + self._log_scale - self._tilt * epsilon + self.slack
+        return min(1.0, math.exp(min(log_delta, 0.0)) + self._infinite * (1 + 1e-9))
 
 
 Grid: TypeAlias = tuple[float, int, Floats, float]  # step, first index, tilted masses, error
@@ -283,8 +298,8 @@ def _circular(pieces: Sequence[tuple[int, Floats, int]], low: int, high: int, cu
         circle = np.zeros(size)
         circle[: len(mass)] = mass
         factor = fft.rfft(np.roll(circle, -shift))
-        with np.errstate(divide="ignore"):
-            product *= np.exp(count * np.log(factor)) if count > 1 else factor
+        # in polar form: the logarithm of a zero times count would be no number
+        product *= np.abs(factor) ** count * np.exp(1j * count * np.angle(factor)) if count > 1 else factor
         centre += count * (first + shift)
         uses += count
     mass = np.roll(fft.irfft(product, size), (centre - low) % size)[: high - low + 1]
@@ -317,23 +332,35 @@ def _convolve(grids: Sequence[Grid], tilt: float) -> Grid:
 
 def solve_epsilon(parts: Sequence[tuple[LossGrid, int]], delta: float, largest: float) -> float:
     """Return the smallest epsilon this room can prove for ``delta`` > 0, at most ``largest``."""
-    from scipy.optimize import brentq
-
     infinite = -math.expm1(sum(count * math.log1p(-part.infinite) for part, count in parts)) * (1 + 1e-9)
     if not infinite < delta:
         return largest
     tilt, chernoff = tilt_for_delta(parts, delta - infinite)
     total = TiltedSum(parts, tilt)
+    high = min(largest, max(0.0, chernoff + 1.001 * total.slack / tilt))
+    best = largest
+    for _ in range(3):
+        found = _solve(total, delta, high)
+        best = min(best, found)
+        if not found < 0.999 * high:
+            break
+        # the rounding error counts least where the tilt fits the epsilon found
+        total, high = TiltedSum(parts, tilt_for_epsilon(parts, found)), found
+    return best
+
+
+def _solve(total: TiltedSum, delta: float, high: float) -> float:
+    """Return the smallest epsilon within [0, high] at which ``total`` proves ``delta``; infinity if there is none."""
+    from scipy.optimize import brentq
 
     def excess(epsilon: float) -> float:
         found = total.delta(epsilon)
         return (math.log(found) if found > 0 else -2000.0) - math.log(delta)
 
-    high = min(largest, max(0.0, chernoff + 1.001 * total.slack / tilt))
     if excess(0.0) <= 0:
         return 0.0
     if not excess(high) <= 0:
-        return largest
+        return math.inf
     root = float(brentq(excess, 0.0, high, xtol=1e-14 * high, rtol=1e-13))
     while excess(root) > 0:  # the bound is what counts, not the root
         root = min(high, root * (1 + 1e-12) + 1e-13 * high)

@@ -104,7 +104,7 @@ class LaplaceMax:
     r"""Noisy max with Laplace noise: Lap(1/gamma) on every count, then the class with the most (LNMax).
 
     Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data" (ICLR 2017),
-    section 2.1; FedKT (IJCAI 2021), Theorems 2 and 9.
+    section 2.1; FedKT (IJCAI 2021), Theorems 1 and 9.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class LaplaceMax:
 class GaussianMax:
     """Noisy max with Gaussian noise: N(0, sigma^2) on every count, then the class with the most (GNMax).
 
-    Papernot et al., "Scalable private learning with PATE" (ICLR 2018), Definition 3 and Proposition 8.
+    Papernot et al., "Scalable private learning with PATE" (ICLR 2018), section 4.1 and Proposition 8.
 
     Parameters
     ----------
@@ -358,8 +358,8 @@ class ConfidentGaussianMax:
 class Subsampling:
     """Learn from a random subset of the rows only: "noise-free" differential privacy (NFDP).
 
-    Sun and Lyu, "Federated model distillation with noise-free differential privacy" (IJCAI 2021), Theorem 2 (with
-    replacement) and Theorem 3 (without). The printed epsilons there are 2.303 times too small (log10).
+    Sun and Lyu, "Federated model distillation with noise-free differential privacy" (IJCAI 2021), Theorem 1 (without
+    replacement) and Theorem 2 (with). The printed epsilons there are 2.303 times too small (log10).
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def rows_for(name, X):
     return np.kron(X.reshape(-1, 8, 8), block).reshape(len(X), -1), (1, side, side)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("cnn-fedmd-")])
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(("cnn-fedmd-", "transformer"))])
 def test_every_name_learns_digits_repeats_itself_and_fills_all_columns(name, digits):
     X, y, X_test, y_test = digits
     X, shape = rows_for(name, X[:150] if name == "rulefit" else X)
@@ -83,7 +83,7 @@ def test_another_seed_is_another_model(name, digits):
     assert not np.array_equal(*probs)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith("cnn")])
+@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith(("cnn", "transformer"))])
 def test_every_name_takes_two_rows_of_two_classes(name):
     X = np.array([[0.0, 1.0], [1.0, 0.0]], dtype=np.float32)
     params = {"epochs": 2} if name == "mlp" else {}

@@ -1,0 +1,483 @@
+"""Whole rounds at every level of privacy: what leaves, what is claimed, what a budget refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+import numpy as np
+import pytest
+from federation import accuracies, handler, model, parties, party, public_set, rows
+from grid import InProcessGrid
+
+from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
+from fedkd_flwr.errors import Code, ConfigError, RefusalError
+from fedkd_flwr.labels import ABSTAIN, consistent_labels, decode_labels
+from fedkd_flwr.ledger_store import LedgerStore
+from fedkd_flwr.models.zoo import make_model
+from fedkd_flwr.payloads import open_instruction
+from fedkd_flwr.privacy.accounting import Accountant
+from fedkd_flwr.privacy.ledger import Budget
+from fedkd_flwr.privacy.mechanisms import RandomizedResponse
+from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PATEConfig
+
+QUICK = {"seed": 1, "node_settle_s": 0.0}
+L2 = {"level": "L2", "noise": "gaussian", "sigma": 2.0, "teachers_per_student": 4, "num_queries": 30}
+LEVELS = {
+    "L0": (FedKT, FedKTConfig, {}, FedKTClient),
+    "L1": (FedKT, FedKTConfig, {"level": "L1", "noise": "laplace", "gamma": 0.5, "num_queries": 30}, FedKTClient),
+    "L2": (FedKT, FedKTConfig, L2, FedKTClient),
+    "L2 counts": (FedKT, FedKTConfig, {**L2, "release": "counts"}, FedKTClient),
+    "PATE": (PATE, PATEConfig, {"noise": "gaussian", "sigma": 1.0}, PATEClient),
+    "FedCT": (FedCT, FedCTConfig, {}, FedCTClient),
+    "FedCT response": (
+        FedCT,
+        FedCTConfig,
+        {"label_mechanism": "randomized-response", "label_epsilon": 3.0},
+        FedCTClient,
+    ),
+    "FedCT xor": (FedCT, FedCTConfig, {"label_mechanism": "xor", "label_epsilon": 3.0}, FedCTClient),
+}
+AT_THE_PARTY = ("L2", "L2 counts", "FedCT response", "FedCT xor")
+
+
+def _strategy(case, **changes):
+    kind, config, settings, _ = LEVELS[case]
+    server = {} if kind is FedCT else {"final_model": model, "test": rows(200, seed=5)}
+    keywords = {name: changes.pop(name) for name in ("ledger", "budget", "record", "noise_rng") if name in changes}
+    return kind(config=config(**{**QUICK, **settings, **changes}), public=public_set(), **server, **keywords)
+
+
+def _grid(level, members, **keywords):
+    client = LEVELS[level][3]
+    first = keywords.get("first_node_id", 1000)
+    return InProcessGrid(handler([client(p) for p in members], first), [{}] * len(members), **keywords)
+
+
+def _run(case, members, *, num_rounds=1, **changes):
+    strategy, grid = _strategy(case, **changes), _grid(case, members)
+    strategy.start(grid, num_rounds=num_rounds)
+    return strategy, grid
+
+
+def _said(grid, stage):
+    """Return what every reply of a stage carried: array names and bytes, numbers of examples, metrics."""
+    out = []
+    for reply in grid.replies:
+        if f"{stage}res.metrics" not in reply.content.config_records:
+            continue
+        metrics = dict(reply.content.config_records[f"{stage}res.metrics"])
+        count = reply.content.metric_records[f"{stage}res.num_examples"]["num_examples"]
+        arrays = reply.content.array_records.get("fitres.parameters", {}) if stage == "fit" else {}
+        out.append((metrics, count, [bytes(a.data) for a in arrays.values()]))
+    assert out
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ what the wire carries
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_wire_carries_labels_a_name_and_nothing_else(level):
+    # one party of one class, another with few rows: both would have something to tell
+    members = [party("a", *rows(40, seed=0)), party("b", *rows(40, seed=1, classes=(2,))), party("c", *rows(9, seed=2))]
+    members = [dataclasses.replace(m, share_metrics=False) for m in members]
+    _, grid = _run(level, members)
+    for metrics, count, arrays in _said(grid, "fit"):
+        notes = set() if level in AT_THE_PARTY else {"notes"}
+        assert {"party", "payload", "wire-version"} <= set(metrics) <= {"party", "payload", "wire-version"} | notes
+        assert metrics["payload"] == ("bits" if level == "FedCT xor" else "labels")
+        assert len(arrays) == 1
+        assert count == 60  # public rows, whatever a party holds
+    for metrics, count, _ in _said(grid, "evaluate"):
+        assert set(metrics) == {"party", "wire-version"}
+        assert count == 60
+
+
+@pytest.mark.parametrize("level", AT_THE_PARTY)
+def test_beside_a_claim_made_at_the_party_no_metric_leaves_even_if_it_is_willing(level):
+    members = [dataclasses.replace(m, share_metrics=True, simulated=False) for m in parties(3)]
+    strategy, grid = _run(level, members)
+    for stage in ("fit", "evaluate"):
+        for metrics, _, _ in _said(grid, stage):
+            assert set(metrics) <= {"party", "payload", "wire-version"}
+    assert accuracies(strategy) == [(p.name, {}, {}, []) for p in members]
+
+
+def test_simulated_parties_report_all_the_same_and_the_record_says_simulation():
+    strategy, _ = _run("L2", [dataclasses.replace(m, simulated=True) for m in parties(3)])
+    assert all(p.solo and p.federated for p in strategy.record.parties)
+
+
+@pytest.mark.parametrize("level", AT_THE_PARTY)
+def test_but_for_the_privatised_values_replies_are_the_same_whatever_the_private_rows_are(level, monkeypatch):
+    """With the mechanism's output held fixed, two parties with nothing in common send the same bytes."""
+    from fedkd_flwr.privacy.mechanisms import BitFlip, GaussianMax
+
+    monkeypatch.setattr(RandomizedResponse, "privatize", lambda self, x, *, rng=None: np.zeros(x.shape, np.int16))
+    monkeypatch.setattr(
+        BitFlip, "privatize", lambda self, x, *, rng=None: np.eye(3, dtype=np.uint8)[np.zeros(len(x), int)]
+    )
+    monkeypatch.setattr(GaussianMax, "privatize", lambda self, x, *, rng=None: (np.arange(len(x)) % 3).astype(np.int16))
+    fixed = np.random.default_rng(0).random((60, 3))
+    monkeypatch.setattr(GaussianMax, "noisy_counts", lambda self, x, *, rng=None: fixed[: len(x)])
+    said = []
+    for count, seed, classes in ((40, 0, (0, 1, 2)), (25, 77, (1,))):
+        member = party("a", *rows(count, seed=seed, classes=classes), share_metrics=True)
+        _, grid = _alone(level, member)
+        said.append((_said(grid, "fit"), _said(grid, "evaluate")))
+    assert said[0] == said[1]
+
+
+def _alone(level, member):
+    kind, config, settings, _ = LEVELS[level]
+    server = {} if kind is FedCT else {"final_model": model}
+    strategy = kind(min_train_nodes=1, config=config(**{**QUICK, **settings}), public=public_set(), **server)
+    grid = _grid(level, [member])
+    strategy.start(grid)
+    return strategy, grid
+
+
+def test_without_a_mechanism_that_test_would_notice_the_private_rows():
+    said = []
+    for count, seed in ((40, 0), (25, 77)):
+        _, grid = _alone("FedCT", party("a", *rows(count, seed=seed), share_metrics=False))
+        said.append(_said(grid, "fit"))
+    assert said[0] != said[1]
+
+
+@pytest.mark.parametrize("level", AT_THE_PARTY)
+def test_beside_a_claim_made_at_the_party_an_error_is_one_word_for_all(level):
+    class Broken:
+        """Stands for any failure that depends on private rows."""
+
+        def fit(self, X, y, sample_weight=None):
+            raise ValueError("row 3 holds 1.7")
+
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    from fedkd_flwr.models.classifier import Classifier
+
+    broken = dataclasses.replace(parties(1)[0], name="z", model=lambda *, seed: Classifier(Broken(), num_classes=3))
+    strategy, _ = _run(level, [*parties(3)[1:], broken])
+    assert [(r.party, r.code) for r in strategy.record.rounds[0].rejected] == [("z", Code.WITHHELD)]
+
+
+def test_a_party_with_fewer_rows_than_teachers_is_refused_at_level_l2():
+    members = [*parties(3), party("tiny", *rows(3, seed=9))]
+    strategy, _ = _run("L2", members)
+    assert [(r.party, r.code) for r in strategy.record.rounds[0].rejected] == [("tiny", Code.TOO_FEW_ROWS)]
+
+
+def test_parties_are_told_which_rows_to_ask_and_these_do_not_depend_on_votes():
+    asked = []
+    for seeds in (0, 50):
+        members = [party(f"p{i}", *rows(30, seed=seeds + i)) for i in range(3)]
+        _, grid = _run("L2", members)
+        arrays, config = open_instruction(grid.sent[0].content, "fit")
+        asked.append(arrays[str(config["payload"]).split(",").index("indices")].tolist())
+    assert asked[0] == asked[1]
+    assert len(set(asked[0])) == 30
+
+
+# ------------------------------------------------------------------------------------------------------- what is claimed
+
+
+def test_no_noise_no_claim():
+    assert _run("L0", parties(3))[0].claims == []
+    assert _run("FedCT", parties(3))[0].claims == []
+
+
+def test_level_l1_claims_each_party_against_everyone_and_keeps_the_data_dependent_number_to_itself():
+    strategy, _ = _run("L1", parties(10), gamma=1.0)
+    public, private = strategy.claims
+    assert (public.unit, public.adversary, public.publishable) == ("party", "everyone who sees the result", True)
+    assert public.basis == "proven"
+    assert not private.publishable
+    assert private.epsilon < public.epsilon
+    laplace = strategy.server_plan.mechanism
+    # ten parties, half votes: one party moves two counted units
+    assert laplace.votes == 2
+    exact = Accountant().compose(laplace.dp_event(), 30).epsilon(1e-5)
+    assert public.epsilon == pytest.approx(exact, rel=1e-9)
+    assert strategy.record.claims[0]["epsilon"] == public.epsilon
+
+
+def test_level_l2_claims_the_record_and_beside_it_the_party():
+    strategy, _ = _run("L2", parties(3), students_per_party=2)
+    record, whole = strategy.claims
+    assert (record.unit, record.adversary, whole.unit) == ("record", "server", "party")
+    event = strategy.party_plan.mechanism.dp_event()
+    assert record.epsilon == pytest.approx(Accountant().compose(event, 60).epsilon(1e-5), rel=1e-9)  # 30 x 2 partitions
+    assert whole.epsilon > record.epsilon
+
+
+def test_private_labels_compose_over_the_rounds_of_the_party_asked_most():
+    one, three = (_run("FedCT response", parties(3), num_rounds=n)[0].claims[0] for n in (1, 3))
+    event = RandomizedResponse(epsilon=3.0, num_classes=3).dp_event()
+    assert one.epsilon == pytest.approx(Accountant().compose(event, 60).epsilon(1e-5), rel=1e-9)
+    assert three.epsilon == pytest.approx(Accountant().compose(event, 180).epsilon(1e-5), rel=1e-9)
+    assert (three.unit, three.basis) == ("party", "proven")
+
+
+def test_an_assumed_sensitivity_is_named_as_what_it_is():
+    claim = _run("FedCT response", parties(3), sensitivity="assumed", sensitivity_labels=2)[0].claims[0]
+    assert claim.basis == "assumed sensitivity"
+    assert claim.epsilon == pytest.approx(6.0, rel=1e-4)  # two labels of epsilon 3
+
+
+def test_seeded_noise_claims_nothing():
+    strategy, _ = _run("L1", parties(3), noise_rng=np.random.default_rng(0))
+    assert [c.basis for c in strategy.claims] == ["none: seeded"]
+    assert strategy.claims[0].epsilon == float("inf")
+
+
+def test_a_failed_run_still_states_what_it_released():
+    strategy = _strategy("FedCT response")
+    grid = _grid("FedCT response", parties(3), tamper=lambda node, reply: reply if node == 0 else None)
+    with pytest.raises(Exception, match="valid replies in round 1"):
+        strategy.start(grid, num_rounds=2, timeout=0.1)
+    assert strategy.claims[0].epsilon > 0
+
+
+# ---------------------------------------------------------------------------------------------------- noise in the vote
+
+
+def test_with_little_noise_level_l1_is_the_vote_itself():
+    quiet = {"gamma": 500.0, "num_queries": 0, "uninformative_voters": "leave-out"}
+    strategy, _ = _run("L1", parties(5), **quiet)
+    clear = np.sort(strategy.votes, axis=1)[:, -1] > np.sort(strategy.votes, axis=1)[:, -2]
+    assert clear.any()
+    assert (strategy.vote[clear] == strategy.votes.argmax(axis=1)[clear]).all()
+    assert strategy.record.rounds[0].kept_share > 0.9
+
+
+def test_with_much_noise_level_l1_knows_nothing():
+    strategy, _ = _run("L1", parties(5), gamma=1e-6, num_queries=0)
+    assert strategy.record.rounds[0].kept_share < 0.7
+
+
+def test_rows_without_a_consistent_vote_stay_in_at_level_l1():
+    """Dropping them on the true counts would leak."""
+    strategy, _ = _run("L1", parties(5), num_queries=0, students_per_party=3)
+    assert (strategy.votes.sum(axis=1) == 0).any() or (strategy.vote != ABSTAIN).all()
+    assert (strategy.vote != ABSTAIN).all()
+
+
+def test_at_level_l1_parties_without_information_stay_out_even_if_nobody_has_any():
+    """Counting them after all where nobody else votes would make one party's labels switch the others' votes on."""
+    members = [party(f"p{i}", *rows(30, seed=i, classes=(1,))) for i in range(3)]
+    strategy, _ = _run("L1", members, uninformative_voters="leave-out")
+    assert strategy.votes.sum() == 0
+
+
+def test_confident_voting_answers_only_what_is_clear_and_stops_at_its_cap():
+    settings = {"noise": "confident-gaussian", "gamma": 0.0, "threshold": 4.0, "sigma_threshold": 0.5, "sigma": 0.5}
+    strategy, _ = _run("L1", parties(5), **settings, num_queries=0, max_answers=20)
+    answered = strategy.vote != ABSTAIN
+    assert answered.sum() <= 20
+    assert (strategy.vote[answered] == strategy.votes.argmax(axis=1)[answered]).mean() > 0.9
+
+
+def test_neural_nets_at_level_l1_vote_consistently_as_defined():
+    """The published code zeroes classes whose total differs from s there."""
+    pytest.importorskip("torch")
+
+    def net(*, seed):
+        return make_model("mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": 8, "epochs": 20})
+
+    members = [dataclasses.replace(m, model=net) for m in parties(3)]
+    strategy, grid = _run("L1", members, students_per_party=2, uninformative_voters="leave-out")
+    votes = np.zeros((60, 3), dtype=int)
+    for reply in grid.replies[:3]:
+        (payload,) = (a.numpy() for a in reply.content.array_records["fitres.parameters"].values())
+        labels = consistent_labels(decode_labels(payload, public=strategy.spec, server_round=1))
+        for row in np.flatnonzero(labels != ABSTAIN):
+            votes[row, labels[row]] += 2
+    assert (strategy.votes == votes).all()
+    assert (votes.sum(axis=1) < 6).any()  # somewhere students disagree
+
+
+@pytest.mark.parametrize("level", ["FedCT response", "FedCT xor"])
+def test_many_private_labels_still_vote_for_the_truth(level):
+    strategy, _ = _run(level, [party(f"p{i:02d}", *rows(40, seed=i)) for i in range(30)], label_epsilon=2.0)
+    assert strategy.record.rounds[0].consensus_accuracy > 0.9
+
+
+def test_self_training_labels_the_rows_nobody_asked_about():
+    without, _ = _run("L1", parties(5), num_queries=10, gamma=50.0)
+    strategy, _ = _run("L1", parties(5), num_queries=10, gamma=50.0, unqueried="self-training")
+    assert (strategy.vote != ABSTAIN).sum() == 10
+    assert strategy.record.server_accuracy >= without.record.server_accuracy - 0.2
+
+
+# --------------------------------------------------------------------------------------------------------------- budgets
+
+
+def _label_epsilon(rounds_covered):
+    """Return a label's epsilon with which 1.0 covers so many rounds of 60 labels, and not one more."""
+    low, high = 1e-4, 1.0
+    for _ in range(60):
+        middle = (low * high) ** 0.5
+        event = RandomizedResponse(epsilon=middle, num_classes=3).dp_event()
+        covered = Accountant().compose(event, 60 * rounds_covered).epsilon(1e-5) <= 1.0
+        low, high = (middle, high) if covered else (low, middle)
+    return low
+
+
+def _with_budget(tmp_path, run_id="1", **limits):
+    ledger = LedgerStore(tmp_path, party="b", data_digest="ab" * 32)
+    budget = Budget(**{"epsilon": 1.0, **limits})
+    members = parties(3)
+    return [members[0], party("b", *rows(20, seed=8), ledger=ledger, budget=budget, run_id=run_id), members[2]]
+
+
+def _budget_run(tmp_path, *, run_id="1", num_rounds=4, **limits):
+    """A new client is made for each visit, as after a restart of the node."""
+    strategy = _strategy("FedCT response", label_epsilon=_label_epsilon(2))
+
+    def handle(message, context):
+        clients = [FedCTClient(p) for p in _with_budget(tmp_path, run_id, **limits)]
+        return handler(clients)(message, context)
+
+    strategy.start(InProcessGrid(handle, [{}] * 3), num_rounds=num_rounds)
+    return [[(r.party, r.code) for r in this.rejected] for this in strategy.record.rounds]
+
+
+def test_a_budget_of_one_that_the_third_round_would_exceed_stops_that_party_and_nobody_else(tmp_path, caplog):
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        rejected = _budget_run(tmp_path)
+    refused = [("b", Code.BUDGET_EXCEEDED)]
+    assert rejected == [[], [], refused, refused]
+    # the numbers are in the party's own log
+    assert "epsilon <= 1 at delta 1e-05, got epsilon 1 spent before" in caplog.text
+    assert "asked" in caplog.text
+
+
+def test_neither_a_restart_nor_a_new_run_gives_the_budget_back(tmp_path):
+    _budget_run(tmp_path)
+    refused = [("b", Code.BUDGET_EXCEEDED)]
+    assert _budget_run(tmp_path, run_id="2", num_rounds=2) == [refused, refused]
+
+
+def test_a_budget_refuses_a_run_without_noise(tmp_path):
+    strategy, _ = _run("FedCT", _with_budget(tmp_path))
+    assert [(r.party, r.code) for r in strategy.record.rounds[0].rejected] == [("b", Code.PRIVACY_REQUIRED)]
+
+
+def test_noise_at_the_server_does_not_satisfy_a_party_that_requires_privacy():
+    members = parties(3)
+    strategy, _ = _run("L1", [*members[:2], dataclasses.replace(members[2], require_privacy=True)])
+    assert [r.code for r in strategy.record.rounds[0].rejected] == [Code.PRIVACY_REQUIRED]
+
+
+def test_an_emptied_state_directory_is_noticed_in_the_next_round(tmp_path):
+    strategy = _strategy("FedCT response")
+    calls = []
+
+    def handle(message, context):
+        calls.append(1)
+        state = tmp_path / ("first" if len(calls) <= 3 else "second")
+        return handler([FedCTClient(p) for p in _with_budget(state, epsilon=float("inf"))])(message, context)
+
+    strategy.start(InProcessGrid(handle, [{}] * 3), num_rounds=2)
+    assert [(r.party, r.code) for r in strategy.record.rounds[1].rejected] == [("b", Code.LEDGER_LOST)]
+
+
+def test_a_repeated_request_gets_the_same_bytes_and_one_charge(tmp_path):
+    member = _with_budget(tmp_path, epsilon=float("inf"))[1]
+    _, grid = _alone("FedCT response", member)
+    arrays, config = open_instruction(grid.sent[0].content, "fit")
+    first, again = (FedCTClient(member).fit(arrays, config) for _ in range(2))
+    assert first[0][0].tobytes() == again[0][0].tobytes() == _said(grid, "fit")[0][2][0][-len(first[0][0].tobytes()) :]
+    assert first[1:] == again[1:]
+    assert len(member.ledger.load().entries) == 1
+
+
+def test_a_crash_after_the_charge_loses_no_reply_and_charges_once(tmp_path, monkeypatch):
+    from fedkd_flwr.stores import PartyState
+
+    member = _with_budget(tmp_path, epsilon=float("inf"))[1]
+    member = dataclasses.replace(member, state=PartyState(tmp_path, run_id="1", party="b"))
+    config = {
+        "algorithm": "fedct",
+        "privacy": "party",
+        "label-mechanism": "randomized-response",
+        "label-epsilon": 1.0,
+        "server-round": 1,
+        "last-round": 0,
+        "seed": 1,
+        "fingerprint": "ab" * 32,
+        "payload": "",
+        "wire-version": 1,
+        "steps-per-round": 5,
+    }
+    kept = {}
+
+    def cut_off(store, **keywords):
+        kept["reply"] = keywords["reply"]
+        raise KeyboardInterrupt  # the process ends before anything is charged, and nothing has left
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerStore, "charge", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            FedCTClient(member).fit([], config)
+    assert member.ledger.load().entries == ()
+    arrays, _, _ = FedCTClient(member).fit([], config)
+    assert arrays[0].tobytes() == kept["reply"].arrays["labels"].tobytes()  # what was made is sent, not made anew
+    again, _, _ = FedCTClient(member).fit([], config)
+    assert arrays[0].tobytes() == again[0].tobytes()
+    assert len(member.ledger.load().entries) == 1
+
+
+def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
+    store = LedgerStore(tmp_path, party="server", data_digest="ab" * 32)
+    cost = {"noise": "gaussian", "gamma": 0.0, "sigma": 20.0}
+    from fedkd_flwr.run_record import RunRecord
+
+    def once(run_id):
+        record = RunRecord(run_id=run_id, algorithm="fedkt")
+        return _run("L1", parties(3), ledger=store, budget=Budget(epsilon=3.0), record=record, **cost)[0]
+
+    first = once("1")
+    assert first.claims[0].epsilon < 3.0 < 2 * first.claims[0].epsilon
+    assert store.load().spent(1e-5) == pytest.approx(first.claims[0].epsilon, rel=1e-6)
+    with pytest.raises(RefusalError, match="privacy budget of server"):
+        for run_id in "23456":
+            once(run_id)
+
+
+# ------------------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("level", "settings", "message"),
+    [
+        ("L1", {"gamma": 0.0}, "gamma must be > 0 with noise 'laplace'"),
+        ("L1", {"gamma": float("nan")}, "gamma must be finite and >= 0, got nan"),
+        ("L1", {"gamma": float("inf")}, "gamma must be finite and >= 0, got inf"),
+        ("L1", {"gamma": -1.0}, "gamma must be finite and >= 0"),
+        ("L1", {"epsilon": 1.0}, "epsilon must be given without gamma"),
+        ("L1", {"sigma": 1.0}, "sigma must be 0 with noise 'laplace'"),
+        ("L1", {"noise": "none", "gamma": 0.0}, "noise must fit level L1|must come with noise"),
+        ("L1", {"noise": "cauchy"}, "noise must be one of none, laplace, gaussian, confident-gaussian"),
+        ("L1", {"num_queries": 61}, r"num_queries must be at most 60 \(public rows\), got 61"),
+        ("L1", {"voting": "plain", "students_per_party": 2}, "voting must be consistent at L1"),
+        ("L1", {"delta": 0.0}, r"delta must be within \(0, 1\)"),
+        ("L1", {"delta": 1.0}, r"delta must be within \(0, 1\)"),
+        ("L1", {"delta": float("nan")}, r"delta must be within \(0, 1\)"),
+        ("L1", {"level": "L3"}, "level must be L0, L1 or L2"),
+        ("L0", {"num_queries": 5}, "must come with noise"),
+        ("FedCT response", {"label_epsilon": 0.0}, "epsilon or label_epsilon must be given"),
+        ("FedCT response", {"label_epsilon": -1.0}, "label_epsilon must be finite and >= 0"),
+        ("FedCT response", {"epsilon": float("nan")}, "epsilon must be finite and >= 0"),
+        ("FedCT response", {"sensitivity": "assumed"}, "sensitivity_labels must fit sensitivity 'assumed'"),
+        ("FedCT response", {"sensitivity_labels": 5}, "sensitivity_labels must fit sensitivity 'worst-case'"),
+        ("FedCT xor", {"consensus": "dawid-skene"}, "consensus must work with xor"),
+        ("FedCT", {"label_epsilon": 1.0}, "epsilon or label_epsilon must be 0"),
+    ],
+)
+def test_settings_that_promise_nothing_true_are_refused(level, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        _run(level, parties(3), **settings)
