@@ -38,6 +38,8 @@ class Code(StrEnum):
     PRIVACY_REQUIRED = "privacy-required"
     PUBLIC_SET_MISMATCH = "public-set-mismatch"
     STATE_LOST = "state-lost"
+    SUBSET_FIXED = "subset-fixed"
+    SUBSET_LOST = "subset-lost"
     WITHHELD = "withheld"
     TOO_FEW_ROWS = "too-few-rows"
     WRONG_CONFIG = "wrong-config"

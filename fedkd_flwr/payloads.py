@@ -2,7 +2,12 @@
 
 Instructions and replies use the record names of Flower's NumPyClient protocol (``fitins.parameters``,
 ``fitins.config``, ``fitres.*``), so the same client answers whether it is mounted in a message-API ClientApp
-or through ``client_fn``. Arrays are positional there; their names ride in the setting ``payload``.
+or through ``client_fn``. Arrays are positional there; their names ride in the setting ``payload``. Several arrays of
+one thing, such as a net's weights, are named ``model.0``, ``model.1``, ... in their order.
+
+Flower's own strategies that average weights speak otherwise: ``arrays`` and ``config`` down; up, ``arrays`` and
+``metrics`` with ``num-examples``, or an error. `flower_reply` answers them: one more record, ``reply``, carries what
+our own replies say beside their arrays, and an error carries a code and the party's name, never a text.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, PayloadError, explain
@@ -22,8 +27,12 @@ __all__ = [
     "Reply",
     "Scalar",
     "array_bytes",
+    "flower_reply",
+    "from_flower",
     "instruction_record",
     "named_arrays",
+    "numbered",
+    "numbered_arrays",
     "open_instruction",
     "open_reply",
     "reply_record",
@@ -33,6 +42,7 @@ WIRE_VERSION = 1
 Scalar = bool | int | float | str | bytes
 Stage = Literal["fit", "evaluate"]
 _EMPTY = "_empty"  # how Flower's legacy records spell "no array"
+_REFUSED = 2  # Flower's code of a ClientApp that has no answer
 
 
 def array_bytes(record: ArrayRecord) -> int:
@@ -40,19 +50,31 @@ def array_bytes(record: ArrayRecord) -> int:
     return sum(len(array.data) for array in record.values())
 
 
-def instruction_record(stage: Stage, arrays: Mapping[str, NDArray[Any]], config: Mapping[str, Scalar]) -> RecordDict:
+def instruction_record(
+    stage: Stage, arrays: Mapping[str, NDArray[Any] | Array], config: Mapping[str, Scalar]
+) -> RecordDict:
     """Return a fresh record with one instruction for one party."""
-    record = ArrayRecord({str(i): Array(array) for i, array in enumerate(arrays.values())})
+    made = (array if isinstance(array, Array) else Array(array) for array in arrays.values())
+    record = ArrayRecord({str(i): array for i, array in enumerate(made)})
     settings: dict[str, Any] = {**config, "payload": ",".join(arrays), "wire-version": WIRE_VERSION}
     return RecordDict({f"{stage}ins.parameters": record, f"{stage}ins.config": ConfigRecord(settings)})
 
 
 def open_instruction(content: RecordDict, stage: Stage) -> tuple[list[NDArray[Any]], dict[str, Scalar]]:
     """Return what a NumPyClient is called with: positional arrays and settings."""
+    if from_flower(content):
+        record = content.array_records["arrays"]
+        settings: dict[str, Any] = {"wire-version": WIRE_VERSION, **content.config_records["config"]}
+        return [array.numpy() for array in record.values()], {**settings, "payload": ",".join(record)}
     record = content.array_records[f"{stage}ins.parameters"]
     arrays = [array.numpy() for name, array in record.items() if name != _EMPTY]
     config: dict[str, Scalar] = dict(content.config_records[f"{stage}ins.config"])  # type: ignore[arg-type]
     return arrays, config
+
+
+def from_flower(content: RecordDict) -> bool:
+    """Tell whether an instruction comes in the records of Flower's own strategies, such as its FedProx."""
+    return set(content) == {"arrays", "config"}
 
 
 def named_arrays(arrays: Sequence[NDArray[Any]], config: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
@@ -72,6 +94,31 @@ def named_arrays(arrays: Sequence[NDArray[Any]], config: Mapping[str, Any]) -> d
     if len(names) != len(arrays):
         raise PayloadError(explain("payload", f"name {len(arrays)} arrays", f"{len(names)} names"))
     return dict(zip(names, arrays, strict=True))
+
+
+def numbered(name: str, arrays: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return several arrays of one thing under their wire names.
+
+    >>> list(numbered("model", [np.zeros(2), np.ones(1)]))
+    ['model.0', 'model.1']
+    """
+    return {f"{name}.{i}": array for i, array in enumerate(arrays)}
+
+
+def numbered_arrays(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArray[Any]]:
+    """Return what `numbered` named, in its order; other names are left alone.
+
+    Raises
+    ------
+    PayloadError
+        If there is none, or a number is missing.
+    """
+    found = {key for key in arrays if key.startswith(f"{name}.")}
+    wanted = [f"{name}.{i}" for i in range(len(found))]
+    if not found or found != set(wanted):
+        rule = f"hold {name}.0, {name}.1, ... without a gap"
+        raise PayloadError(explain("payload", rule, f"{len(found)} such names"))
+    return [arrays[key] for key in wanted]
 
 
 def reply_record(
@@ -96,6 +143,21 @@ def reply_record(
     return RecordDict(records)
 
 
+def flower_reply(
+    message: Message, arrays: Sequence[NDArray[Any]], num_examples: int, metrics: Mapping[str, Scalar]
+) -> Message:
+    """Return what a NumPyClient answered to ``fit`` as a reply to one of Flower's own strategies.
+
+    A refusal becomes an error, which such a strategy leaves out of its mean; one without arrays would end its run.
+    """
+    if code := str(metrics.get("code", "")):
+        return Message(Error(code=_REFUSED, reason=f"{code}: {metrics.get('party', '')!s}"), reply_to=message)
+    record = ArrayRecord({name: Array(array) for name, array in named_arrays(arrays, metrics).items()})
+    said = ConfigRecord(dict(metrics))
+    content = RecordDict({"arrays": record, "metrics": MetricRecord({"num-examples": num_examples}), "reply": said})
+    return Message(content, reply_to=message)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reply:
     """One opened reply.
@@ -109,7 +171,7 @@ class Reply:
     arrays : mapping of str to ndarray
         What it carries, by name.
     metrics : mapping
-        Plain values beside the arrays.
+        Plain values beside the arrays; of a `flower_reply` also its ``num-examples``.
     num_bytes : int
         Array bytes.
     code : str
@@ -128,11 +190,15 @@ def open_reply(message: Message, stage: Stage) -> Reply:
     """Open one reply; whatever is wrong with it becomes its ``code``, never an exception."""
     node_id = message.metadata.src_node_id
     if message.has_error():
-        return Reply(node_id=node_id, party="", code="party-crashed")
+        code, _, party = str(message.error.reason).partition(": ")
+        if code not in set(Code) or len(party) > 100 or not party.isprintable():
+            return Reply(node_id=node_id, party="", code="party-crashed")
+        return Reply(node_id=node_id, party=party, code=code)
     party = ""
     try:
         content = message.content
-        metrics = dict(content.config_records[f"{stage}res.metrics"])
+        flower = stage == "fit" and set(content) == {"arrays", "metrics", "reply"}
+        metrics = dict(content.config_records["reply" if flower else f"{stage}res.metrics"])
         party = str(metrics.get("party", ""))
         if len(party) > 100 or not party.isprintable():
             return Reply(node_id=node_id, party="", code="bad-name")
@@ -141,7 +207,14 @@ def open_reply(message: Message, stage: Stage) -> Reply:
             return Reply(node_id=node_id, party=party, metrics=metrics, code=code)
         if not party:
             return Reply(node_id=node_id, party="", code="no-party-name")
-        record = content.array_records["fitres.parameters"] if stage == "fit" else ArrayRecord()
+        if flower:
+            record, counted = content.array_records["arrays"], content.metric_records["metrics"]
+            # Flower's strategy goes by the names in the record itself, and takes one weight and nothing else
+            metrics |= {"payload": ",".join(record), **counted}
+            if set(counted) != {"num-examples"}:
+                return Reply(node_id=node_id, party=party, code="bad-payload")
+        else:
+            record = content.array_records["fitres.parameters"] if stage == "fit" else ArrayRecord()
         positional = [array.numpy() for name, array in record.items() if name != _EMPTY]
         arrays = named_arrays(positional, metrics)
         for array in arrays.values():

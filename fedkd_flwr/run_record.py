@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from fedkd_flwr.errors import DataError, explain
 
@@ -22,6 +22,9 @@ __all__ = ["SCHEMA_VERSION", "WITHHELD", "PartyRecord", "Rejection", "RoundRecor
 SCHEMA_VERSION = 1
 WITHHELD = "withheld"  # stands in a publishable copy where the operator's record has a word or a number
 
+_ONE_SHOT = ("fedkt", "pate")  # algorithms of one round, whatever the votes are
+# of a claim whose numbers may not be published: what is said without them
+_STATEMENT = ("unit", "adversary", "publishable", "basis", "protects from")
 _FOLDER = re.compile(r"(?:^|(?<=[\s\"'=(]))(?:~|/|[A-Za-z]:[\\/]|\\\\|file:).*[\\/]")
 _Record = TypeVar("_Record")
 
@@ -39,7 +42,7 @@ class Rejection:
 class RoundRecord:
     """One round of label exchange.
 
-    ``agreement``, ``changed_share`` and ``consensus_accuracy`` are operator only.
+    Operator only are the fields that `RunRecord.publishable` does not name, and at some levels those it does.
     """
 
     server_round: int
@@ -50,6 +53,7 @@ class RoundRecord:
     labelled_share: float | None = None  # share of public rows with a consensus label
     changed_share: float | None = None  # share of labels that parties changed since their last reply
     consensus_accuracy: float | None = None  # where the public rows' truth is known: simulation only
+    server_accuracy: float | None = None  # of the server's model after this round, on the common test rows
     kept_share: float | None = None  # share of answers that noise left as they were; operator only where measured
     accuracy: dict[str, float] = field(default_factory=dict)  # party -> accuracy of its model this round
     bytes_down: int = 0  # array bytes, all parties together, without Flower's envelope
@@ -62,7 +66,10 @@ class RoundRecord:
         parts = [f"round {self.server_round}/{num_rounds}: {len(self.answered)} of {self.asked} parties answered"]
         if self.agreement is not None:
             parts.append(f"agreement {self.agreement:.3f}")
-        parts.append(f"labelled {self.labelled_share or 0.0:.3f}")
+        if self.labelled_share is not None:
+            parts.append(f"labelled {self.labelled_share:.3f}")
+        if self.server_accuracy is not None:
+            parts.append(f"server's model {self.server_accuracy:.4f}")
         if self.consensus_accuracy is not None:
             parts.append(f"consensus accuracy {self.consensus_accuracy:.3f}")
         if self.accuracy:
@@ -153,43 +160,87 @@ class RunRecord:
         """Return the record as plain JSON types."""
         return dataclasses.asdict(self)
 
-    def publishable(self) -> RunRecord:
-        """Return a copy for a wider circle than the operator; no guarantee.
+    @property
+    def covered(self) -> Literal["", "server", "party"]:
+        """Where noise with a *proven* claim that may be published enters: what comes after it costs nothing more.
 
-        Left out: accuracies, agreement, seconds (fitting time tells of private rows), why parties were left out, the
-        epsilons of claims that are not publishable (the statement stays), the notes, and the folders of the operator's
-        machine. The labelled share, bytes and number of rounds stay, though un-noised votes decide them too.
+        ``party``: before anything leaves; ``server``: on the votes; "": nowhere, or on no more than an assumption.
         """
-        rounds = [
-            dataclasses.replace(
-                r,
-                agreement=None,
-                changed_share=None,
-                consensus_accuracy=None,
-                accuracy={},
-                seconds=0.0,
-                rejected=[Rejection(party=x.party, node_id="", code=WITHHELD) for x in r.rejected],
-            )
-            for r in self.rounds
-        ]
-        parties = [PartyRecord(name=p.name, model=p.model) for p in self.parties]
-        claims = [
-            claim if claim.get("publishable") is True else {**claim, "epsilon": WITHHELD, "delta": WITHHELD}
+        sides = {
+            "party" if claim.get("adversary") == "server" else "server"
             for claim in self.claims
+            if claim.get("publishable") is True and claim.get("basis") == "proven" and _finite_number(claim, "epsilon")
+        }
+        return "party" if "party" in sides else "server" if sides else ""
+
+    @property
+    def length_told(self) -> bool:
+        """Whether the number of rounds may be told: unless un-noised votes could have ended the run early."""
+        fixed = self.algorithm in _ONE_SHOT or self.config.get("stop-when-converged") is False
+        return fixed or self.covered == "party"
+
+    def publishable(self) -> RunRecord:
+        """Return a copy that tells no more about private rows than the run's claims allow.
+
+        What stays, and why that is safe (a field not named here is left out, also one that is added later):
+
+        - Known before any private row is touched: ``run_id algorithm schema_version started simulation seed
+          versions num_public num_classes classes fingerprint server_model centralised_model`` and ``config``, folders
+          cut off and without a ``sensitivity-labels`` that was estimated from private rows.
+        - Computed without looking at private rows: ``claims`` that may be published. Of other claims the statement
+          without a number; nothing at all where a publishable one says the same of a larger epsilon: that a smaller one
+          exists depends on the votes.
+        - Who took part, who was left out (not why), whether the run ended: ``status``, ``rounds`` with ``server_round
+          asked answered rejected``, ``parties`` with ``name model``. Taken as known: **no claim covers this**. The
+          number of rounds stays where `length_told`; else the first round stands alone.
+        - Computed after noise, at the server or at the party, that a proven claim covers (`covered`; post-processing
+          costs nothing): ``labelled_share bytes_down final_bytes_down``.
+        - Noise at the party alone: ``bytes_up`` (sizes of privatised labels) and ``kept_share`` (the mechanism's own
+          probability). With noise at the server they would tell of labels and votes as they were cast.
+
+        Accuracies, agreement, changed shares, seconds, sizes of models, notes and reasons never stay. Without a proven
+        claim what stays does not depend on private rows beyond who took part; but parties' labels did reach the server.
+        """
+        covered, parties = self.covered, self.covered == "party"
+        rounds = [
+            RoundRecord(
+                server_round=r.server_round,
+                asked=r.asked,
+                answered=list(r.answered),
+                rejected=[Rejection(party=x.party, node_id="", code=WITHHELD) for x in r.rejected],
+                labelled_share=r.labelled_share if covered else None,
+                kept_share=r.kept_share if parties else None,
+                bytes_down=r.bytes_down if covered else 0,
+                bytes_up=r.bytes_up if parties else 0,
+            )
+            for r in (self.rounds if self.length_told else self.rounds[:1])
         ]
-        return dataclasses.replace(
-            self,
-            rounds=rounds,
-            parties=parties,
-            claims=claims,
-            config={key: _without_folder(value) for key, value in self.config.items()},
-            server_model=_without_folder(self.server_model),
+        estimated = self.config.get("sensitivity") == "estimated"
+        return RunRecord(
+            run_id=self.run_id,
+            algorithm=self.algorithm,
+            schema_version=self.schema_version,
+            started=self.started,
+            status=self.status,
             reason=WITHHELD if self.reason else "",
-            startup_seconds=0.0,
-            seconds=0.0,
-            server_accuracy=None,
-            centralised=None,
-            notes=[],
+            simulation=self.simulation,
+            seed=self.seed,
+            config={
+                key: _without_folder(value)
+                for key, value in self.config.items()
+                if not (estimated and key == "sensitivity-labels")
+            },
+            versions=dict(self.versions),
+            num_public=self.num_public,
+            num_classes=self.num_classes,
+            classes=list(self.classes),
+            fingerprint=self.fingerprint,
+            rounds=rounds,
+            parties=[PartyRecord(name=p.name, model=p.model) for p in self.parties],
+            final_bytes_down=self.final_bytes_down if covered else 0,
+            server_model=_without_folder(self.server_model),
+            centralised_model=self.centralised_model,
+            claims=_publishable_claims(self.claims),
         )
 
     @classmethod
@@ -292,6 +343,24 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
     if outer is dict:
         return {key: _typed(item, arguments[1], f"{where}[{key!r}]") for key, item in value.items()}
     return value
+
+
+def _publishable_claims(claims: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the claims without what was computed from private rows; some of them not at all."""
+    public = [claim for claim in claims if claim.get("publishable") is True]
+    said = {(claim.get("unit"), claim.get("adversary")) for claim in public}
+    kept = []
+    for claim in claims:
+        if claim in public:
+            kept.append(dict(claim))
+        elif (claim.get("unit"), claim.get("adversary")) not in said:
+            kept.append({key: value if key in _STATEMENT else WITHHELD for key, value in claim.items()})
+    return kept
+
+
+def _finite_number(claim: Mapping[str, Any], key: str) -> bool:
+    value = claim.get(key)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _without_folder(value: Any) -> Any:

@@ -13,9 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 PURE = ("labels", "models", "data", "report", "run_record", "stores", "errors", "seeds")
-HEAVY = {"torch", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
+HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
 # public modules that are themselves imported only on use, with the extra they belong to
-ON_USE = {"fedkd_flwr.models.networks"}
+ON_USE = {"fedkd_flwr.models.networks", "fedkd_flwr.models.transformers"}
 
 
 def _modules(room):
@@ -62,12 +62,23 @@ def test_the_package_itself_imports_nothing_but_python():
 
 
 def test_this_test_would_notice_a_heavy_import():
-    assert "torch" in _loaded(sorted(ON_USE))
+    assert {"torch", "transformers"} <= _loaded(sorted(ON_USE))
 
 
 # ------------------------------------------------------------------------------------------------- one way only
 
-BELOW = {"errors", "seeds", "labels", "models", "data", "privacy", "stores", "ledger_store", "run_record"}
+BELOW = {
+    "errors",
+    "seeds",
+    "labels",
+    "models",
+    "data",
+    "privacy",
+    "stores",
+    "ledger_store",
+    "subset_store",
+    "run_record",
+}
 MAY_IMPORT = {
     "errors": set(),
     "seeds": set(),
@@ -77,6 +88,7 @@ MAY_IMPORT = {
     "privacy": {"errors", "labels"},
     "stores": {"errors"},
     "ledger_store": {"errors", "privacy", "stores"},
+    "subset_store": {"errors", "ledger_store", "privacy", "stores"},
     "run_record": {"errors"},
     "payloads": {"errors", "labels"},
     "strategies": {*BELOW, "payloads"},

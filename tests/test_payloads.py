@@ -14,6 +14,8 @@ from fedkd_flwr.payloads import (
     array_bytes,
     instruction_record,
     named_arrays,
+    numbered,
+    numbered_arrays,
     open_instruction,
     open_reply,
     reply_record,
@@ -177,3 +179,16 @@ def test_a_pickled_object_in_a_reply_is_refused_and_not_run():
 
 def test_a_name_of_another_type_is_read_as_text_and_cannot_break_the_record():
     assert open_reply(_reply(metrics={**SIGNED, "party": 7}), "fit").party == "7"
+
+
+def test_several_arrays_of_one_thing_keep_their_order_beside_others():
+    weights = [np.full(1, i, dtype=np.float32) for i in range(12)]
+    named = {"indices": np.arange(2), **numbered("model", weights)}
+    found = numbered_arrays(dict(sorted(named.items())), "model")  # model.10 sorts before model.2
+    assert [float(array[0]) for array in found] == list(range(12))
+
+
+@pytest.mark.parametrize("names", [[], ["model.1"], ["model.0", "model.2"], ["model.0", "model.01"], ["model.x"]])
+def test_numbered_arrays_with_a_gap_are_refused(names):
+    with pytest.raises(PayloadError, match=r"payload must hold model\.0, model\.1, \.\.\. without a gap, got"):
+        numbered_arrays({name: np.zeros(1) for name in names}, "model")

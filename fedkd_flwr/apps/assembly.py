@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.apps.algorithms import ALGORITHMS, model_factory
+from fedkd_flwr.apps.algorithms import ALGORITHMS, check_role, final_model, model_factory
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.partitioning import partition, read_split
-from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.data.public import PublicLabels, PublicSet
 from fedkd_flwr.data.tables import load_party_table, load_public
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.ledger_store import LedgerStore
@@ -32,6 +33,7 @@ from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores import PartyState
 from fedkd_flwr.strategies.base import ExchangeStrategy
+from fedkd_flwr.subset_store import SubsetStore
 
 __all__ = [
     "central_rows",
@@ -41,10 +43,11 @@ __all__ = [
     "make_strategy",
     "output_root",
     "party_name",
+    "party_sizes",
     "simulated_pool",
 ]
 
-Rows = tuple[NDArray[np.float32], NDArray[np.int16]]
+Rows = tuple[NDArray[Any], NDArray[np.int16]]
 
 
 def output_root(text: str, key: str = "output-dir") -> Path:
@@ -65,7 +68,7 @@ def output_root(text: str, key: str = "output-dir") -> Path:
 def simulated_pool(config: RunConfig) -> Pool:
     """Load and split the data set of a simulation."""
     rows = read_split(config.partition_path, config.partition_index) if config.partitioner == "file" else None
-    return load_pool(
+    pool = load_pool(
         config.dataset,
         data_root=config.data_root,
         seed=config.seed,
@@ -80,7 +83,20 @@ def simulated_pool(config: RunConfig) -> Pool:
         label=config.label,
         schema_path=config.schema_path,
         rows=rows or None,
+        label_space=config.label_space,
     )
+    return _with_public_labels(pool, config.public_label) if config.public_label else pool
+
+
+def _with_public_labels(pool: Pool, name: str) -> Pool:
+    """Let everybody learn from the public rows' own truth, where the run says that they are labelled."""
+    public = pool.public
+    if name != public.schema.label or public.y is None:
+        rule = f"be the label column {public.schema.label!r} of the data set"
+        way_out = "Sets with public rows of another data set bring their labels: leave it empty."
+        raise ConfigError(explain("public-label", rule, name, way_out))
+    labels = PublicLabels(y=public.y, num_classes=public.num_classes, of_schema=True)
+    return replace(pool, public=replace(public, labels=labels))
 
 
 @lru_cache(maxsize=1)
@@ -118,13 +134,34 @@ def _hold_out(seed: int, party: str, positions: NDArray[np.int64], fraction: flo
     return order[count:], order[:count]
 
 
-def central_rows(config: RunConfig, num_parties: int) -> Rows:
-    """Return the training rows of all simulated parties, pooled."""
+def party_sizes(config: RunConfig, num_parties: int) -> list[int]:
+    """Return how many rows each simulated party holds."""
+    return [len(positions) for positions in _dealt(config, num_parties)]
+
+
+def _data_digest(config: RunConfig, positions: NDArray[np.int64]) -> str:
     pool = simulated_pool(config)
-    kept = [
-        _hold_out(config.seed, party_name(i), positions, config.party_test_fraction)[0]
-        for i, positions in enumerate(_dealt(config, num_parties))
-    ]
+    return hashlib.sha256(pool.X[positions].tobytes() + pool.y[positions].tobytes()).hexdigest()
+
+
+def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = "") -> Rows:
+    """Return the training rows of all simulated parties, pooled, as ``pool`` holds them.
+
+    Where parties learn from subsets (NFDP), those they drew in run ``run_id``, for comparison with what they reached;
+    a party that drew none has none here.
+    """
+    dealt = _dealt(config, num_parties)
+    if config.subset_rows:
+        root, kept = output_root(config.output_dir) / "runs" / run_id, []
+        for i, positions in enumerate(dealt):
+            digest = _data_digest(config, positions)
+            drawn = SubsetStore(LedgerStore(root, party=party_name(i), data_digest=digest)).stored()
+            kept.append(positions[drawn if drawn is not None else []])
+    else:
+        kept = [
+            _hold_out(config.seed, party_name(i), positions, config.party_test_fraction)[0]
+            for i, positions in enumerate(dealt)
+        ]
     positions = np.concatenate(kept)
     return pool.X[positions], pool.y[positions]
 
@@ -139,11 +176,12 @@ def estimated_sensitivity(config: RunConfig, num_parties: int, *, num_tried: int
         rng = derive_rng(config.seed, "sensitivity", index)
         positions = _dealt(config, num_parties)[index]
         make = model_factory(pick_model(config.model, index), config.model_params, pool.public)
-        X, y = pool.X[positions], pool.y[positions]
-        full = make(seed=0).fit(X, y).predict(pool.public.X)
+        read = pool.as_read_by(make(seed=0))
+        X, y, X_public = read.X[positions], read.y[positions], read.public.X
+        full = make(seed=0).fit(X, y).predict(X_public)
         for left_out in rng.permutation(len(y))[: min(num_records, len(y) - 1)]:
             kept = np.arange(len(y)) != left_out
-            most = max(most, int((make(seed=0).fit(X[kept], y[kept]).predict(pool.public.X) != full).sum()))
+            most = max(most, int((make(seed=0).fit(X[kept], y[kept]).predict(X_public) != full).sum()))
     return most
 
 
@@ -157,30 +195,41 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
     """
     pool = simulated_pool(config)
     _dealt(config, num_parties)
+    made: dict[tuple[str, str], Any] = {}
     for role in ("model", *ALGORITHMS[config.algorithm].roles):
         name = "model" if role == "model" else f"{role}_model"
         params = getattr(config, f"{role}_params")
         if spec := getattr(config, name):
             for one in {pick_model(spec, i): None for i in range(num_parties)}:
-                model_factory(one, params, pool.public)(seed=0)
+                made[role, one] = model_factory(one, params, pool.public)(seed=0)
+                pool.as_read_by(made[role, one])  # a model that reads texts needs a text column
+    for role in {"teacher", "student"}.intersection(ALGORITHMS[config.algorithm].roles):
+        if spec := getattr(config, f"{role}_model"):
+            for i in range(num_parties):
+                check_role(role, made[role, pick_model(spec, i)], made["model", pick_model(config.model, i)])
 
 
 def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int]:
     """Return the party, and its number in the cycle of mixed models."""
     common: dict[str, Any] = {}
+    params = node.model_params if node.model else config.model_params
     if node.simulated:
         if node.partition_id is None or node.num_partitions is None:
             seen = f"partition-id {node.partition_id}, num-partitions {node.num_partitions}"
             raise ConfigError(explain("partition-id and num-partitions", "be given together", seen))
         name, index = node.party or party_name(node.partition_id), node.partition_id
         pool = simulated_pool(config)
+        spec = pick_model(node.model or config.model, index)
+        read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))
         positions = _dealt(config, node.num_partitions)[index]
         train, own = _hold_out(config.seed, name, positions, config.party_test_fraction)
-        tests = {"common": (pool.X_test, pool.y_test), "own": (pool.X[own], pool.y[own])}
-        public, X, y = pool.public, pool.X[train], pool.y[train]
+        if config.subset_rows:  # a subset is of all rows, in an order no run's seed changes
+            train, own = positions, positions[:0]
+        tests = {"common": (read.X_test, pool.y_test), "own": (read.X[own], pool.y[own])}
+        public, X, y = read.public, read.X[train], pool.y[train]
         root = Path(node.state_dir).expanduser() if node.state_dir else output_root(config.output_dir)
         ledgers = root if node.state_dir else root / "runs" / run_id
-        data_digest = hashlib.sha256(pool.X[positions].tobytes() + pool.y[positions].tobytes()).hexdigest()
+        data_digest = _data_digest(config, positions)
         # whoever simulates holds all the data anyway
         weigh = index < (5 if config.model.startswith("mixed") else 1)  # one of each model is enough to compare
         keep = config.save_party_models
@@ -188,27 +237,32 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
     else:
         name = node.party
         index = derive_seed(0, name)
-        public = load_public(node.public_path, node.schema_path or None)
+        spec = pick_model(node.model or config.model, index)
+        public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
+        public = public.as_read_by(model_factory(spec, params, public)(seed=0))
         if node.label and node.label != public.schema.label:
             raise ConfigError(explain("label", f"be the schema's label column {public.schema.label!r}", node.label))
         X_all, y_all = load_party_table(node.data_path, public.schema, public.preprocessor)
         train, own = _hold_out(config.seed, name, np.arange(len(y_all)), node.test_fraction)
+        if config.subset_rows:
+            train, own = np.arange(len(y_all)), np.arange(0)
         X, y, tests = X_all[train], y_all[train], {"own": (X_all[own], y_all[own])}
         root = output_root(node.state_dir, "state-dir")
         # the file as it lies there: encoded rows differ in the last bit between machines
         ledgers, data_digest = root, hashlib.sha256(Path(node.data_path).expanduser().read_bytes()).hexdigest()
         common = {"share_metrics": node.share_metrics, "keep_model": True}
-    spec = pick_model(node.model or config.model, index)
+    # whoever simulates a party decides for it; a silo's own list is all it takes part in
+    allowed = {word.strip() for word in node.allow.split(",") if word.strip()}
     party = Party(
         name=name,
         X=X,
         y=y,
         public=public,
-        model=model_factory(spec, node.model_params if node.model else config.model_params, public),
+        model=model_factory(spec, params, public),
         model_name=spec,
         tests=tests,
         state=PartyState(root, run_id=run_id, party=name),
-        allow=frozenset(word.strip() for word in node.allow.split(",") if word.strip()),
+        allow=frozenset(allowed | {config.algorithm} if node.simulated else allowed),
         require_privacy=node.require_privacy,
         budget=Budget(epsilon=node.epsilon_budget, delta=node.delta_budget),
         ledger=LedgerStore(ledgers, party=name, data_digest=data_digest),
@@ -244,6 +298,11 @@ def make_strategy(
     # a simulation repeats itself at will: its ledger is its own run's, a deployment's is of all runs
     root = output_root(config.output_dir)
     root = root / "runs" / record.run_id if record.simulation else root
+    if "final" in ALGORITHMS[config.algorithm].roles:
+        model = final_model(config, public)(seed=0)
+        public = public.as_read_by(model)
+        if test is not None and model.takes_text:
+            test = simulated_pool(config).as_read_by(model).X_test, test[1]
     return ALGORITHMS[config.algorithm].strategy(
         config,
         public,

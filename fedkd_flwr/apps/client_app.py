@@ -7,9 +7,10 @@ from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 
 from fedkd_flwr.clients.base import RefusingClient
-from fedkd_flwr.payloads import open_instruction, reply_record
+from fedkd_flwr.errors import PayloadError
+from fedkd_flwr.payloads import flower_reply, from_flower, open_instruction, reply_record
 
-__all__ = ["app", "client_of"]
+__all__ = ["answer", "app", "client_of"]
 
 app = ClientApp()
 
@@ -44,20 +45,29 @@ def ready(message: Message, context: Context) -> Message:
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Answer one round."""
-    client = client_of(context)
+    return answer(client_of(context), message)
+
+
+def answer(client: NumPyClient, message: Message) -> Message:
+    """Return the client's reply to one round, in the records that the instruction came in."""
     try:
-        arrays, config = open_instruction(message.content, "fit")
-        record = reply_record("fit", *client.fit(arrays, config))
+        fitted = client.fit(*open_instruction(message.content, "fit"))
     except Exception as error:  # Flower would forward its text: refuse with a code instead
-        refusing = RefusingClient(_name(client), error, withheld=True)
-        record = reply_record("fit", *refusing.fit(None, None))
-    return Message(record, reply_to=message)
+        fitted = RefusingClient(_name(client), error, withheld=True).fit(None, None)
+    if from_flower(message.content):
+        return flower_reply(message, *fitted)
+    return Message(reply_record("fit", *fitted), reply_to=message)
 
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Take the final labels in."""
     client = client_of(context)
+    if from_flower(message.content):
+        # Flower's own strategies ask after every round, for metrics that not every party shares
+        way_out = "Give Flower's strategy fraction_evaluate=0.0, and evaluate at the server."
+        error = PayloadError(f"No answer to an evaluation by Flower's own strategy. {way_out}")
+        return flower_reply(message, *RefusingClient(_name(client), error).fit(None, None))
     try:
         arrays, config = open_instruction(message.content, "evaluate")
         loss, num_examples, metrics = client.evaluate(arrays, config)

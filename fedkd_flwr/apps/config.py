@@ -25,6 +25,7 @@ class _Flat(BaseModel):
 
 
 _VOTES = ("fedkt", "pate")
+_SOFT = ("fedmd", "dd")
 # settings that promise something: silently ignored, they would let a run look more private than it is
 _OF_ALGORITHMS: dict[str, tuple[str, ...]] = {
     "level": ("fedkt",),
@@ -38,19 +39,30 @@ _OF_ALGORITHMS: dict[str, tuple[str, ...]] = {
     "release": _VOTES,
     "unqueried": _VOTES,
     "server_epsilon_budget": _VOTES,
-    "label_mechanism": ("fedct",),
-    "label_epsilon": ("fedct",),
+    "label_mechanism": ("fedct", *_SOFT),
+    "label_epsilon": ("fedct", *_SOFT),
     "calibration": ("fedct",),
     "sensitivity": ("fedct",),
     "sensitivity_labels": ("fedct",),
-    "epsilon": ("fedct", *_VOTES),
+    "epsilon": ("fedct", *_VOTES, *_SOFT),
+    "share": _SOFT,
+    "subset_rows": _SOFT,
+    "subset_replacement": _SOFT,
+    "score_noise": _SOFT,
+    "score_scale": _SOFT,
+    "logit_bound": _SOFT,
+    "pretrain_epochs": _SOFT,
+    "round_epsilon": ("privatekt",),
+    "participation": ("privatekt",),
+    "fraction_parties": ("privatekt", "fedprox", "fedkt-prox"),
+    "resume_from": ("privatekt",),
 }
 
 
 class RunConfig(_Flat):
     """Everything a run can be told. Defaults are those of ``pyproject.toml``: a test holds them equal."""
 
-    algorithm: Literal["fedct", "fedkt", "pate"] = "fedct"
+    algorithm: Literal["dd", "fedct", "fedkt", "fedkt-prox", "fedmd", "fedprox", "pate", "privatekt"] = "fedct"
     num_rounds: int = Field(0, ge=0)  # 0: the algorithm's default
     num_parties: int = Field(0, ge=0)  # 0: as many nodes as register
     min_parties: int = Field(2, ge=1)
@@ -70,6 +82,8 @@ class RunConfig(_Flat):
     num_test: int = Field(0, ge=0)
     num_private: int = Field(0, ge=0)
     public_from: Literal["train", "test"] = "train"
+    public_label: str = ""
+    label_space: Literal["private", "joint"] = "private"
     synthetic_rows: int = Field(5000, ge=10)
     synthetic_features: int = Field(20, ge=2)
     synthetic_classes: int = Field(3, ge=2)
@@ -108,7 +122,35 @@ class RunConfig(_Flat):
     steps_per_round: int = Field(200, ge=1)
     stop_when_converged: bool = True
     ties: Literal["random", "lowest"] = "random"
+    transfer_rows: int = Field(2, ge=1)
+    buffer_rounds: int = Field(25, ge=1)
+    buffer_steps: int = Field(4, ge=1)
+    self_training_share: float = Field(0.1, ge=0, le=1)
+    local_epochs: int = Field(5, ge=1)
+    solo_epochs: int = Field(0, ge=0)  # 0: as many as the party asked most often made
+    proximal_mu: float = Field(0.1, ge=0, allow_inf_nan=False)
+    targets: Literal["hard", "soft"] = "hard"
+    participation: Literal["any", "once"] = "any"
+    fraction_parties: float = Field(1.0, gt=0, le=1)
+    resume_from: str = ""
 
+    share: Literal["logits", "softmax", "argmax"] = "softmax"
+    public_batch: int = Field(0, ge=0)  # 0: 5,000, or all where there are fewer
+    pretrain_epochs: int = Field(0, ge=0)
+    initial_epochs: int = Field(20, ge=1)
+    digest_epochs: int = Field(2, ge=1)
+    revisit_epochs: int = Field(1, ge=0)
+    digest_order: Literal["digest-first", "revisit-first"] = "digest-first"
+    digest_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = "auto"
+    distillation_weight: float = Field(1.0, ge=0, allow_inf_nan=False)
+    aggregation_weights: Literal["equal", "agreement", "dawid-skene"] = "equal"
+    soft_bits: Literal[16, 32] = 32
+
+    subset_rows: int = Field(0, ge=0)  # 0: all of a party's rows
+    subset_replacement: bool = True
+    score_noise: Literal["none", "laplace", "gaussian"] = "none"
+    score_scale: float = Field(0.0, ge=0, allow_inf_nan=False)  # 0: found from epsilon
+    logit_bound: float = Field(10.0, gt=0, allow_inf_nan=False)
     noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = "none"
     gamma: float = Field(0.0, ge=0, allow_inf_nan=False)
     sigma: float = Field(0.0, ge=0, allow_inf_nan=False)
@@ -124,6 +166,7 @@ class RunConfig(_Flat):
     sensitivity: Literal["worst-case", "assumed", "estimated"] = "worst-case"
     sensitivity_labels: int = Field(0, ge=0)
     epsilon: float = Field(0.0, ge=0, allow_inf_nan=False)  # of the whole run; 0: the noise is given
+    round_epsilon: float = Field(5.0, gt=0, allow_inf_nan=False)  # of one participation in PrivateKT
     delta: float = Field(1e-5, gt=0, lt=1)
     server_epsilon_budget: float = Field(0.0, ge=0, allow_inf_nan=False)  # 0: none
 
@@ -162,7 +205,8 @@ class RunConfig(_Flat):
     @property
     def rounds(self) -> int:
         """Return the number of rounds to run."""
-        return self.num_rounds or {"fedct": 5, "fedkt": 1, "pate": 1}[self.algorithm]
+        others = {"fedct": 5, "fedkt": 1, "fedmd": 20, "pate": 1, "privatekt": 100}
+        return self.num_rounds or others.get(self.algorithm, 10)
 
     def as_scalars(self) -> dict[str, Any]:
         """Return the config as kebab-case scalars."""
@@ -186,7 +230,7 @@ class NodeConfig(_Flat):
     model_params: str = ""
     state_dir: str = ""
     test_fraction: float = Field(0.2, ge=0, lt=1)
-    allow: str = "fedct,fedkt,pate"
+    allow: str = "fedct,fedkt,pate,privatekt"
     require_privacy: bool = False
     epsilon_budget: float = Field(float("inf"), ge=0)
     delta_budget: float = Field(1e-5, gt=0, lt=1)

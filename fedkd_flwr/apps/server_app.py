@@ -71,7 +71,7 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
         public, test = pool.public, (pool.X_test, pool.y_test)
     else:
         log(INFO, "loading the public set %s", config.public_path)
-        public, test = load_public(config.public_path, config.schema_path or None), None
+        public, test = load_public(config.public_path, config.schema_path or None, labels=config.public_label), None
     record.num_public, record.num_classes = public.num_rows, public.num_classes
     record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
     names: dict[int, str] = {}
@@ -128,17 +128,28 @@ def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None
     """Train one model on all private rows pooled: what no federation could see."""
     from fedkd_flwr.apps.algorithms import model_factory
     from fedkd_flwr.apps.assembly import central_rows, simulated_pool
+    from fedkd_flwr.clients.soft import pretrain_on
     from fedkd_flwr.models.zoo import pick_model
     from fedkd_flwr.seeds import derive_seed
 
     pool, spec = simulated_pool(config), pick_model(config.model, 0)
     log(INFO, "training %s on all private rows pooled, for comparison", spec)
-    X, y = central_rows(config, num_parties)
     model = model_factory(spec, config.model_params, pool.public)(seed=derive_seed(config.seed, "centralised"))
+    pool = pool.as_read_by(model)
+    X, y = central_rows(config, num_parties, pool, record.run_id)
+    if not len(y):
+        record.notes.append("no centralised model: no party's rows were there to pool")
+        return
     # gradient learners get the steps the parties had; the others fit as they always do
     steps = config.steps_per_round * (len(record.rounds) + 1)
-    if config.algorithm == "fedct" and model.continues:
+    if config.pretrain_epochs and model.supports_soft_steps:
+        pretrain_on(pool.public, model, epochs=config.pretrain_epochs, seed=config.seed)
+    if config.algorithm in ("fedct", "dd") and model.continues:
         model.update(X, y, steps=steps)
+    elif config.algorithm == "fedmd" and model.supports_soft_steps:
+        model.train_epochs(X, y, epochs=config.initial_epochs + config.revisit_epochs * len(record.rounds))
+    elif config.algorithm in ("fedprox", "fedkt-prox"):  # the passes that every party made over its own rows
+        model.train_epochs(X, y, epochs=config.local_epochs * config.rounds)
     else:
         model.fit(X, y)
     record.centralised = float((model.predict(pool.X_test) == pool.y_test).mean())
@@ -163,7 +174,7 @@ def _leave(record: RunRecord, folder: Path) -> None:
 
 def _versions() -> dict[str, str]:
     found = {}
-    for name in ("fedkd-flwr", "flwr", "ray", "numpy", "scikit-learn", "torch", "xgboost"):
+    for name in ("fedkd-flwr", "flwr", "ray", "numpy", "scikit-learn", "torch", "transformers", "xgboost"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

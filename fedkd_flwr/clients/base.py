@@ -145,9 +145,16 @@ class PartyClient(NumPyClient, ABC):
 
     def _ask(self, instruction: Instruction, charge: Charge | None) -> None:
         """Let the budget refuse before anything is learnt; a reply that is paid for is not asked for again."""
-        ledger = self.party.ledger
-        if charge is not None and ledger is not None and self._stored(instruction) is None:
-            ledger.ask(charge.events, self.party.budget)
+        party, ledger = self.party, self.party.ledger
+        if charge is None or ledger is None or self._stored(instruction) is not None:
+            return
+        last_round = instruction.integer("last-round", minimum=0)
+        if last_round and ledger.load().entry(party.run_id, last_round) is None:
+            way_out = "Mount the state-dir this party had then; an empty one has forgotten what was spent."
+            rule = f"hold the charge of round {last_round}, which the server has the labels of"
+            message = explain(f"ledger {ledger.path}", rule, "no such entry", way_out)
+            raise DataError(message, code=Code.LEDGER_LOST)
+        ledger.ask(charge.events, party.budget)
 
     def _stored(self, instruction: Instruction) -> StoredReply | None:
         ledger = self.party.ledger

@@ -5,7 +5,6 @@ The other half, and the whole round, is `fedkd_flwr.strategies.fedct`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -13,15 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.memory import restore
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
-from fedkd_flwr.errors import Note
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.mechanisms import BitFlip, RandomizedResponse, label_mechanism
 
 __all__ = ["FedCTClient"]
-
-logger = logging.getLogger("flwr.party")
 
 
 class FedCTClient(PartyClient):
@@ -111,25 +108,8 @@ class FedCTClient(PartyClient):
         fresh = self.party.model(seed=instruction.seed("model"))
         if not fresh.continues:
             return fresh, []
-        last_round = instruction.integer("last-round", minimum=0)
-        saved = instruction.saved
-        kept = saved.server_round if saved is not None and saved.model else 0
-        notes: list[str] = []
-        if kept < last_round:
-            logger.warning(
-                "%s: kept state must be of round >= %d, got %s. Its model continues from there; keep state-dir on "
-                "a disk that survives this node's restarts.",
-                self.party.name,
-                last_round,
-                kept or "none",
-            )
-            notes.append(Note.STATE_OLDER if kept else Note.STATE_LOST)
-        if saved is None or not kept:
-            return fresh, notes
-        from fedkd_flwr.models.serialize import loads
-
-        # the file is this party's own; it may hold the types of this party's own estimator and no others
-        return loads(saved.model, trusted=fresh.type_names), notes
+        kept, notes = restore(self.party, instruction, fresh)
+        return kept or fresh, notes
 
     def _train(self, model: Classifier, instruction: Instruction) -> None:
         party, labels = self.party, instruction.labels

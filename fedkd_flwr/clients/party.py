@@ -83,7 +83,7 @@ class Party:
     model_name: str = ""
     tests: Mapping[str, Rows] = field(default_factory=dict)
     state: PartyState | None = None
-    allow: frozenset[str] = frozenset({"fedkt", "fedct"})
+    allow: frozenset[str] = frozenset({"fedkt", "fedct", "pate"})
     require_privacy: bool = False
     budget: Budget = field(default_factory=Budget)
     ledger: LedgerStore | None = None

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.public import PublicSet, Table, make_public_set
-from fedkd_flwr.data.published import PUBLISHED, read_published
+from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_paired, read_published
 from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic
+from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.seeds import derive_rng
 
 __all__ = ["NAMES", "Pool", "load_pool"]
 
-NAMES: tuple[str, ...] = (*EMBEDDED, "synthetic", *PUBLISHED, "table")
+NAMES: tuple[str, ...] = (*EMBEDDED, "synthetic", *PUBLISHED, *PAIRED, "table")
 """Every name `load_pool` knows."""
 
 
@@ -41,14 +43,25 @@ class Pool:
         The public rows; their truth in ``public.y``.
     rows : ndarray of shape (n,), int64
         Number of each private row in the source file (training file; after dropping duplicates for ``wine-type``).
+    texts, test_texts : ndarrays of shapes (n, 1), (num_test, 1), object, or None
+        Their texts where the schema has text columns.
     """
 
-    X: NDArray[np.float32]
+    X: NDArray[Any]
     y: NDArray[np.int16]
-    X_test: NDArray[np.float32]
+    X_test: NDArray[Any]
     y_test: NDArray[np.int16]
     public: PublicSet
     rows: NDArray[np.int64]
+    texts: NDArray[np.object_] | None = None
+    test_texts: NDArray[np.object_] | None = None
+
+    def as_read_by(self, model: Any) -> Pool:
+        """Return the pool as a model reads it: raw texts or features; see `PublicSet.as_read_by`."""
+        public = self.public.as_read_by(model)
+        if public is self.public or self.texts is None or self.test_texts is None:
+            return self
+        return replace(self, public=public, X=self.texts, X_test=self.test_texts)
 
 
 def load_pool(
@@ -68,6 +81,7 @@ def load_pool(
     schema_path: str = "",
     test_file: str = "",
     rows: Mapping[str, NDArray[np.integer]] | None = None,
+    label_space: str = "private",
 ) -> Pool:
     """Load a named data set and split it at random from the seed.
 
@@ -83,7 +97,7 @@ def load_pool(
     data_root : path
         Folder with the files of sets that scikit-learn does not carry.
     num_public, num_test, num_private : int
-        How many rows of each; 0 for the default.
+        How many rows of each; 0 for the default: all of them, where public rows come from another data set.
     public_from : {"train", "test"}
         Where public rows come from in sets with an official test file. "test": half of it unless ``num_public`` says
         otherwise; the other half stays for testing, and all training rows are private.
@@ -94,6 +108,9 @@ def load_pool(
     rows : mapping of str to ndarray of int, or None
         Explicit row numbers of the source file: ``"public"``, ``"test"`` and, if not all the others, ``"private"``.
         In sets with an official test file ``"test"`` counts in that file, ``"public"`` in the file of ``public_from``.
+    label_space : {"private", "joint"}
+        Of sets whose public rows are of another data set (`PAIRED`): the private classes, or the public ones and then
+        the private ones.
 
     Raises
     ------
@@ -116,9 +133,21 @@ def load_pool(
         source = read_embedded(name)
     elif name in PUBLISHED:
         source = read_published(name, data_root)
+    elif name in PAIRED:
+        source = read_paired(name, data_root, label_space=label_space)
     else:
         raise ConfigError(explain("dataset", f"be one of {', '.join(NAMES)}", name))
-    if public_from not in ("train", "test") or (public_from == "test" and source.test_y is None):
+    if label_space != "private" and name not in PAIRED:
+        raise ConfigError(
+            explain("label-space", f"be private for {name!r}", label_space, "One label space is all it has.")
+        )
+    if source.public_table is not None and public_from == "train":
+        public_from = "other"
+    elif (
+        public_from not in ("train", "test")
+        or source.public_table is not None
+        or (public_from == "test" and source.test_y is None)
+    ):
         raise ConfigError(
             explain(
                 "public-from",
@@ -142,17 +171,29 @@ def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from:
     if test_table is None or test_y is None:
         test_table, test_y = source.table, source.y
     public_table, public_y = (test_table, test_y) if public_from == "test" else (source.table, source.y)
-    public_rows = _take(public_table, split["public"])
-    public = make_public_set(
-        public_rows, source.schema_of(public_rows), y=public_y[split["public"]], scale=source.scale
-    )
+    if source.public_table is not None and source.public_labels is not None:
+        known, rows = source.public_labels, split["public"]
+        labels = replace(known, y=known.y[rows])
+        public_rows = _take(source.public_table, rows)
+        truth = labels.y if labels.of_schema else None  # digits have no truth among letters
+        public = make_public_set(public_rows, source.schema_of(public_rows), y=truth, scale=source.scale)
+        public = replace(public, labels=labels)
+    else:
+        public_rows = _take(public_table, split["public"])
+        public = make_public_set(
+            public_rows, source.schema_of(public_rows), y=public_y[split["public"]], scale=source.scale
+        )
+    private, test = _take(source.table, split["private"]), _take(test_table, split["test"])
+    reader = TextRows(public.schema) if public.schema.text_columns else None
     return Pool(
-        X=public.features(_take(source.table, split["private"])),
+        X=public.features(private),
         y=source.y[split["private"]],
-        X_test=public.features(_take(test_table, split["test"])),
+        X_test=public.features(test),
         y_test=test_y[split["test"]],
         public=public,
         rows=split["private"],
+        texts=reader.transform(private) if reader else None,
+        test_texts=reader.transform(test) if reader else None,
     )
 
 
@@ -169,6 +210,14 @@ def _random_split(
         _check_enough(name, "rows", len(train), public=public, test=test, private=private)
         return {"test": train[:test], "public": train[test : test + public], "private": _last(train, private)}
     official = rng.permutation(len(source.test_y))
+    if source.public_table is not None:
+        other = rng.permutation(len(source.public_table))
+        public = sizes["public"] or len(other)
+        test, private = sizes["test"] or len(official), sizes["private"] or len(train)
+        _check_enough(name, "public rows", len(other), public=public)
+        _check_enough(name, "official test rows", len(official), test=test)
+        _check_enough(name, "training rows", len(train), private=private)
+        return {"public": other[:public], "private": train[:private], "test": official[:test]}
     if public_from == "test":
         public = sizes["public"] or len(official) // 2
         test = sizes["test"] or len(official) - public
@@ -193,6 +242,8 @@ def _explicit_split(
     split = {key: np.asarray(numbers, dtype=np.int64) for key, numbers in rows.items()}
     own_file = {"private": "train", "public": public_from, "test": "train" if source.test_y is None else "test"}
     lengths = {"train": len(source.y), "test": 0 if source.test_y is None else len(source.test_y)}
+    if source.public_table is not None:
+        lengths["other"] = len(source.public_table)
     if "private" not in split:
         used = [split[key] for key in split if own_file[key] == "train"]
         split["private"] = np.setdiff1d(np.arange(lengths["train"]), np.concatenate([*used, []]))
@@ -202,7 +253,7 @@ def _explicit_split(
             raise DataError(
                 explain(f"rows[{key!r}]", f"be row numbers below {lengths[own_file[key]]} of {name!r}", seen)
             )
-    for file in ("train", "test"):
+    for file in lengths:
         together = np.concatenate([*(split[key] for key in split if own_file[key] == file), []])
         if len(np.unique(together)) != len(together):
             raise DataError(explain("rows", f"name each row of the {file} file once", "repeated row numbers"))

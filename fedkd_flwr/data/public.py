@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import canonical, column_numbers, column_texts
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.data.text import TermWeights, TextRows, text_values
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 
 __all__ = [
     "PREPROCESSING_VERSION",
     "Preprocessor",
+    "PublicLabels",
     "PublicSet",
     "Table",
     "fingerprint",
@@ -45,6 +47,7 @@ class Preprocessor:
     | numeric | one column: missing values are U's median, then standardised by U's mean and deviation |
     | constant on U | one column, centred and not scaled |
     | categorical | one 0/1 column per category of the schema; a missing or unknown value is all zeros |
+    | text | TF-IDF columns over the words of U's texts, see `fedkd_flwr.data.text`; a missing text is all zeros |
     | pixels (``schema.shape``) | one column per pixel, divided by 255 |
 
     Examples
@@ -63,13 +66,17 @@ class Preprocessor:
     def __init__(self) -> None:
         self._schema: Schema | None = None
         self._numeric: dict[str, tuple[float, float, float]] = {}  # name -> median, mean, deviation
+        self._terms: dict[str, TermWeights] = {}
 
     def fit(self, table: Table, schema: Schema) -> Preprocessor:
-        """Learn medians, means and deviations from the public rows; return self."""
+        """Learn medians, means, deviations and words from the public rows; return self."""
         _check_columns(table, schema)
         self._schema = schema
-        self._numeric = {}
+        self._numeric, self._terms = {}, {}
         for j, column in enumerate(schema.columns):
+            if column.kind == "text":
+                texts = text_values(_column(table, column.name, j))
+                self._terms[column.name] = TermWeights().fit(texts, max_terms=column.max_terms, name=column.name)
             if column.kind == "numeric" and schema.shape is None:
                 numbers = column_numbers(_column(table, column.name, j), column.name)
                 known = numbers[~np.isnan(numbers)]
@@ -95,7 +102,7 @@ class Preprocessor:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns that `transform` returns: ``age``, ``sex=f``, ``sex=m``."""
+        """Names of the columns that `transform` returns: ``age``, ``sex=f``, ``sex=m``, ``review:good``."""
         schema = self._fitted()
         if schema.shape is not None:
             return schema.column_names
@@ -103,6 +110,8 @@ class Preprocessor:
         for column in schema.columns:
             if column.kind == "numeric":
                 names.append(column.name)
+            elif column.kind == "text":
+                names += [f"{column.name}:{term}" for term in self._terms[column.name].terms]
             else:
                 names += [f"{column.name}={category}" for category in column.categories]
         return tuple(names)
@@ -130,6 +139,11 @@ class Preprocessor:
             if column.kind == "numeric":
                 features[:, at] = self._scaled(values, column.name)
                 at += 1
+                continue
+            if column.kind == "text":
+                weights = self._terms[column.name].transform(text_values(values))
+                features[:, at : at + weights.shape[1]] = weights
+                at += weights.shape[1]
                 continue
             position = {canonical(category): i for i, category in enumerate(column.categories)}
             codes = np.array([position.get(text, -1) for text in column_texts(values)], dtype=np.int64)
@@ -162,28 +176,63 @@ class Preprocessor:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PublicLabels:
+    """Labels of the public rows that everybody holds: what models are pre-trained on, and nothing else.
+
+    Parameters
+    ----------
+    y : ndarray of shape (num_public,), int16
+        Labels within ``0..num_classes-1``.
+    num_classes : int
+        Size of their label space, which may be another one than the schema's (digits beside letters).
+    of_schema : bool
+        Whether they are labels of the schema.
+    """
+
+    y: NDArray[np.int16]
+    num_classes: int
+    of_schema: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.y.ndim == 1 and len(self.y) and self.y.min() >= 0 and self.y.max() < self.num_classes):
+            seen = f"{self.y.min()} to {self.y.max()}" if self.y.size else "none"
+            raise DataError(explain("labels of the public rows", f"lie within 0..{self.num_classes - 1}", seen))
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublicSet:
     """The public rows as every party and the server hold them.
 
     Parameters
     ----------
     X : ndarray of shape (num_public, num_features), float32
-        Features.
+        Features; in a set `as_read_by` a model that reads texts, texts of shape (num_public, 1), object.
     fingerprint : str
         64 hexadecimal digits, see `fingerprint`.
     schema : Schema
         Columns and classes.
-    preprocessor : Preprocessor or None
+    preprocessor : Preprocessor, TextRows or None
         Turns private rows into the same features. None: raw numeric columns are the features (`raw_matrix`).
+    texts : ndarray of shape (num_public, 1), object, or None
+        The public texts where the schema has text columns.
     y : ndarray of shape (num_public,), int16, or None
         The truth, known in simulations only: for measuring, never for learning.
+    labels : PublicLabels or None
+        Labels that everybody holds, for pre-training.
     """
 
-    X: NDArray[np.float32]
+    X: NDArray[Any]
     fingerprint: str
     schema: Schema
-    preprocessor: Preprocessor | None
+    preprocessor: Preprocessor | TextRows | None
     y: NDArray[np.int16] | None = None
+    texts: NDArray[np.object_] | None = None
+    labels: PublicLabels | None = None
+
+    def __post_init__(self) -> None:
+        if self.labels is not None and len(self.labels.y) != len(self.X):
+            rule = f"number {len(self.X)}, as the public rows"
+            raise DataError(explain("labels of the public rows", rule, len(self.labels.y)))
 
     @property
     def num_rows(self) -> int:
@@ -205,7 +254,24 @@ class PublicSet:
         """(channels, height, width) of an image row, None for a table."""
         return self.schema.shape
 
-    def features(self, table: Table) -> NDArray[np.float32]:
+    def as_read_by(self, model: Any) -> PublicSet:
+        """Return the set as a model reads it: raw texts if it says ``takes_text = True``, else features, as it is.
+
+        The fingerprint is the same: parties with different kinds of models label the same rows.
+
+        Raises
+        ------
+        ConfigError
+            If the model reads texts and the schema has no text column.
+        """
+        if not getattr(model, "takes_text", False):
+            return self
+        reader = TextRows(self.schema)
+        if self.texts is None:
+            raise ConfigError(explain("texts", "be given with the public set", None, "Use make_public_set."))
+        return replace(self, preprocessor=reader, X=self.texts)
+
+    def features(self, table: Table) -> NDArray[Any]:
         """Return other raw rows as features like ``X``."""
         if self.preprocessor is None:
             return raw_matrix(table, self.schema)
@@ -240,7 +306,10 @@ def make_public_set(
     table = _parsed(table, schema)
     preprocessor = Preprocessor().fit(table, schema) if scale else None
     X = raw_matrix(table, schema) if preprocessor is None else preprocessor.transform(table)
-    return PublicSet(X=X, fingerprint=fingerprint(table, schema), schema=schema, preprocessor=preprocessor, y=y)
+    texts = TextRows(schema).transform(table) if schema.text_columns else None
+    return PublicSet(
+        X=X, fingerprint=fingerprint(table, schema), schema=schema, preprocessor=preprocessor, y=y, texts=texts
+    )
 
 
 def raw_matrix(table: Table, schema: Schema) -> NDArray[np.float32]:
@@ -251,8 +320,8 @@ def raw_matrix(table: Table, schema: Schema) -> NDArray[np.float32]:
     ndarray of shape (n, columns), float32, C-contiguous
     """
     _check_columns(table, schema)
-    if categorical := [column.name for column in schema.columns if column.kind == "categorical"]:
-        raise DataError(explain("columns of an unscaled set", "all be numeric", ", ".join(categorical)))
+    if others := [column.name for column in schema.columns if column.kind != "numeric"]:
+        raise DataError(explain("columns of an unscaled set", "all be numeric", ", ".join(others)))
     if isinstance(table, np.ndarray):
         matrix = np.ascontiguousarray(table, dtype=np.float32)
     else:
@@ -294,6 +363,8 @@ def fingerprint(table: Table, schema: Schema) -> str:
             numbers = column_numbers(values, column.name) + 0.0  # -0.0 becomes 0.0
             numbers[np.isnan(numbers)] = np.nan  # one bit pattern for all of them
             digest.update(np.ascontiguousarray(numbers, dtype="<f8").data)
+        elif column.kind == "text":
+            digest.update(json.dumps(text_values(values).tolist()).encode())
         else:
             digest.update(json.dumps(column_texts(values).tolist()).encode())
     return digest.hexdigest()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.images import load_torchvision, read_bytes, read_cifar, read_idx
+from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.sources import Source
 from fedkd_flwr.data.tables import read_libsvm
-from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 
-__all__ = ["PUBLISHED", "read_published"]
+__all__ = ["PAIRED", "PUBLISHED", "read_paired", "read_published"]
 
 
 def _words(text: str) -> list[str]:
@@ -51,6 +53,40 @@ def read_published(name: str, data_root: str | os.PathLike[str]) -> Source:
         If a file is not there (``MISSING_FILE``) or not as it should be.
     """
     return PUBLISHED[name](_Files(name, data_root))
+
+
+def read_paired(name: str, data_root: str | os.PathLike[str], *, label_space: str) -> Source:
+    """Read a set of `PAIRED`: private rows of one data set, public rows (with labels of their own) of another.
+
+    Parameters
+    ----------
+    label_space : {"private", "joint"}
+        The private classes alone, or the public classes and after them the private ones.
+
+    Raises
+    ------
+    ConfigError
+        If the label space is something else.
+    DataError
+        As `read_published`.
+    """
+    if label_space not in ("private", "joint"):
+        raise ConfigError(explain("label-space", "be private or joint", label_space))
+    public_name, private_name, select = PAIRED[name]
+    public = PUBLISHED[public_name](_Files(public_name, data_root))
+    private = select(PUBLISHED[private_name](_Files(private_name, data_root)))
+    joint, offset = label_space == "joint", len(public.classes)
+    labels = PublicLabels(y=public.y, num_classes=offset, of_schema=joint)
+    source = replace(private, public_table=public.table, public_labels=labels)
+    if not joint:
+        return source
+    return replace(
+        source,
+        y=private.y + np.int16(offset),
+        test_y=np.asarray(private.test_y) + np.int16(offset),
+        classes=(*public.classes, *private.classes),
+        public_labels=replace(labels, num_classes=offset + len(private.classes)),
+    )
 
 
 class _Files:
@@ -242,6 +278,33 @@ def _six_classes(source: Source) -> Source:
         test_y=test_y[test_y >= 0],
     )
 
+
+def _letters_a_to_f(source: Source) -> Source:
+    """Return FedMD's six private classes of EMNIST letters, numbered 0 to 5."""
+    return _classes_below(source, 6)
+
+
+def _classes_below(source: Source, count: int) -> Source:
+    test_y = np.asarray(source.test_y)
+    return replace(
+        source,
+        table=np.asarray(source.table)[source.y < count],
+        y=source.y[source.y < count],
+        classes=source.classes[:count],
+        test_table=np.asarray(source.test_table)[test_y < count],
+        test_y=test_y[test_y < count],
+    )
+
+
+def _as_it_is(source: Source) -> Source:
+    return source
+
+
+PAIRED: dict[str, tuple[str, str, Callable[[Source], Source]]] = {
+    "mnist-emnist": ("mnist", "emnist-letters", _letters_a_to_f),
+    "cifar10-cifar100": ("cifar10", "cifar100", _as_it_is),
+}
+"""FedMD's pairs: public rows of the first data set, private and test rows of the second."""
 
 PUBLISHED: dict[str, Callable[[_Files], Source]] = {
     "adult": _adult,

@@ -34,19 +34,37 @@ SCHEMA_VERSION = 1
 _MAX_CLASSES = 32767  # labels travel and rest as int16
 # more distinct texts than this, on most rows: a name or an identifier, not a category
 _MANY_CATEGORIES = 256
+MAX_TERMS = 2000  # TF-IDF columns of a text column, unless the schema says otherwise: 8 kB a row
+_PROSE_WORDS = 5  # a column whose texts mostly differ and mostly have so many words is read, not counted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One feature column: its name, its kind, and the texts a categorical one may hold."""
+    """One feature column.
+
+    Parameters
+    ----------
+    name : str
+        As in the files.
+    kind : {"numeric", "categorical", "text"}
+        What its values mean.
+    categories : tuple of str
+        The texts a categorical column may hold.
+    max_terms : int
+        The most TF-IDF columns a text column becomes, for models that read no raw text; see `fedkd_flwr.data.text`.
+    """
 
     name: str
-    kind: Literal["numeric", "categorical"]
+    kind: Literal["numeric", "categorical", "text"]
     categories: tuple[str, ...] = ()
+    max_terms: int = MAX_TERMS
 
     def __post_init__(self) -> None:
-        if self.kind not in ("numeric", "categorical"):
-            raise DataError(explain(f"kind of column {self.name!r}", "be 'numeric' or 'categorical'", self.kind))
+        if self.kind not in ("numeric", "categorical", "text"):
+            rule = "be 'numeric', 'categorical' or 'text'"
+            raise DataError(explain(f"kind of column {self.name!r}", rule, self.kind))
+        if isinstance(self.max_terms, bool) or not (isinstance(self.max_terms, int) and self.max_terms >= 1):
+            raise DataError(explain(f"max-terms of column {self.name!r}", "be a whole number >= 1", self.max_terms))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +125,11 @@ class Schema:
     def num_classes(self) -> int:
         """Number of classes C."""
         return len(self.classes)
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Names of the columns of kind ``text``, in the schema's order."""
+        return tuple(column.name for column in self.columns if column.kind == "text")
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -171,6 +194,8 @@ class Schema:
             lines += ["", "[[columns]]", f"name = {_toml(column.name)}", f"kind = {_toml(column.kind)}"]
             if column.kind == "categorical":
                 lines.append(f"categories = {_toml(list(column.categories))}")
+            elif column.kind == "text":
+                lines.append(f"max-terms = {column.max_terms}")
         return "\n".join(lines) + "\n"
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -207,11 +232,17 @@ class Schema:
 
 
 def infer_schema(
-    table: pd.DataFrame, *, classes: Sequence[str] = (), label: str = "label", id_column: str | None = None
+    table: pd.DataFrame,
+    *,
+    classes: Sequence[str] = (),
+    label: str = "label",
+    id_column: str | None = None,
+    text_columns: Sequence[str] = (),
 ) -> Schema:
     """Return the schema of a public table: never call it on private rows.
 
-    A column whose values all read as numbers is numeric, any other is categorical over the texts it holds.
+    A column whose values all read as numbers is numeric. One whose texts mostly differ, and mostly have five words
+    or more, is text; any other is categorical over the texts it holds.
 
     Parameters
     ----------
@@ -223,11 +254,13 @@ def infer_schema(
         Name of the label column.
     id_column : str or None
         A column to leave out.
+    text_columns : sequence of str
+        Columns that are text whatever they look like.
 
     Raises
     ------
     DataError
-        If there are no classes to be had, or a text column looks like an identifier.
+        If there are no classes to be had, or a column looks like an identifier.
     """
     names = [str(name) for name in table.columns]
     if not classes:
@@ -243,7 +276,13 @@ def infer_schema(
         classes = sorted_texts(column_texts(table[label]))
     if id_column is not None and id_column not in names:
         raise DataError(explain("id column", f"be one of the columns {_some(names)}", id_column))
-    columns = tuple(_infer_column(table[name], name) for name in names if name not in (label, id_column))
+    if unknown := [name for name in text_columns if name not in names or name in (label, id_column)]:
+        raise DataError(explain("text columns", f"be among the feature columns {_some(names)}", unknown[0]))
+    columns = tuple(
+        Column(name=name, kind="text") if name in text_columns else _infer_column(table[name], name)
+        for name in names
+        if name not in (label, id_column)
+    )
     return Schema(columns=columns, classes=tuple(c.strip() for c in classes), label=label, id_column=id_column)
 
 
@@ -257,6 +296,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--classes", default="", help='class names, e.g. "<=50K,>50K"; default: from the label column')
     parser.add_argument("--label", default="label", help="name of the label column (default: label)")
     parser.add_argument("--id-column", default=None, help="a column that is no feature")
+    parser.add_argument("--text", default="", help="columns of free text, comma-separated; prose is found without")
     parser.add_argument("--out", default=None, help="file to write (default: schema.toml beside the public file)")
     options = parser.parse_args(argv)
     from fedkd_flwr.data.tables import read_table
@@ -265,14 +305,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         classes = [name.strip() for name in options.classes.split(",") if name.strip()]
         table = read_table(options.public_file, label=options.label)
-        schema = infer_schema(table, classes=classes, label=options.label, id_column=options.id_column)
+        texts = [name.strip() for name in options.text.split(",") if name.strip()]
+        schema = infer_schema(
+            table, classes=classes, label=options.label, id_column=options.id_column, text_columns=texts
+        )
     except FedkdError as error:
         print(error, file=sys.stderr)
         return 1
     schema.write(out)
     categorical = [column for column in schema.columns if column.kind == "categorical"]
     print(f"wrote {out.resolve()}")
-    print(f"{len(table)} rows, {len(schema.columns)} feature columns ({len(categorical)} categorical)")
+    kinds = f"{len(categorical)} categorical, {len(schema.text_columns)} text"
+    print(f"{len(table)} rows, {len(schema.columns)} feature columns ({kinds})")
     print(f"label {schema.label!r}, {schema.num_classes} classes: {_some(schema.classes)}")
     print("Read it, correct it by hand where needed, and give every party the same file.")
     return 0
@@ -287,16 +331,23 @@ def _infer_column(values: pd.Series[Any], name: str) -> Column:
         else:
             return Column(name=name, kind="numeric")
     categories = sorted_texts(column_texts(values))
+    if 2 * len(categories) > len(values) and _is_prose(categories):
+        return Column(name=name, kind="text")
     if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(values):
         raise DataError(
             explain(
                 f"column {name!r}",
                 "hold numbers or a limited number of categories",
                 f"{len(categories)} different texts in {len(values)} rows",
-                "If it identifies rows, name it as the id column; otherwise take it out or group its values.",
+                "If it identifies rows, name it as the id column; if it is to be read as text, as a text column "
+                "(--text); otherwise take it out or group its values.",
             )
         )
     return Column(name=name, kind="categorical", categories=categories)
+
+
+def _is_prose(texts: Sequence[str]) -> bool:
+    return 2 * sum(len(text.split()) >= _PROSE_WORDS for text in texts) > len(texts)
 
 
 def _from_dict(data: dict[str, Any], path: Path) -> Schema:
@@ -305,7 +356,12 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
         raise DataError(explain(f"keys in {path}", f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
     try:
         columns = tuple(
-            Column(name=item["name"], kind=item["kind"], categories=tuple(map(str, item.get("categories", ()))))
+            Column(
+                name=item["name"],
+                kind=item["kind"],
+                categories=tuple(map(str, item.get("categories", ()))),
+                max_terms=item.get("max-terms", MAX_TERMS),
+            )
             for item in data.get("columns", [])
         )
         return Schema(

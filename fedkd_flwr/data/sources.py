@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts, sorted_texts
-from fedkd_flwr.data.public import Table
+from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.schema import Schema, infer_schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, explain
@@ -39,6 +39,8 @@ class Source:
     test_table: Table | None = None
     test_y: NDArray[np.int16] | None = None
     private_share: float = 0.5  # of the rows; the rest goes half and half to public and test rows
+    public_table: Table | None = None  # public rows of another data set
+    public_labels: PublicLabels | None = None  # their labels
 
     def schema_of(self, public_rows: Table) -> Schema:
         """Return the schema, its categories taken from the public rows only."""

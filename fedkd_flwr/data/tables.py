@@ -13,6 +13,7 @@ import os
 import warnings
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.public import Preprocessor, PublicSet, make_public_set, raw_matrix
+from fedkd_flwr.data.columns import column_texts, sorted_texts
+from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
 from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, DataError, MissingExtraError, explain
 
 __all__ = ["load_party_table", "load_public", "read_libsvm", "read_npz", "read_table", "require_file"]
@@ -95,8 +98,8 @@ def read_table(path: str | os.PathLike[str], *, label: str = "label", num_featur
 
 
 def load_party_table(
-    path: str | os.PathLike[str], schema: Schema, preprocessor: Preprocessor | None
-) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+    path: str | os.PathLike[str], schema: Schema, preprocessor: Preprocessor | TextRows | None
+) -> tuple[NDArray[Any], NDArray[np.int16]]:
     """Read a party's own file as features and labels, encoded by the public schema.
 
     Parameters
@@ -105,12 +108,12 @@ def load_party_table(
         The private file; it must have the schema's label column.
     schema : Schema
         The public schema.
-    preprocessor : Preprocessor or None
-        The one of the public set.
+    preprocessor : Preprocessor, TextRows or None
+        The one of the public set, as the party's model reads it.
 
     Returns
     -------
-    X : ndarray of shape (n, num_features), float32
+    X : ndarray of shape (n, num_features), float32; or texts, (n, 1), object
     y : ndarray of shape (n,), int16
 
     Raises
@@ -134,7 +137,9 @@ def load_party_table(
     return X, y
 
 
-def load_public(path: str | os.PathLike[str], schema_path: str | os.PathLike[str] | None = None) -> PublicSet:
+def load_public(
+    path: str | os.PathLike[str], schema_path: str | os.PathLike[str] | None = None, *, labels: str = ""
+) -> PublicSet:
     """Read the public file U and its schema, and fit the preprocessing.
 
     A label column in the file is dropped from the features; if it can be read it is kept as ``y``, the truth for
@@ -146,11 +151,14 @@ def load_public(path: str | os.PathLike[str], schema_path: str | os.PathLike[str
         The public file.
     schema_path : path or None
         The schema; ``schema.toml`` beside the public file by default.
+    labels : str
+        A column of labels that everybody may learn from (`PublicLabels`): the schema's label column, or another one,
+        whose classes are its own.
 
     Raises
     ------
     DataError
-        If a file is missing, or the rows do not fit the schema.
+        If a file is missing, or the rows do not fit the schema, or lack a label that was named.
     """
     path = require_file(path)
     schema = Schema.read(schema_path or path.parent / "schema.toml")
@@ -161,7 +169,21 @@ def load_public(path: str | os.PathLike[str], schema_path: str | os.PathLike[str
             y = schema.encode_labels(table[schema.label])
         except DataError:
             y = None  # partly labelled, or labelled otherwise: then it is not known
-    return make_public_set(table, schema, y=y)
+    public = make_public_set(table, schema, y=y)
+    return replace(public, labels=_public_labels(table, schema, labels, path)) if labels else public
+
+
+def _public_labels(table: pd.DataFrame, schema: Schema, name: str, path: Path) -> PublicLabels:
+    if name not in table.columns:
+        way_out = "Name a column of the public file, or leave public-label empty."
+        raise DataError(explain("public-label", f"be a column of {path}", name, way_out))
+    if name == schema.label:
+        return PublicLabels(y=schema.encode_labels(table[name]), num_classes=schema.num_classes, of_schema=True)
+    classes = sorted_texts(column_texts(table[name]))
+    if not len(classes) >= 2:
+        raise DataError(explain(f"column {name!r}", "hold at least two classes", f"{len(classes)} in {path}"))
+    y = Schema(columns=(), classes=classes, label=name, shape=(1,)).encode_labels(table[name])
+    return PublicLabels(y=y, num_classes=len(classes))
 
 
 def read_libsvm(

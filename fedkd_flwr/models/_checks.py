@@ -1,4 +1,4 @@
-"""What every model may rely on: dense finite rows, and labels inside the label space."""
+"""What every model may rely on: dense finite rows or texts, and labels inside the label space."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, DataError, explain
 
-__all__ = ["check_answers", "check_labels", "check_rows", "check_targets"]
+__all__ = ["check_answers", "check_labels", "check_rows", "check_targets", "check_text_rows"]
 
 
 def check_rows(
@@ -35,7 +35,8 @@ def check_rows(
     if X.dtype.kind in "iub":
         X = X.astype(np.float64)
     if X.dtype not in (np.float32, np.float64):
-        raise DataError(explain(name, "hold float32 or float64", f"dtype {X.dtype}"))
+        way_out = "Raw texts need a model that says takes_text = True." if X.dtype.kind in "OUT" else ""
+        raise DataError(explain(name, "hold float32 or float64", f"dtype {X.dtype}", way_out))
     with np.errstate(over="ignore", invalid="ignore"):
         # one sum instead of a mask as large as the rows; it may overflow, so only a mask can accuse
         suspicious = not np.isfinite(X.sum())
@@ -44,6 +45,31 @@ def check_rows(
         seen = f"NaN or infinity in column(s) {', '.join(map(str, columns[:10]))}{', ...' * (len(columns) > 10)}"
         raise DataError(explain(name, "be finite", seen, "Impute missing values first."))
     return X
+
+
+def check_text_rows(
+    name: str, X: NDArray[Any], num_features: int | None = None, *, allow_empty: bool = False
+) -> NDArray[np.object_]:
+    """Return rows of one text each, as objects of type str: what a model with ``takes_text = True`` is given.
+
+    Raises
+    ------
+    DataError
+        If they have another shape or type, or a text is missing (the message names the row).
+    """
+    X = np.asarray(X)
+    if X.dtype.kind not in "OUT" or X.ndim != 2 or X.shape[1] != 1:
+        way_out = "Several text columns: join them, as public.as_read_by(model) does."
+        raise DataError(
+            explain(name, "hold one text per row, shape (rows, 1)", f"{X.dtype} of shape {X.shape}", way_out)
+        )
+    if len(X) == 0 and not allow_empty:
+        raise DataError(explain(name, "hold at least one row", str(X.shape)), code=Code.NO_ROWS)
+    texts: NDArray[np.object_] = X.astype(object)
+    if wrong := [row for row, text in enumerate(texts[:, 0]) if not isinstance(text, str)]:
+        seen = f"{type(texts[wrong[0], 0]).__name__} at row {wrong[0]} ({len(wrong)} such rows)"
+        raise DataError(explain(name, "hold texts", seen, "A missing text is the empty text."))
+    return texts
 
 
 def check_labels(

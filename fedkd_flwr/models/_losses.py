@@ -5,11 +5,12 @@ Only imported on use.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+import torch
 from torch import Tensor, nn
 
-__all__ = ["LOSSES", "JointLoss"]
+__all__ = ["LOSSES", "JointLoss", "ProximalLoss"]
 
 
 class SquaredProbabilities(nn.Module):
@@ -36,6 +37,27 @@ class JointLoss(nn.Module):
         labels, public = targets
         own = nn.functional.cross_entropy(logits[: len(labels)], labels)
         total: Tensor = own + self.weight * self.distance(logits[len(labels) :], public)
+        return total
+
+
+class ProximalLoss(nn.Module):
+    """Cross-entropy plus (mu / 2) ||w - w_t||^2, w_t being the weights when this was made.
+
+    Source: Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020, equation (2). The norm is
+    squared, so that the gradient is mu (w - w_t); the sample in Flower's own documentation leaves the square out.
+    """
+
+    def __init__(self, weights: Iterable[Tensor], mu: float) -> None:
+        super().__init__()
+        self.weights = list(weights)  # a list: they stay the net's, not parameters of this module
+        self.anchors = [weight.detach().clone() for weight in self.weights]
+        self.mu = mu
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compare logits with labels, and the weights with where they started."""
+        pairs = zip(self.weights, self.anchors, strict=True)
+        squares = torch.stack([(weight - anchor).square().sum() for weight, anchor in pairs]).sum()
+        total: Tensor = nn.functional.cross_entropy(logits, labels) + self.mu / 2 * squares
         return total
 
 

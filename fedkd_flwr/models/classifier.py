@@ -8,6 +8,7 @@ hides these differences; the algorithms above it know nothing else about models.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
-from fedkd_flwr.models._checks import check_answers, check_labels, check_rows, check_targets
+from fedkd_flwr.models._checks import check_answers, check_labels, check_rows, check_targets, check_text_rows
 from fedkd_flwr.models.soft import fit_soft_estimator, soft_weights, takes_weights
 from fedkd_flwr.models.training import SoftTraining
 
@@ -31,10 +32,11 @@ class Classifier(SoftTraining):
     ----------
     estimator : object
         Anything with scikit-learn's ``fit`` and ``predict`` (and ``predict_proba``, if it has one). It is a template:
-        every fit starts from a clone of it. An estimator may offer three things more:
+        every fit starts from a clone of it. An estimator may offer four things more:
         ``keeps_label_space = True`` says that it takes labels ``0..num_classes-1`` with any of them absent (as neural
         nets with ``num_classes`` outputs do); ``update_steps(X, y, X_public, y_public, steps)`` continues its
-        training; ``fit_soft(X, weights)`` learns from weights of the classes. Torch nets of the zoo have the verbs of
+        training; ``fit_soft(X, weights)`` learns from weights of the classes; ``takes_text = True`` asks for raw texts
+        in place of columns of numbers. Torch nets of the zoo have the verbs of
         `fedkd_flwr.models.training.SoftTraining` besides.
     num_classes : int
         Size of the label space, from the public schema; at least 2.
@@ -78,9 +80,19 @@ class Classifier(SoftTraining):
         self._num_features: int | None = None
 
     @property
+    def template(self) -> Any:
+        """The unfitted estimator that every fit starts from; not to be changed."""
+        return self._template
+
+    @property
     def estimator(self) -> Any:
         """The fitted estimator; None before the first fit and while the classifier is constant."""
         return self._estimator
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether its rows are raw texts, (num_rows, 1), instead of numbers: what the estimator says of itself."""
+        return bool(getattr(self._template, "takes_text", False))
 
     @property
     def is_fitted(self) -> bool:
@@ -126,7 +138,7 @@ class Classifier(SoftTraining):
         DataError
             If there are no rows, a value is not finite, or a label is outside the label space.
         """
-        X = check_rows("X", X)
+        X = self._check_rows("X", X)
         y, present = check_labels("y", y, len(X), self.num_classes)
         self._learn(X, y, present)
         return self
@@ -162,7 +174,7 @@ class Classifier(SoftTraining):
         >>> model.fit_soft(rows, np.array([[2.0, 1.0], [0.0, 1.0]])).predict_proba(rows).round(2).tolist()
         [[0.67, 0.33], [0.33, 0.67]]
         """
-        X = check_rows("X", X)
+        X = self._check_rows("X", X)
         targets = check_targets("targets", targets, len(X), self.num_classes, probabilities=False)
         weights = soft_weights(targets)
         if not takes_weights(self._template) or bool((weights.max(axis=1) == 1).all()):
@@ -209,7 +221,7 @@ class Classifier(SoftTraining):
         DataError
             As in `fit`; also if only one of ``X_public`` and ``y_public`` is given.
         """
-        X = check_rows("X", X, self._num_features)
+        X = self._check_rows("X", X, self._num_features)
         y, present = check_labels("y", y, len(X), self.num_classes)
         if (X_public is None) != (y_public is None):
             missing = "X_public" if X_public is None else "y_public"
@@ -217,7 +229,7 @@ class Classifier(SoftTraining):
         if steps is not None and not steps >= 1:
             raise ConfigError(explain("steps", "be >= 1", steps))
         if X_public is not None and y_public is not None and len(X_public) > 0:
-            X_public = check_rows("X_public", X_public, X.shape[1])
+            X_public = self._check_rows("X_public", X_public, X.shape[1])
             y_public, present_public = check_labels("y_public", y_public, len(X_public), self.num_classes)
             present = np.union1d(present, present_public)
         else:
@@ -257,7 +269,7 @@ class Classifier(SoftTraining):
             If the rows are not finite or have another number of columns, or the estimator answers outside its classes.
         """
         classes = self._require_classes()
-        X = check_rows("X", X, self._num_features, allow_empty=True)
+        X = self._check_rows("X", X, self._num_features, allow_empty=True)
         if self._estimator is None or len(X) == 0:
             return np.full(len(X), classes[0], dtype=np.int16)
         codes = check_answers(self._estimator.predict(X), len(X), len(classes))
@@ -284,7 +296,7 @@ class Classifier(SoftTraining):
             As `predict`.
         """
         classes = self._require_classes()
-        X = check_rows("X", X, self._num_features, allow_empty=True)
+        X = self._check_rows("X", X, self._num_features, allow_empty=True)
         probs = np.zeros((len(X), self.num_classes))
         if len(X) == 0:
             return probs
@@ -314,6 +326,10 @@ class Classifier(SoftTraining):
             estimator.fit(X, self._encode(y, classes))
         # only now: a fit that raises leaves the classifier as it was
         self._estimator, self._classes, self._num_features = estimator, classes, X.shape[1]
+
+    @property
+    def _check_rows(self) -> Callable[..., NDArray[Any]]:
+        return check_text_rows if self.takes_text else check_rows
 
     @property
     def _net_template(self) -> Any:

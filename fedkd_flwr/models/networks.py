@@ -22,7 +22,7 @@ from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models import _net_state
 from fedkd_flwr.models._architectures import NETS, check_params
 from fedkd_flwr.models._batches import Batch, epochs_of, mixed
-from fedkd_flwr.models._losses import LOSSES, JointLoss
+from fedkd_flwr.models._losses import LOSSES, JointLoss, ProximalLoss
 
 __all__ = ["TorchNet"]
 
@@ -153,6 +153,14 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         """Continue for ``epochs`` passes on targets of the named loss: labels, probabilities or logits."""
         batches = epochs_of(*self._to_batch(X, targets), epochs=epochs, batch_size=batch_size or self.batch_size)
         self._train(batches, LOSSES[loss]())
+        return self
+
+    def proximal_epochs(
+        self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, mu: float, batch_size: int | None = None
+    ) -> Self:
+        """Continue for ``epochs`` passes on labels, pulled back to the weights it has now."""
+        batches = epochs_of(*self._to_batch(X, y), epochs=epochs, batch_size=batch_size or self.batch_size)
+        self._train(batches, ProximalLoss(self.net_.module_.parameters(), mu))
         return self
 
     def joint_steps(

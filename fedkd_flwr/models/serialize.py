@@ -2,7 +2,8 @@
 
 One container, a zip of two stored members: ``meta.json`` (version, kind, label space, digest) and ``payload``, which is
 in the safe format of its kind: skops for scikit-learn, XGBoost's JSON, safetensors for torch nets, whose
-architecture is rebuilt from the zoo's parameters. No pickle anywhere.
+architecture is rebuilt from the zoo's parameters, and for transformers, which carry configuration and tokenizer along:
+nothing is looked up or downloaded to read them. No pickle anywhere.
 
 What is checked before use: sizes, member names, digest, version; for skops that every type is one of scikit-learn's
 that skops trusts or in `TRUSTED`; for trees that their nodes point inside the tree and the rows, because scikit-learn's
@@ -35,7 +36,8 @@ from fedkd_flwr.models.estimators import import_extra
 __all__ = ["MAX_BYTES", "TRUSTED", "dumps", "load", "loads", "save", "weigh"]
 
 FORMAT, VERSION = "fedkd-model", 1
-MAX_BYTES = 2**30  # of the container, and of what a skops payload may unpack to
+# of the container, and of what a skops payload may unpack to; 2 GiB hold BERT-base with AdamW's state (1.3 GB)
+MAX_BYTES = 2**31
 MAX_META_BYTES = 2**16
 MAX_MEMBERS = 200_000  # of a skops payload: a forest of 1,000 trees has about 5,000
 TRUSTED = (
@@ -60,7 +62,7 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
     Raises
     ------
     ModelBytesError
-        If a user's own estimator cannot be written in a safe format.
+        If a user's own estimator cannot be written in a safe format, or the model is larger than `MAX_BYTES`.
 
     Examples
     --------
@@ -74,7 +76,7 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
     estimator = classifier._estimator if classifier._estimator is not None else classifier._template
     fitted = classifier._estimator is not None
     kind = _kind(estimator)
-    if kind == "torch":
+    if kind in ("torch", "transformer"):
         params, payload = _dump_torch(estimator, fitted=fitted, training_state=training_state)
     elif kind == "xgboost":
         params, payload = _dump_xgboost(estimator, fitted=fitted)
@@ -91,6 +93,9 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
         "params": params,
         "sha256": hashlib.sha256(payload).hexdigest(),
     }
+    if not len(payload) + MAX_META_BYTES <= MAX_BYTES:
+        way_out = 'Take a smaller one; a transformer with train = "head" keeps no optimiser\'s state of the rest.'
+        raise ModelBytesError(explain("A model", f"fit into {MAX_BYTES} bytes", f"{len(payload)} bytes", way_out))
     try:
         text = json.dumps(meta).encode()
     except TypeError as error:
@@ -194,6 +199,8 @@ def _kind(estimator: Any) -> str:
     name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
     if name == "fedkd_flwr.models.networks.TorchNet":
         return "torch"
+    if name == "fedkd_flwr.models.transformers.TextTransformer":
+        return "transformer"
     return "xgboost" if name == "xgboost.sklearn.XGBClassifier" else "sklearn"
 
 
@@ -247,7 +254,7 @@ def _check_meta(meta: Any) -> None:
         and fitted == (len(classes) > 1)
     )
     holds = {
-        "kind": meta.get("kind") in ("sklearn", "xgboost", "torch"),
+        "kind": meta.get("kind") in ("sklearn", "xgboost", "torch", "transformer"),
         "fitted": isinstance(fitted, bool) and (classes is not None or not fitted),
         "num_classes": whole(num_classes, 2, 2**15),
         "classes": known,
@@ -277,6 +284,20 @@ def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]
         if (template.num_classes, template.num_features) != (meta["num_classes"], meta["num_features"]):
             raise ValueError("the net's inputs or outputs are not those of the classifier")
         return template, TorchNet(**params).load_state_tensors(load_tensors(payload))
+    if meta["kind"] == "transformer":
+        for library in ("torch", "transformers", "safetensors"):
+            import_extra(library, "text")
+        from safetensors.torch import load as load_tensors
+
+        from fedkd_flwr.models.transformers import TextTransformer
+
+        reader = TextTransformer(**params)
+        reader.check_settings()
+        if not fitted:
+            return reader, None
+        if (reader.num_classes, 1) != (meta["num_classes"], meta["num_features"]):
+            raise ValueError("the net's inputs or outputs are not those of the classifier")
+        return reader, TextTransformer(**params).load_state_tensors(load_tensors(payload))
     if meta["kind"] == "xgboost":
         xgboost = import_extra("xgboost", "xgboost")
         if not set(params) <= set(xgboost.XGBClassifier().get_params()):

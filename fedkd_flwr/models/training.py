@@ -170,6 +170,41 @@ class SoftTraining(ABC):
         self._adopt(net)
         return self
 
+    def proximal_epochs(
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        *,
+        epochs: int,
+        mu: float,
+        batch_size: int | None = None,
+        fresh_optimizer: bool = False,
+    ) -> Self:
+        """Continue training for whole passes, held near the present weights w_t by (mu / 2) ||w - w_t||^2 in the loss.
+
+        Source: Li et al. 2020 (FedProx), equation (2). Buffers, such as running means, are not held.
+
+        Parameters
+        ----------
+        X, y, epochs, batch_size, fresh_optimizer
+            As in `train_epochs`.
+        mu : float
+            0 or more and finite; 0 is `train_epochs`.
+
+        Raises
+        ------
+        ConfigError, DataError
+            As `train_epochs`.
+        """
+        if isinstance(mu, bool) or not (isinstance(mu, int | float | np.number) and 0 <= mu < np.inf):
+            raise ConfigError(explain("mu", "be a finite number >= 0", mu))
+        net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size)
+        X = check_rows("X", X, self.num_features)
+        y, _ = check_labels("y", y, len(X), self.num_classes)
+        net.proximal_epochs(X, y, epochs=epochs, mu=float(mu), batch_size=batch_size)
+        self._adopt(net)
+        return self
+
     def digest(
         self,
         X: NDArray[Any],

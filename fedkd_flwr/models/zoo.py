@@ -99,9 +99,17 @@ _ZOO: dict[str, _Entry] = {
         )
         for number, (channels, dropout) in enumerate(_FEDMD)
     },
+    "transformer": _Entry(
+        path="fedkd_flwr.models.transformers:TextTransformer", extra="text", hidden=("num_classes", "seed")
+    ),
 }
 # what must import before an entry's own module does, so that a missing extra is named
-_LIBRARIES = {"xgboost": ("xgboost",), "rulefit": ("imodels",), "torch": ("torch", "skorch", "safetensors")}
+_LIBRARIES = {
+    "xgboost": ("xgboost",),
+    "rulefit": ("imodels",),
+    "torch": ("torch", "skorch", "safetensors"),
+    "text": ("torch", "transformers", "safetensors"),
+}
 
 NAMES: tuple[str, ...] = tuple(_ZOO)
 
@@ -252,8 +260,9 @@ def _build(name: str, context: Mapping[str, Any], params: Mapping[str, Any]) -> 
     accepted = sorted(set(cls().get_params()) - set(entry.hidden))
     _check_names(name, params, accepted)
     values = {**entry.defaults, **params}
-    if entry.extra == "torch":
-        net = cls(net=entry.net or name, **context, **values)
+    if entry.extra in ("torch", "text"):
+        own = {"net": entry.net or name, **context}
+        net = cls(**{key: value for key, value in own.items() if key in entry.hidden}, **values)
         net.validate()
         return net
     estimator = cls(**values)

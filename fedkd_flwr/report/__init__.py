@@ -1,7 +1,19 @@
 """The run record as a table, as pictures and as a page; matplotlib is imported only where a picture is drawn."""
 
 from fedkd_flwr.report.page import write_page
-from fedkd_flwr.report.plots import Plot, accuracy_plot, bytes_plot, rounds_plot
+from fedkd_flwr.report.plots import Plot, accuracy_against_epsilon, accuracy_plot, bytes_plot, rounds_plot
+from fedkd_flwr.report.sweep import Sweep
+from fedkd_flwr.report.sweep_page import write_sweep_page
 from fedkd_flwr.report.table import summary_table
 
-__all__ = ["Plot", "accuracy_plot", "bytes_plot", "rounds_plot", "summary_table", "write_page"]
+__all__ = [
+    "Plot",
+    "Sweep",
+    "accuracy_against_epsilon",
+    "accuracy_plot",
+    "bytes_plot",
+    "rounds_plot",
+    "summary_table",
+    "write_page",
+    "write_sweep_page",
+]

@@ -1,14 +1,19 @@
-"""Write the page of a run record again: ``python -m fedkd_flwr.report RECORD.json``."""
+"""Write the page of a run record again: ``python -m fedkd_flwr.report RECORD.json``.
+
+The page of a sweep's results (``benchmarks/sweep.py``): ``python -m fedkd_flwr.report sweep RESULTS.json``.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.report.page import write_page
+from fedkd_flwr.report.sweep import Sweep
+from fedkd_flwr.report.sweep_page import write_sweep_page
 from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["main"]
@@ -27,9 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0, or 2 where the record cannot be read or the page cannot be written (the reason is on stderr).
     """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["sweep"]:
+        return _sweep(given[1:])
     parser = argparse.ArgumentParser(
         prog="python -m fedkd_flwr.report",
-        description="Write the page of a federation's run from its record.json.",
+        description="Write the page of a federation's run from its record.json. "
+        "For a sweep's results: python -m fedkd_flwr.report sweep RESULTS.json",
     )
     parser.add_argument("record", type=Path, metavar="RECORD.json", help="the run's record")
     parser.add_argument(
@@ -43,11 +52,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="leave out what was computed from un-noised votes or private rows",
     )
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     name = "report-publishable.html" if options.publishable else "report.html"
     out = options.out or options.record.parent / name
+    return _written(out, lambda: write_page(RunRecord.load(options.record), out, publishable=options.publishable))
+
+
+def _sweep(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m fedkd_flwr.report sweep", description="Write the page of a sweep: accuracy against epsilon."
+    )
+    parser.add_argument("results", type=Path, metavar="RESULTS.json", help="what benchmarks/sweep.py --out wrote")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the page to write (default: beside the results)")
+    options = parser.parse_args(arguments)
+    out = options.out or options.results.with_suffix(".html")
+    return _written(out, lambda: write_sweep_page(Sweep.load(options.results), out))
+
+
+def _written(out: Path, write: Callable[[], Path]) -> int:
+    """Write a page and print its absolute path; return 0, or 2 with the reason on stderr."""
     try:
-        page = write_page(RunRecord.load(options.record), out, publishable=options.publishable)
+        page = write()
     except DataError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -11,13 +11,16 @@ import io
 import re
 import textwrap
 import warnings
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.report.facts import size
 
-__all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PINK", "Canvas"]
+__all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PINK", "Canvas", "Plot"]
 
 BLUE, ORANGE, GREEN, PINK, INK, GREY = "#0072B2", "#D55E00", "#007A5A", "#AA4488", "#222222", "#8a8a8a"
 _WIDTH = 6.8  # inches
@@ -41,6 +44,15 @@ _STYLE = {
     "svg.fonttype": "none",  # text stays text: searchable, and read out
     "svg.hashsalt": "fedkd-flwr",  # the same record gives the same bytes
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """One picture: its finding, its SVG ("" where it was left out), and the sentence below it."""
+
+    title: str
+    svg: str
+    caption: str
 
 
 class Canvas:
@@ -72,13 +84,13 @@ class Canvas:
         """Write the finding above the axes, from the left edge of the figure, wrapped."""
         self.figure.suptitle("\n".join(textwrap.wrap(text, 78)), x=0.01, ha="left", fontsize=10.5, weight="bold")
 
-    def legend(self, axes: Any) -> None:
+    def legend(self, axes: Any, *, columns: int = 0) -> None:
         """Place the legend above the axes, where no data can lie beneath it."""
         handles, _ = axes.get_legend_handles_labels()
         axes.legend(
             loc="lower left",
             bbox_to_anchor=(0.0, 1.0),
-            ncols=len(handles) if len(handles) < 4 else 2,
+            ncols=columns or (len(handles) if len(handles) < 4 else 2),
             borderaxespad=0.2,
             columnspacing=1.2,
             handletextpad=0.5,
@@ -91,6 +103,26 @@ class Canvas:
         axes.xaxis.set_major_locator(LogLocator(base=10, numticks=12))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size(value).replace(".0 ", " ")))
+
+    def epsilon_axis(self, axes: Any, epsilons: Sequence[float]) -> None:
+        """Make the x axis logarithmic and write each epsilon that was run, where there is room for it."""
+        from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+        axes.set_xscale("log")
+        least, most = min(epsilons), max(epsilons)
+        margin = max((most / least) ** 0.06, 1.15)
+        axes.set_xlim(least / margin, most * margin)
+        written: list[float] = []
+        for epsilon in sorted(epsilons):
+            if not written or epsilon / written[-1] > max((most / least) ** 0.045, 1.02):
+                written.append(epsilon)
+        axes.xaxis.set_major_locator(FixedLocator(written))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+
+    def save(self, path: Path) -> None:
+        """Write the figure to a file of its own, in the format its name ends with (``.svg``, ``.png``, ``.pdf``)."""
+        self.figure.savefig(path, dpi=150)
 
     def svg(self, prefix: str) -> str:
         """Return the figure as an ``<svg>`` element for a page: ids prefixed, nothing outside named."""

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 __all__ = [
+    "LABELS_ONLY",
     "ROWS",
+    "SIMULATION_ONLY",
     "LeftOut",
     "Spread",
     "Traffic",
@@ -27,13 +29,17 @@ __all__ = [
     "plain",
     "rounds_text",
     "rows_used",
+    "server_accuracies",
     "share",
+    "simulation_only",
     "size",
     "spread",
     "time_span",
     "traffic",
 ]
 
+LABELS_ONLY = frozenset({"fedct", "fedkt", "pate"})  # algorithms that send labels and nothing else, both ways
+SIMULATION_ONLY = "simulation only: at real silos these stay with the party"
 ROWS = {"common": "common test rows", "own": "each party's own test rows"}
 
 # what FedAvg can average, by how the words of a model's name begin; a tree has no weights to average
@@ -162,9 +168,22 @@ def means(both: list[tuple[PartyRecord, float, float]]) -> tuple[float, float]:
     return statistics.fmean(alone for _, alone, _ in both), statistics.fmean(after for _, _, after in both)
 
 
+def simulation_only(record: RunRecord) -> bool:
+    """Tell whether accuracies of parties are known only because the run was simulated: noise hid their labels."""
+    return record.simulation and any(claim.get("adversary") == "server" for claim in record.claims)
+
+
+def server_accuracies(record: RunRecord) -> list[float | None]:
+    """Return, round by round, the accuracy of the model the server holds, where it was measured."""
+    return [r.server_accuracy for r in record.rounds]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """Label bytes per party and round: the mean over rounds, the first round, the mean over later ones."""
+    """Label bytes per party and round: the mean over rounds, the first round, the mean over later ones.
+
+    None where none are told: a valid reply weighs something, so no bytes up mean that sizes were left out.
+    """
 
     up: float | None
     down: float | None
@@ -176,8 +195,9 @@ class Traffic:
 
 def traffic(record: RunRecord) -> Traffic:
     """Return what labels weighed on the wire, per party that answered (up) or was asked (down)."""
-    ups = [r.bytes_up / len(r.answered) for r in record.rounds if r.answered]
-    downs = [r.bytes_down / r.asked for r in record.rounds if r.asked > 0]
+    told = any(r.bytes_up for r in record.rounds)
+    ups = [r.bytes_up / len(r.answered) for r in record.rounds if r.answered and told]
+    downs = [r.bytes_down / r.asked for r in record.rounds if r.asked > 0 and told]
     return Traffic(
         up=statistics.fmean(ups) if ups else None,
         down=statistics.fmean(downs) if downs else None,

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import html
+import os
+import tempfile
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from fedkd_flwr.report.facts import plain
 
-__all__ = ["STYLE", "Html", "join", "table", "tag"]
+__all__ = ["STYLE", "Html", "join", "save_document", "table", "tag"]
+
+# a second wall: even markup that slipped through could load and run nothing
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 _EMPTY = frozenset({"meta", "br", "hr"})
 
@@ -54,6 +60,37 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iter
     return tag("div", tag("table", head, body), class_="box", tabindex="0", role="region", aria_label=label)
 
 
+def save_document(path: Path, title: str, *parts: Html) -> Path:
+    """Write a whole page that needs nothing else, and return its path; a page that is there is replaced whole.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", title),
+        tag("style", STYLE),
+    )
+    text = f'<!DOCTYPE html>\n<html lang="en">\n{head}\n{tag("body", tag("main", *parts))}\n</html>\n'
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.write(text)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
 STYLE = Html(
     """
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#57606a;--line:#d5dae0;--card:#f5f7f9;--back:#fff;
@@ -66,6 +103,7 @@ body{margin:0;background:var(--back);color:var(--ink);font:1rem/1.55 system-ui,-
 main{max-width:60rem;margin:0 auto;padding:1.5rem 1rem 4rem}
 h1{text-wrap:balance;font-size:1.6rem;line-height:1.25;margin:.2rem 0 .6rem}
 h2{font-size:1.2rem;margin:2.4rem 0 .6rem;padding-top:.6rem;border-top:1px solid var(--line)}
+h3{font-size:1rem;margin:1.6rem 0 .4rem}
 h1,h2,p,li,dd{overflow-wrap:anywhere}
 .soft,figcaption{color:var(--soft);font-size:.9rem}
 .bad,.warn{border-left:4px solid;padding:.6rem .9rem;margin:1rem 0;border-radius:4px}

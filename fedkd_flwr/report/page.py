@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fedkd_flwr.errors import MissingExtraError
-from fedkd_flwr.report import facts, plots, sections
+from fedkd_flwr.report import claims, facts, plots, sections
 from fedkd_flwr.report.facts import ROWS, plain, share, size
-from fedkd_flwr.report.markup import STYLE, Html, tag
+from fedkd_flwr.report.markup import Html, save_document, tag
 from fedkd_flwr.run_record import WITHHELD, RunRecord
 
 __all__ = ["write_page"]
-
-# a second wall: even markup that slipped through could load and run nothing
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> Path:
@@ -41,44 +36,20 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
     Without matplotlib the page has its tables, and says how to get the plots.
     """
     shown = record.publishable() if publishable else record
-    text = _page(shown, publishable)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
-
-
-def _page(record: RunRecord, publishable: bool) -> str:
-    headline = _headline(record)
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", f"{plain(record.algorithm, 40)}, run {plain(record.run_id, 40)}: {headline}"),
-        tag("style", STYLE),
-    )
+    headline = _headline(shown)
     parts = (
-        _top(record, headline, publishable),
-        _key_figures(record),
-        _plots(record),
-        _section("Each party", sections.parties(record)),
-        _section("Each round", sections.rounds(record)),
-        _section("Parties left out", sections.left_out(record)),
-        _section("Privacy", sections.privacy(record)),
-        _section("How to run this again", sections.again(record)),
-        _section("Configuration", sections.configuration(record)),
+        _top(shown, headline, publishable),
+        _key_figures(shown, publishable),
+        _plots(shown, publishable),
+        _section("Privacy", sections.privacy(shown)),
+        _section("Each party", sections.parties(shown)),
+        _section("Each round", sections.rounds(shown, publishable=publishable)),
+        _section("Parties left out", sections.left_out(shown, publishable=publishable)),
+        _section("How to run this again", sections.again(shown)),
+        _section("Configuration", sections.configuration(shown)),
     )
-    body = tag("body", tag("main", *parts))
-    return f'<!DOCTYPE html>\n<html lang="en">\n{head}\n{body}\n</html>\n'
+    title = f"{plain(shown.algorithm, 40)}, run {plain(shown.run_id, 40)}: {headline}"
+    return save_document(path, title, *parts)
 
 
 def _section(title: str, content: Iterator[Html]) -> Html:
@@ -96,13 +67,23 @@ def _headline(record: RunRecord) -> str:
         average = "" if len(both) == 1 else " on average"
         return f"With the federation {len(both)} {verb} {after:.2f}{average}; alone {alone:.2f}"
     if facts.is_number(record.server_accuracy):
-        return f"The server's model reaches {record.server_accuracy:.2f}"
+        alone_only = facts.spread(p.solo.get(facts.rows_used(record)) for p in record.parties)
+        solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
+        return f"The server's model reaches {record.server_accuracy:.2f}{solo}"
     sent = facts.traffic(record)
     parties = facts.count(len(record.parties), "party", "parties")
     if sent.up is None:
-        return f"{parties}, {facts.count(len(record.rounds), 'round')}"
+        return _withheld_headline(record)
     rounds = facts.count(len(record.rounds), "round")
     return f"{parties} exchanged labels in {rounds}: {size(sent.up)} sent per party and round"
+
+
+def _withheld_headline(record: RunRecord) -> str:
+    """Return the headline of a record whose bytes, and perhaps rounds, are not told."""
+    parties = facts.count(len(record.parties), "party", "parties")
+    figure, words = claims.headline(record)
+    bounded = any(claims.bounded(claim) for claim in record.claims)
+    return f"{parties} took part; privacy: {figure}" + (f", {words}" if bounded else "")
 
 
 def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
@@ -116,14 +97,20 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
         parts.append(tag("p", tag("b", "Why it failed: "), reason, class_="bad", role="alert"))
     elif record.status != "completed":
         parts.append(tag("p", f"This run has not ended: its status is “{record.status}”.", class_="warn"))
+    parts += [tag("p", warning, class_="bad") for warning in claims.unproven(record.claims)]
     notes = list(dict.fromkeys(record.notes))
     if notes:
         items = tag("ul", *(tag("li", note) for note in notes))
         parts.append(tag("div", tag("b", "Read this with the results"), items, class_="warn"))
     if publishable:
         kept = (
-            "This is the publishable form: accuracies, agreement, seconds and reasons are left out, because they "
-            "were computed from private rows or from votes without noise."
+            "This is the publishable form: what was computed from private rows, or from labels and votes without "
+            "noise, is left out. "
+        )
+        kept += (
+            "What is left beside who took part was computed after the noise: the claims below cover it."
+            if record.covered
+            else "What is left does not depend on private rows, beside who took part."
         )
     else:
         kept = (
@@ -137,9 +124,10 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
     return tag("header", *parts, tag("p", kept, class_="soft"))
 
 
-def _key_figures(record: RunRecord) -> Html:
+def _key_figures(record: RunRecord, publishable: bool) -> Html:
     """Return the figures a reader asks for first, as cards; a card without a number is left out."""
     cards: list[tuple[str, str, str]] = []
+    only = "; simulation only" if facts.simulation_only(record) else ""
     for rows, name in ROWS.items():
         both = facts.pairs(record, rows)
         alone, after = facts.spread(a for _, a, _ in both), facts.spread(b for _, _, b in both)
@@ -152,16 +140,24 @@ def _key_figures(record: RunRecord) -> Html:
             )
             continue
         cards += [
-            ("Accuracy alone", share(alone.mean), f"on {name}; {share(alone.lowest)} to {share(alone.highest)}"),
-            ("With the federation", share(after.mean), f"{share(after.lowest)} to {share(after.highest)}"),
+            ("Accuracy alone", share(alone.mean), f"on {name}; {share(alone.lowest)} to {share(alone.highest)}{only}"),
+            ("With the federation", share(after.mean), f"{share(after.lowest)} to {share(after.highest)}{only}"),
             ("Better than alone", better, "parties"),
         ]
+    compared = bool(cards)
     if facts.is_number(record.server_accuracy):
-        cards.append(("Server's model", share(record.server_accuracy), plain(record.server_model, 60)))
+        cards.append(("Server's model", share(record.server_accuracy), "accuracy on common test rows"))
+    alone_only = facts.spread(p.solo.get(facts.rows_used(record)) for p in record.parties)
+    if alone_only and not compared:
+        words = f"mean of the parties; {share(alone_only.lowest)} to {share(alone_only.highest)}{only}"
+        cards.append(("A party alone", share(alone_only.mean), words))
     if facts.is_number(record.centralised):
         cards.append(("Centralised", share(record.centralised), "one model on all private rows pooled"))
+    cards.append(("Privacy", *claims.headline(record)))
     last = record.rounds[-1] if record.rounds else None
-    if last:
+    if last and publishable and not record.length_told:
+        cards.append(("Parties answered", f"{len(last.answered)} of {last.asked}", "in the first round"))
+    elif last:
         cards.append(("Parties answered", f"{len(last.answered)} of {last.asked}", "in the last round"))
         cards.append(("Rounds", str(len(record.rounds)), ""))
         if facts.is_number(last.labelled_share):
@@ -170,7 +166,11 @@ def _key_figures(record: RunRecord) -> Html:
             cards.append(("Agreement", share(last.agreement), "with the consensus, last round"))
     sent = facts.traffic(record)
     if sent.up is not None:
-        cards.append(("Labels sent", size(sent.up), f"per party and round; received {size(sent.down)}"))
+        sort = "Labels sent" if record.algorithm.lower() in facts.LABELS_ONLY else "Sent"
+        cards.append((sort, size(sent.up), f"per party and round; received {size(sent.down)}"))
+    if last and facts.is_number(last.kept_share):
+        replaced = share(1 - last.kept_share)  # type: ignore[operator]
+        cards.append(("Noise replaced", replaced, "of labels or answers, last round; see Privacy"))
     if record.seconds > 0:
         start = f"start-up apart: {facts.time_span(record.startup_seconds)}" if record.startup_seconds > 0 else ""
         cards.append(("Time", facts.time_span(record.seconds), start))
@@ -184,7 +184,7 @@ def _key_figures(record: RunRecord) -> Html:
     )
 
 
-def _plots(record: RunRecord) -> Html:
+def _plots(record: RunRecord, publishable: bool) -> Html:
     makers: tuple[tuple[str, Callable[..., plots.Plot]], ...] = (
         ("accuracy", plots.accuracy_plot),
         ("rounds", plots.rounds_plot),
@@ -199,6 +199,6 @@ def _plots(record: RunRecord) -> Html:
         if plot.svg:
             picture = tag("div", Html(plot.svg), class_="plot", tabindex="0", role="img", aria_label=plot.title)
             figures.append(tag("figure", picture, tag("figcaption", plot.caption)))
-        else:
+        elif not publishable:  # there, what is withheld is said once, at the top
             figures.append(tag("p", tag("b", f"{plot.title}. "), plot.caption, class_="soft"))
-    return tag("section", tag("h2", "Plots"), *figures)
+    return tag("section", tag("h2", "Plots"), *figures) if figures else Html("")

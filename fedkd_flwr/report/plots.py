@@ -1,32 +1,27 @@
-"""The page's pictures, drawn as SVG text from a run record.
+"""The pages' pictures, drawn as SVG text from a run record, or from the results of a sweep.
 
 Shapes and line styles differ as colours do, so a grey print can be read. Importing this imports no matplotlib.
 """
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.report import facts
-from fedkd_flwr.report.canvas import BLUE, GREEN, INK, ORANGE, PINK, Canvas
-from fedkd_flwr.report.facts import plain, share, size
+from fedkd_flwr.report.bytes_plot import bytes_plot
+from fedkd_flwr.report.canvas import BLUE, GREEN, INK, ORANGE, PINK, Canvas, Plot
+from fedkd_flwr.report.claims import bound_text, claim_words
+from fedkd_flwr.report.facts import plain, share
+from fedkd_flwr.report.sweep import Sweep
 from fedkd_flwr.run_record import RunRecord
 
-__all__ = ["Plot", "accuracy_plot", "bytes_plot", "rounds_plot"]
+__all__ = ["Plot", "accuracy_against_epsilon", "accuracy_plot", "bytes_plot", "rounds_plot"]
 
 _NAMED_PARTIES = 25  # more than these stand side by side, without names
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plot:
-    """One picture: its finding, its SVG ("" where it was left out), and the sentence below it."""
-
-    title: str
-    svg: str
-    caption: str
 
 
 def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
@@ -46,6 +41,10 @@ def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
     """
     rows = facts.rows_used(record)
     both = facts.pairs(record, rows)
+    server = facts.is_number(record.server_accuracy)
+    if not both and server:  # the result is the server's model: parties stand beside it alone
+        ranked = sorted((p for p in record.parties if facts.is_number(p.solo.get(rows))), key=lambda p: p.solo[rows])
+        both = [(p, p.solo[rows], math.nan) for p in ranked]
     if not both:
         return Plot(
             title="Accuracy of each party",
@@ -58,12 +57,19 @@ def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
         f"With the federation {after_mean:.2f} on average, alone {alone_mean:.2f}: "
         f"{gain} of {facts.count(len(both), 'party gains', 'parties gain')}"
     )
+    after_too = not math.isnan(after_mean)
+    if not after_too:
+        better = sum(alone < (record.server_accuracy or 0.0) for _, alone, _ in both)
+        title = (
+            f"The server's model reaches {record.server_accuracy:.2f}, a party alone {alone_mean:.2f} on average: "
+            f"it is better than {better} of {facts.count(len(both), 'party', 'parties')}"
+        )
     named = len(both) <= _NAMED_PARTIES
     with Canvas(1.75 + 0.235 * len(both) if named else 3.9) as canvas:
         axes = canvas.figure.add_subplot()
         _dumbbells(axes, both, named=named)
         mark = axes.axvline if named else axes.axhline
-        if facts.is_number(record.server_accuracy):
+        if server:
             label = f"server's model {share(record.server_accuracy)}"
             mark(record.server_accuracy, color=GREEN, linestyle="--", linewidth=1.6, label=label)
         if facts.is_number(record.centralised):
@@ -82,7 +88,11 @@ def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
     caption = (
         f"Each line is one party: from its accuracy alone (hollow circle) to its accuracy with the federation "
         f"(full circle), on the {facts.ROWS[rows]}. An orange line means that the party lost."
+        if after_too
+        else f"Each circle is one party's accuracy alone, on the {facts.ROWS[rows]}."
     )
+    if facts.simulation_only(record):
+        caption += f" The parties' accuracies: {facts.SIMULATION_ONLY}."
     if facts.is_number(record.centralised):
         caption += " Centralised: one model on all private rows pooled, which a federation exists to avoid."
     return Plot(title=title, svg=svg, caption=caption)
@@ -96,7 +106,8 @@ def _dumbbells(axes: Any, both: Sequence[tuple[Any, float, float]], *, named: bo
     area = 40.0 if named else max(7.0, 900.0 / len(both))
     hollow = {"s": area, "facecolors": "white", "edgecolors": INK, "linewidths": 1.2 if named else 0.9}
     full = {"s": area, "color": BLUE}
-    labels = {"label": "alone (SOLO)"}, {"label": "with the federation"}
+    # an accuracy that is not known is not drawn, nor named in the legend
+    labels = {"label": "alone (SOLO)"}, {} if all(map(math.isnan, after)) else {"label": "with the federation"}
     if named:
         axes.hlines(places, alone, after, colors=colours, linewidth=2.4, zorder=1)
         axes.scatter(alone, places, zorder=3, **hollow, **labels[0])
@@ -132,6 +143,7 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
     lower: list[_Line] = [
         ("mean of the parties", [b.mean if b else None for b in bands], BLUE, "o", "-"),
         ("consensus labels", [r.consensus_accuracy for r in rounds], GREEN, "^", "--"),
+        ("server's model", facts.server_accuracies(record), INK, "D", "-."),
     ]
     panels = [
         (lines, words)
@@ -164,7 +176,11 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
         all_axes[-1].xaxis.get_major_locator().set_params(integer=True)
         canvas.title(title)
         svg = canvas.svg(prefix)
-    caption = "The share of public rows with a label shows how often the vote decided."
+    caption = ""
+    if _known([r.labelled_share for r in rounds]):
+        caption = "The share of public rows with a label shows how often the vote decided."
+    if any(bands) and facts.simulation_only(record):
+        caption += f" The parties' accuracies: {facts.SIMULATION_ONLY}."
     if _known([r.agreement for r in rounds]):
         caption = (
             "Agreement: on how many of the labelled public rows a party gives the consensus, on average. " + caption
@@ -187,70 +203,75 @@ def _rounds_title(record: RunRecord, bands: Sequence[facts.Spread | None]) -> st
         if word == "stays":
             return f"The parties' mean accuracy stays at {means[-1]:.3f} over {last} rounds"
         return f"The parties' mean accuracy {word} from {means[0]:.3f} to {means[-1]:.3f} in {last} rounds"
+    model = _known(facts.server_accuracies(record))
+    if len(model) > 1:
+        word = "rises" if model[-1] > model[0] + 5e-4 else "falls" if model[-1] < model[0] - 5e-4 else "goes"
+        return f"The server's model {word} from {model[0]:.3f} to {model[-1]:.3f} in {last} rounds"
     agreement = _known([r.agreement for r in record.rounds])
     if len(agreement) > 1:
         return f"Agreement goes from {agreement[0]:.2f} to {agreement[-1]:.2f} in {last} rounds"
     return f"How the vote went over {last} rounds"
 
 
-def bytes_plot(record: RunRecord, *, prefix: str = "bytes") -> Plot:
-    """Draw what labels weighed per party and round, beside what sharing the model would have.
+def accuracy_against_epsilon(sweep: Sweep, *, prefix: str = "sweep", picture: Path | None = None) -> Plot:
+    """Draw what accuracy each epsilon leaves: mean over seeds with lowest and highest, beside no noise and SOLO.
 
-    Parameters and errors as in `accuracy_plot`.
+    Parameters
+    ----------
+    sweep : Sweep
+        The results of runs that differ in their noise.
+    prefix : str
+        As in `accuracy_plot`.
+    picture : Path, optional
+        A file to draw it to as well; its name ends in ``.svg``, ``.png`` or ``.pdf``.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
     """
-    sent = facts.traffic(record)
-    model, averageable = facts.model_sharing(record)
-    rival = "the model (FedAvg)" if averageable else "the model itself"
-    bars: list[tuple[str, float | None, str]] = [("labels down", sent.down, BLUE)]
-    if sent.up_later is None:
-        bars.insert(0, ("labels up", sent.up, BLUE))
-    else:
-        bars.insert(0, ("labels up, later rounds", sent.up_later, BLUE))
-        bars.insert(0, ("labels up, first round", sent.up_first, BLUE))
-    bars += [(f"{rival}, up", model, ORANGE), (f"{rival}, down", model, ORANGE)]
-    drawn = [(words, value, colour) for words, value, colour in bars if value is not None and value > 0]
-    if not any(colour == BLUE for _, _, colour in drawn):
-        return Plot(title="Bytes", svg="", caption="Not drawn: no bytes of labels were recorded.")
-    title = _bytes_title(sent, model, averageable)
-    with Canvas(1.25 + 0.36 * len(drawn)) as canvas:
+    points = sorted(sweep.points, key=lambda point: point.epsilon)
+    means = [math.fsum(point.accuracies) / len(point.accuracies) for point in points]
+    epsilons = [point.epsilon for point in points]
+    title = _sweep_title(sweep, epsilons, means)
+    with Canvas(4.1) as canvas:
         axes = canvas.figure.add_subplot()
-        places = list(range(len(drawn)))[::-1]
-        values = [value for _, value, _ in drawn]
-        left = min(values) / 4
-        axes.set_xscale("log")
-        axes.set_xlim(left, max(values) * (max(values) / left) ** 0.18)
-        axes.hlines(places, left, values, colors=[c for _, _, c in drawn], linewidth=2.2)
-        for place, (_, value, colour) in zip(places, drawn, strict=True):
-            marker = "o" if colour == BLUE else "D"
-            axes.plot([value], [place], marker=marker, markersize=7, color=colour)
-            axes.annotate(size(value), (value, place), (9, 0), textcoords="offset points", va="center")
-        axes.set_yticks(places, [words for words, _, _ in drawn])
-        axes.tick_params(axis="y", length=0)
-        axes.set_ylim(-0.6, len(drawn) - 0.4)
-        canvas.byte_axis(axes)
-        axes.set_xlabel("bytes per party and round (each grid line is ten times the one before)")
-        axes.grid(axis="x")
-        canvas.title(title)
-        svg = canvas.svg(prefix)
-    caption = "Array bytes with their header, without Flower's envelope; 1 KB is 1,000 bytes."
-    if model is None:
-        caption += " What sharing models would weigh is not known for this run."
-    elif averageable:
-        caption += " FedAvg would send the same model up and down in every round; its size is the parties' mean."
-    else:
-        caption += (
-            " FedAvg does not exist for these models: they have no weights to average, or differ between parties."
-            " Shown instead is what sending the model itself once would weigh (the parties' mean)."
+        low = [mean - min(point.accuracies) for mean, point in zip(means, points, strict=True)]
+        high = [max(point.accuracies) - mean for mean, point in zip(means, points, strict=True)]
+        runs = f"with noise: {sweep.measure}"
+        axes.errorbar(epsilons, means, yerr=[low, high], color=BLUE, marker="o", markersize=6, capsize=4, label=runs)
+        lines = (
+            (sweep.without_noise, "without noise", GREEN, "--"),
+            (sweep.alone, "a party alone (SOLO)", ORANGE, ":"),
         )
+        for values, words, colour, style in lines:
+            if values:
+                mean = math.fsum(values) / len(values)
+                axes.axhspan(min(values), max(values), color=colour, alpha=0.10, linewidth=0)
+                axes.axhline(mean, color=colour, linestyle=style, linewidth=1.8, label=f"{words} {share(mean)}")
+        canvas.epsilon_axis(axes, epsilons)
+        axes.set_xlabel("\n".join(textwrap.wrap(f"epsilon of {claim_words(sweep.claim)}", 88)), parse_math=False)
+        axes.set_ylabel("accuracy on common test rows")
+        axes.grid(axis="both")
+        canvas.title(title)
+        canvas.legend(axes, columns=2)
+        svg = canvas.svg(prefix)
+        if picture is not None:
+            canvas.save(picture)
+    seeds = facts.count(len(sweep.seeds), "seed")
+    caption = (
+        f"Each point is the mean over {seeds}, its bar the lowest and the highest run; bands do so for the lines. "
+        "The axis is logarithmic: further right is less privacy. Each point is a run of its own: the epsilon covers "
+        "that run alone, and running all of them on the same data costs more than any of them."
+    )
     return Plot(title=title, svg=svg, caption=caption)
 
 
-def _bytes_title(sent: facts.Traffic, model: float | None, averageable: bool) -> str:
-    labels = (sent.up or 0.0) + (sent.down or 0.0)
-    if model is None or not labels > 0:
-        return f"A party sends {size(sent.up)} of labels a round and receives {size(sent.down)}"
-    ratio = 2 * model / labels
-    other = "FedAvg of the same model" if averageable else "sending the model itself"
-    if ratio >= 1:
-        return f"Labels need {facts.number(ratio)} times fewer bytes than {other}"
-    return f"Labels need {facts.number(1 / ratio)} times as many bytes as {other}"
+def _sweep_title(sweep: Sweep, epsilons: Sequence[float], means: Sequence[float]) -> str:
+    first = f"{means[0]:.3f} at epsilon {bound_text(epsilons[0])}"
+    last = f"{means[-1]:.3f} at {bound_text(epsilons[-1])}"
+    measure = sweep.measure[:1].upper() + sweep.measure[1:]
+    title = f"{measure}: {first}" + (f", {last}" if len(means) > 1 else "")
+    if sweep.without_noise:
+        title += f", {math.fsum(sweep.without_noise) / len(sweep.without_noise):.3f} without noise"
+    return title if sweep.claim.get("basis") == "proven" else f"{title} (NOT proven)"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from fedkd_flwr.report import facts, words
-from fedkd_flwr.report.facts import ROWS, share, size
+from fedkd_flwr.report import claims, facts, words
+from fedkd_flwr.report.facts import ROWS, SIMULATION_ONLY, share, size
 from fedkd_flwr.report.markup import Html, join, table, tag
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.run_record import WITHHELD, RunRecord
 
 __all__ = ["again", "configuration", "left_out", "parties", "privacy", "rounds"]
 
@@ -20,21 +20,26 @@ def parties(record: RunRecord) -> Iterator[Html]:
         yield tag("p", "No party is in the record.")
         return
     seen = [r for r in ROWS if any(r in p.solo or r in p.federated for p in record.parties)]
-    header = ["party", "model"]
+    named = any(p.model for p in record.parties)
+    header = ["party", *["model"] * named]
+    after_too = any(facts.is_number(value) for p in record.parties for value in p.federated.values())
     for rows in seen:
-        header += [f"alone, {rows} rows", f"with the federation, {rows} rows", "gain"]
+        header += [f"alone, {rows} rows"] + [f"with the federation, {rows} rows", "gain"] * after_too
     weighed = any(p.model_bytes is not None for p in record.parties)
+    served = facts.is_number(record.server_accuracy)
     noted = any(p.notes for p in record.parties)
-    numbers = range(2, len(header) + weighed)
+    if seen and facts.simulation_only(record):
+        yield tag("p", f"Accuracies are computed from private rows. {SIMULATION_ONLY.capitalize()}.", class_="warn")
+    numbers = range(1 + named, len(header) + weighed)
     header += ["model's size"] * weighed + ["notes"] * noted
     body = []
     for party in record.parties:
-        cells = [party.name, party.model]
+        cells = [party.name, *[party.model] * named]
         for rows in seen:
             alone, after = party.solo.get(rows), party.federated.get(rows)
             known = facts.is_number(alone) and facts.is_number(after)
             gain = f"{after - alone:+.3f}" if known else "–"  # type: ignore[operator]
-            cells += [share(alone), share(after), gain]
+            cells += [share(alone)] + [share(after), gain] * after_too
         cells += [size(party.model_bytes)] * weighed + ["; ".join(party.notes)] * noted
         body.append(cells)
     yield table(header, body, numbers=numbers, label="Each party's accuracy")
@@ -42,48 +47,65 @@ def parties(record: RunRecord) -> Iterator[Html]:
         yield tag(
             "p",
             "Accuracy is the share of test rows that are right. Common rows: one test set for all; own rows: a test "
-            "set of each party's own. Alone (SOLO): the party's model fitted on its own rows only.",
+            "set of each party's own. Alone (SOLO): the party's model fitted on its own rows only."
+            + (" The result is the server's model: parties fitted none with it." if not after_too and served else ""),
             class_="soft",
         )
 
 
-def rounds(record: RunRecord) -> Iterator[Html]:
+def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
     """Yield one row per round: who answered, how the vote went, bytes and time."""
+    if publishable and not record.length_told:
+        asked = record.config.get("num-rounds")
+        many = f"; {asked} were configured" if facts.is_number(asked) and asked else ""
+        yield tag(
+            "p",
+            "The first round only: votes that no proven claim covers may decide how many there are, so that number is "
+            f"not told{many}.",
+        )
     if not record.rounds:
         yield tag("p", "No round was finished.")
         return
     optional = {
         "agreement": [share(r.agreement) for r in record.rounds],
         "rows labelled": [share(r.labelled_share) for r in record.rounds],
+        "noise replaced": [share(None if r.kept_share is None else 1 - r.kept_share) for r in record.rounds],
         "labels changed": [share(r.changed_share) for r in record.rounds],
         "consensus right": [share(r.consensus_accuracy) for r in record.rounds],
         "parties' mean accuracy": [
             share(s.mean if (s := facts.spread(r.accuracy.values())) else None) for r in record.rounds
         ],
+        "server's model": [share(value) for value in facts.server_accuracies(record)],
+    }
+    sizes = {
+        "up, all parties": [size(r.bytes_up) for r in record.rounds],
+        "down, all parties": [size(r.bytes_down) for r in record.rounds],
     }
     columns = {
         "round": [str(r.server_round) for r in record.rounds],
         "answered": [f"{len(r.answered)} of {r.asked}" for r in record.rounds],
         "left out": [str(len(r.rejected)) for r in record.rounds],
         **{name: cells for name, cells in optional.items() if set(cells) != {"–"}},
-        "up, all parties": [size(r.bytes_up) for r in record.rounds],
-        "down, all parties": [size(r.bytes_down) for r in record.rounds],
+        **(sizes if facts.traffic(record).up is not None else {}),
     }
     times = [facts.time_span(r.seconds) for r in record.rounds]
     if set(times) != {"–"}:
         columns["time"] = times
     rows = zip(*columns.values(), strict=True)
     yield table(list(columns), rows, numbers=range(len(columns)), label="Each round")
+    if "parties' mean accuracy" in columns and facts.simulation_only(record):
+        yield tag("p", f"The parties' mean accuracy: {SIMULATION_ONLY}.", class_="warn")
 
 
-def left_out(record: RunRecord) -> Iterator[Html]:
+def left_out(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
     """Yield who was left out, when and why, with the way out."""
     found = facts.left_out(record)
     if not record.rounds:
         yield tag("p", "No round was finished.")
         return
     if not found:
-        yield tag("p", "Nobody: every party that was asked gave a valid answer in every round.")
+        which = "the first round" if publishable and not record.length_told else "every round"
+        yield tag("p", f"Nobody: every party that was asked gave a valid answer in {which}.")
         return
     yield tag("p", "The vote went on without these parties in the rounds named.")
     body = [
@@ -94,29 +116,46 @@ def left_out(record: RunRecord) -> Iterator[Html]:
 
 
 def privacy(record: RunRecord) -> Iterator[Html]:
-    """Yield the claims in full and in words; without claims, what was shared and what it may reveal."""
+    """Yield the claims, publishable ones apart; without claims, what was shared and what it may reveal."""
     if not record.claims:
-        yield tag("p", tag("b", "No privacy guarantee: labels are shared as they are (no noise)."))
+        if record.rounds:
+            yield tag("p", tag("b", "No privacy guarantee: labels are shared as they are (no noise)."))
         for sentence in words.unprotected(record):
             yield tag("p", sentence)
         return
+    found = claims.ordered(record.claims)
+    for warning in claims.unproven(found):
+        yield tag("p", warning, class_="bad")
     yield tag(
         "p",
         "What this run states about privacy, in full. A claim covers what it was computed for and nothing else; "
-        "the smaller epsilon, the stronger it is.",
+        "the smaller epsilon and delta, the stronger it is.",
     )
-    cells = [words.claim_cells(claim) for claim in record.claims]
-    header = list(dict.fromkeys(heading for row in cells for heading in row))
-    body = [[row.get(heading, "–") for heading in header] for row in cells]
+    for sentence in claims.trust(found):
+        yield tag("p", tag("b", sentence))
+    for sentence in (*claims.explanations(found), *claims.noise_effect(record)):
+        yield tag("p", sentence)
+    shown = [claim for claim in found if claims.public(claim)]
+    if shown:
+        yield tag("h3", "May be passed on")
+        yield from _claims(shown, first=1)
+    if len(shown) < len(found):
+        private = [claim for claim in found if not claims.public(claim)]
+        withheld = all(claim.get("epsilon") == WITHHELD for claim in private)
+        yield tag("h3", "Numbers withheld" if withheld else "For the operator only")
+        if not withheld:
+            yield tag("p", "The numbers below were computed from private data, and tell of them.", class_="warn")
+        yield from _claims(private, first=len(shown) + 1)
+
+
+def _claims(shown: Sequence[claims.Claim], *, first: int) -> Iterator[Html]:
+    """Yield claims in words, and side by side in a table with a row for each heading."""
+    yield tag("ol", *(tag("li", claims.claim_meaning(claim)) for claim in shown), start=str(first))
+    columns = [claims.claim_cells(claim) for claim in shown]
+    headings = list(dict.fromkeys(heading for cells in columns for heading in cells))
+    header = ["", *(f"claim {number}" for number in range(first, first + len(shown)))]
+    body = [[heading, *(cells.get(heading, "–") for cells in columns)] for heading in headings]
     yield table(header, body, label="Privacy claims")
-    yield tag("p", tag("b", "In words:"))
-    yield tag("ol", *(tag("li", words.claim_meaning(claim)) for claim in record.claims))
-    yield tag(
-        "p",
-        "Proven: follows from the noise that was added. Assumed or estimated sensitivity: holds only if the data "
-        "change the labels no more than was assumed.",
-        class_="soft",
-    )
 
 
 def again(record: RunRecord) -> Iterator[Html]:

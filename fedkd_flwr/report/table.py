@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from fedkd_flwr.report import facts, words
-from fedkd_flwr.report.facts import ROWS, plain, share, size
+from fedkd_flwr.report import claims, facts, words
+from fedkd_flwr.report.facts import ROWS, SIMULATION_ONLY, plain, share, size
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 __all__ = ["NO_PRIVACY", "summary_table"]
@@ -53,6 +53,8 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
         ("agreement", [r.agreement for r in record.rounds]),
         ("labelled share", [r.labelled_share for r in record.rounds]),
         ("consensus accuracy", [r.consensus_accuracy for r in record.rounds]),
+        ("replaced by noise", [None if r.kept_share is None else 1 - r.kept_share for r in record.rounds]),
+        ("server's model, rounds", facts.server_accuracies(record) if len(record.rounds) > 1 else []),
     ):
         if any(facts.is_number(v) for v in values):
             later = f"first round {share(values[0])}, last {share(values[-1])}"
@@ -140,11 +142,21 @@ def _aligned(body: Sequence[Sequence[str]]) -> list[str]:
 
 def _footer(record: RunRecord) -> Iterator[str]:
     """Yield privacy, left-out parties and notes: what a reader of the numbers must not miss."""
-    if not record.claims:
+    if not record.claims and record.rounds:
         yield NO_PRIVACY
-    for claim in record.claims:
-        cells = words.claim_cells(claim)
-        yield from _wrapped("privacy: ", ", ".join(f"{key}: {value}" for key, value in cells.items()))
+    elif not record.claims:
+        yield from _wrapped("privacy: ", words.unprotected(record)[0])
+    found = claims.ordered(record.claims)
+    for warning in claims.unproven(found):
+        yield from _wrapped("WARNING: ", warning)
+    for claim in found:
+        cells = claims.claim_cells(claim)
+        whose = "privacy: " if claims.public(claim) else "privacy (OPERATOR ONLY): "
+        yield from _wrapped(whose, "; ".join(f"{key}: {value}" for key, value in cells.items()))
+    for sentence in (*claims.trust(found), *claims.noise_effect(record)):
+        yield from _wrapped("privacy: ", sentence)
+    if facts.simulation_only(record) and any(p.solo or p.federated for p in record.parties):
+        yield from _wrapped("note: ", f"the parties' accuracies are {SIMULATION_ONLY}.")
     gone = facts.left_out(record)
     for entry in gone[:_MANY_NOTES]:
         yield from _wrapped("left out: ", f"{entry.who} in {facts.rounds_text(entry.rounds)}: {entry.code}")

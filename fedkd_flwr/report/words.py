@@ -1,13 +1,11 @@
-"""Sentences of the page: why a party was left out and what to do, and what a privacy claim means."""
+"""Sentences of the page: why a party was left out and what to do, and what a run without claims may reveal."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 from fedkd_flwr.errors import Code
-from fedkd_flwr.report.facts import is_number, plain
-from fedkd_flwr.run_record import WITHHELD, RunRecord
+from fedkd_flwr.report.claims import CLAIM_FIELDS, claim_cells, claim_meaning
+from fedkd_flwr.report.facts import LABELS_ONLY, plain
+from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["CLAIM_FIELDS", "REASONS", "claim_cells", "claim_meaning", "reason_sentence", "unprotected"]
 
@@ -38,8 +36,14 @@ REASONS: dict[str, str] = {
     "server. Hand everybody the same public file and schema.toml.",
     Code.STATE_LOST: "The party's state of an earlier round is gone or older than the server expects. Keep its "
     "state-dir on a disk that survives restarts, and start a new run.",
+    Code.SUBSET_FIXED: "The party has drawn its random subset before, of another size or in another way, and never "
+    "draws again: two subsets together are not covered by any claim. Ask for the subset it has; its own log names it.",
+    Code.SUBSET_LOST: "The party has drawn its random subset before, and the file that says which rows it holds is "
+    "gone. It never draws again. Its operator restores the file from a backup, or takes the party out.",
+    Code.TOO_FEW_ROWS: "The party has fewer rows than the teachers it is to train, so it would cast fewer votes "
+    "than the noise was made for. Lower teachers-per-student for the run, or take the party in with more rows.",
     Code.WITHHELD: "The reason is known to the party or to whoever runs the federation, and is not said here: it may "
-    "tell of private rows.",
+    "tell of private rows. That party's own log has it.",
     Code.WRONG_CONFIG: f"The party's own settings are wrong. {_OWN_LOG}.",
     Code.WRONG_DATA: f"The party's file does not fit the schema: columns, types or values. {_OWN_LOG}.",
     "no-reply": "No reply came before the deadline. Look whether the node is running and connected, or raise the "
@@ -60,6 +64,8 @@ REASONS: dict[str, str] = {
     "or its code if it is home-made.",
     "wrong-classes": "The reply was written for another number of classes than the schema names. Hand everybody the "
     "same schema.toml.",
+    "wrong-weights": "The weights are not those of the server's net: other shapes, or no numbers. Give every party the "
+    "same model and model-params.",
     "wrong-round": "The reply belongs to another round: a late or repeated answer. The party is asked again in the "
     "next round; if it is always late, raise the deadline.",
     "no-party-name": "The node did not say for which party it speaks. Give the party a name in its node config.",
@@ -87,89 +93,18 @@ def reason_sentence(code: str) -> str:
     )
 
 
-# heading -> the keys a claim may use for it
-CLAIM_FIELDS: dict[str, tuple[str, ...]] = {
-    "protects": ("unit",),
-    "against": ("adversary",),
-    "epsilon": ("epsilon",),
-    "delta": ("delta",),
-    "data sets compared": ("neighbouring relation", "neighboring relation"),
-    "may be published": ("publishable",),
-    "basis": ("basis",),
-}
-
-
-def claim_cells(claim: dict[str, Any]) -> dict[str, str]:
-    """Return one claim as heading -> text; keys no heading knows are kept at the end.
-
-    >>> claim_cells({"unit": "party", "epsilon": None})["epsilon"]
-    'no bound'
-    """
-    named = {key.lower().replace("_", " ").replace("-", " "): value for key, value in claim.items()}
-    cells = {}
-    for heading, keys in CLAIM_FIELDS.items():
-        value = next((named.pop(key) for key in keys if key in named), "–")
-        cells[heading] = _claim_value(heading, value)
-    rest = {key: plain(value) for key, value in named.items()}
-    return cells | rest
-
-
-def _claim_value(heading: str, value: object) -> str:
-    if heading in ("epsilon", "delta"):
-        if is_number(value):
-            return f"{value:.4g}"
-        return plain(value) if isinstance(value, str) else "no bound"  # infinity is null in JSON
-    if heading == "may be published":
-        return "yes" if value is True else "no"
-    return plain(value)
-
-
-def claim_meaning(claim: dict[str, Any]) -> str:
-    """Return one claim as sentences for a reader who does not know differential privacy."""
-    cells = claim_cells(claim)
-    epsilon, delta, basis = claim.get("epsilon"), claim.get("delta"), cells["basis"]
-    unit = {"record": "one person's record", "party": "everything one party holds"}.get(
-        cells["protects"], f"one {cells['protects']}"
-    )
-    watcher = {"server": "the server, which sees every reply"}.get(cells["against"], cells["against"])
-    if epsilon == WITHHELD:
-        return "The numbers of this claim depend on private votes: the operator knows them, they are not published."
-    if not is_number(epsilon) or basis.startswith("none"):
-        return f"No guarantee: nothing is proven about what {watcher} can learn about {unit}."
-    odds = math.exp(min(float(epsilon), 700.0))  # type: ignore[arg-type]
-    instead = ", or another in its place" if "replace" in cells["data sets compared"] else ""
-    text = (
-        f"To {watcher}: what was released shifts the odds that {unit} is in the data{instead}, "
-        f"by a factor of at most {_factor(odds)}"
-    )
-    if is_number(delta) and float(delta) > 0:  # type: ignore[arg-type]
-        text += f", except with a probability of {_small(float(delta))}"  # type: ignore[arg-type]
-    text += "."
-    if odds > 100:
-        text += " A factor this large protects hardly at all."
-    if basis != "proven":
-        text += f" This is not proven: its basis is “{basis}”."
-    if claim.get("publishable") is not True:
-        text += " The numbers were computed from private votes: do not pass them on."
-    return text
-
-
-def _small(probability: float) -> str:
-    return f"1 in {1 / probability:,.0f}" if probability < 0.1 else f"{probability:.2g}"
-
-
-def _factor(odds: float) -> str:
-    return f"{odds:.2f}" if odds < 10 else f"{odds:,.0f}" if odds < 1e6 else "more than a million"
-
-
-_LABELS_ONLY = {"fedkt", "fedct", "pate"}
-
-
 def unprotected(record: RunRecord) -> list[str]:
-    """Return, for a run without privacy claims, what was shared and what that may reveal."""
+    """Return, for a run without privacy claims, what was shared and what that may reveal.
+
+    Nothing for a run that makes claims, whatever they say: the sentences speak of labels without noise.
+    """
+    if record.claims:
+        return []
+    if not record.rounds:
+        return ["No party was asked for anything: nothing was released, and there is nothing to claim."]
     rows = f"{record.num_public:,} public rows" if record.num_public else "the public rows"
     classes = f"one of {record.num_classes} classes" if record.num_classes else "a class"
-    if record.algorithm.lower() not in _LABELS_ONLY:
+    if record.algorithm.lower() not in LABELS_ONLY:
         return [
             "This run makes no privacy claim: what parties sent carries no noise, and no bound is known on what "
             "it reveals about their private rows. The algorithm's documentation lists what it sends."

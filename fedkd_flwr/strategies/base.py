@@ -22,7 +22,7 @@ from logging import INFO, WARN
 from typing import Any, ClassVar, Generic, Literal
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.common import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
@@ -152,6 +152,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.times_asked: Counter[int] = Counter()  # rounds each node was asked in: what it may have said
         self.finished_round: int | None = None  # set when nothing more can change
         self.num_rounds = 1
+        self.rounds_done = 0  # rounds of an earlier run that this one continues: numbers go on from there
         self._nodes: list[int] = []
         self._asked: list[int] = []
         self._offline: list[int] = []
@@ -221,12 +222,12 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         """
         if isinstance(num_rounds, bool) or not isinstance(num_rounds, int) or not num_rounds >= 1:
             raise ConfigError(explain("num_rounds", "be a whole number >= 1", num_rounds))
-        if self.record.rounds:
+        if len(self.record.rounds) > self.rounds_done:
             raise ConfigError(explain("a strategy", "start one run", "a second start", "Make a new one for each run."))
         self.num_rounds = num_rounds
         began = time.monotonic()
         try:
-            self._nodes = wait_for_nodes(
+            self._nodes = self._nodes or wait_for_nodes(  # known where another strategy began this run
                 grid,
                 wanted=self.min_available_nodes,
                 minimum=self.min_train_nodes,
@@ -238,7 +239,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             result = super().start(
                 WatchedGrid(grid),
                 initial_arrays if initial_arrays is not None else ArrayRecord(),
-                num_rounds,
+                num_rounds - self.rounds_done,
                 timeout,
                 train_config,
                 evaluate_config,
@@ -259,6 +260,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send what the last round left to the chosen parties, a fresh record each."""
+        server_round += self.rounds_done
         if self.finished_round is not None:
             log(INFO, "configure_train: finished in round %d, nothing to send", self.finished_round)
             return []
@@ -277,6 +279,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Open each reply, leave bad ones out with a reason, and combine the others."""
+        server_round += self.rounds_done
         if self.finished_round is not None:
             return None, None
         this = self.record.rounds[-1]
@@ -296,6 +299,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send the final result after the last round; nothing before it."""
+        server_round += self.rounds_done
         last = server_round == self.num_rounds if self.finished_round is None else server_round == self.finished_round
         if not last:
             return []
@@ -311,7 +315,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             return None
         finished = 0
         for reply in opened:
-            if code := reply.code or self._reception.unbound(reply):
+            known = self.name_of(reply.node_id) == reply.party  # also one that no round has asked
+            if code := reply.code or ("" if known else self._reception.unbound(reply)):
                 log(WARN, "%s did not finish: %s", reply.party or reply.node_id, code)
                 self.record.notes.append(f"{reply.party or reply.node_id} did not finish: {code}")
                 continue
@@ -364,16 +369,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     def _messages(
         self, stage: Stage, message_type: str, server_round: int, nodes: Iterable[int], config: ConfigRecord
     ) -> list[Message]:
-        arrays = self.outgoing(stage, server_round)
-        settings: dict[str, Any] = {
-            **config,
-            **self.instruction(server_round),
-            "algorithm": self.algorithm,
-            "privacy": self.privacy,
-            "server-round": server_round,
-            "seed": self.base_config.seed,
-            "fingerprint": self.spec.fingerprint,
-        }
+        # made once: equal bytes are shared, in memory and on the wire; the records around them are fresh for each party
+        arrays = {name: Array(array) for name, array in self.outgoing(stage, server_round).items()}
+        settings = self._settings_for_all(server_round, config)
         messages = []
         for node in nodes:
             last_round = self._reception.last_round.get(self._reception.party_of.get(node, ""), 0)
@@ -385,6 +383,17 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
                 self.record.final_bytes_down += weight
             messages.append(Message(content, dst_node_id=node, message_type=message_type, group_id=str(server_round)))
         return messages
+
+    def _settings_for_all(self, server_round: int, config: ConfigRecord) -> dict[str, Any]:
+        return {
+            **config,
+            **self.instruction(server_round),
+            "algorithm": self.algorithm,
+            "privacy": self.privacy,
+            "server-round": server_round,
+            "seed": self.base_config.seed,
+            "fingerprint": self.spec.fingerprint,
+        }
 
     def _open(self, server_round: int, replies: Iterable[Message], this: RoundRecord) -> list[Answered]:
         opened = sorted((open_reply(m, "fit") for m in replies), key=lambda r: (r.party, r.node_id))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from logging import WARN
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from flwr.common import log
 
@@ -53,6 +53,10 @@ class Reception(Generic[Answered]):
         self.party_of: dict[int, str] = {}  # node -> party
         self.last_round: dict[str, int] = {}
         self._node_of: dict[str, int] = {}
+
+    def follow(self, earlier: Reception[Any]) -> None:
+        """Hold nodes to the names they had in an earlier part of the same run."""
+        self.party_of, self._node_of = dict(earlier.party_of), dict(earlier._node_of)
 
     def wrong_sender(self, reply: Reply) -> str:
         """Return why this node may not speak for this party, or ""."""

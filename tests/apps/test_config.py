@@ -82,7 +82,7 @@ def test_infinity_is_a_budget():
         # unknown
         ({"algoritm": "fedct"}, "run config key algoritm must be a known key, got 'fedct'. Did you mean algorithm?"),
         ({"num_rounds_": 2}, "run config key num_rounds_ must be a known key, got 2. Did you mean num-rounds?"),
-        ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: algorithm, calibration, "),
+        ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
         # of the wrong type
         ({"num-rounds": True}, "num-rounds must be a valid integer, got True"),
         ({"num-rounds": 2.0}, "num-rounds must be a valid integer, got 2.0"),
@@ -95,7 +95,7 @@ def test_infinity_is_a_budget():
         # out of range
         (
             {"algorithm": "fedavg"},
-            "algorithm must be 'fedct', 'fedkt' or 'pate', got 'fedavg'. See docs/configuration.md",
+            "'pate' or 'privatekt', got 'fedavg'. See docs/configuration.md",
         ),
         ({"consensus": "loud"}, "consensus must be 'majority', 'qualified-majority' or 'dawid-skene', got 'loud'"),
         ({"quorum": 1.5}, "quorum must be less than or equal to 1, got 1.5"),
@@ -153,4 +153,4 @@ def test_a_silo_shares_no_metrics_and_forgets_nothing_unless_it_says_so():
     node = parse_node_config(SILO)
     assert node.share_metrics is False
     assert node.epsilon_budget == float("inf")
-    assert node.allow == "fedct,fedkt,pate"
+    assert node.allow == "fedct,fedkt,pate,privatekt"  # hard labels; never soft ones or weights

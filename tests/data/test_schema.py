@@ -69,7 +69,7 @@ def test_repeated_column_is_refused():
 
 
 def test_unknown_column_kind_is_refused():
-    with pytest.raises(DataError, match="kind of column 'a' must be 'numeric' or 'categorical'"):
+    with pytest.raises(DataError, match="kind of column 'a' must be 'numeric', 'categorical' or 'text'"):
         Column(name="a", kind="date")  # type: ignore[arg-type]
 
 

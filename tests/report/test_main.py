@@ -25,7 +25,7 @@ def test_the_publishable_page_does_not_replace_the_operators(saved):
     main([str(saved)])
     main([str(saved), "--publishable"])
     assert "3 parties reach" in (saved.parent / "report.html").read_text(encoding="utf-8")
-    assert "3 parties exchanged" in (saved.parent / "report-publishable.html").read_text(encoding="utf-8")
+    assert "3 parties took part" in (saved.parent / "report-publishable.html").read_text(encoding="utf-8")
 
 
 def test_out_names_the_page(saved, tmp_path):

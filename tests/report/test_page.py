@@ -1,68 +1,15 @@
 import dataclasses
 import re
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from pages import Page, check_safe_and_alone, written
 
 import fedkd_flwr
 from fedkd_flwr.errors import Code
 from fedkd_flwr.report import words, write_page
 from fedkd_flwr.run_record import PartyRecord, RunRecord
-
-VOID = {"meta", "br", "hr", "link", "img", "input"}
-REFERENCES = {"src", "href", "xlink:href", "action", "data", "srcset", "poster", "formaction", "background"}
-
-
-class Page(HTMLParser):
-    """The tags, ids and visible text of a page; a tag left open or closed twice is an error."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.ids, self.references, self.handlers, self.open, self.words = [], [], [], [], [], []
-        self.feed(text)
-        self.close()
-        assert not self.open
-        self.text = " ".join(" ".join(self.words).split())
-
-    def handle_starttag(self, tag, attrs):
-        self.handle_startendtag(tag, attrs)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        for key, value in attrs:
-            if key == "id":
-                self.ids.append(value)
-            if key in REFERENCES:
-                self.references.append(value)
-            if key.startswith("on") or "javascript:" in (value or ""):
-                self.handlers.append((key, value))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if not self.open or self.open[-1] != "style":
-            self.words.append(data)
-
-
-def written(record, tmp_path, **options):
-    path = write_page(record, tmp_path / "report.html", **options)
-    return path.read_text(encoding="utf-8")
-
-
-def check_safe_and_alone(text):
-    page = Page(text)
-    assert not {"script", "img", "iframe", "link", "object", "embed", "form", "base"} & set(page.tags)
-    assert page.handlers == []
-    assert all(r.startswith("#") for r in page.references)
-    assert len(page.ids) == len(set(page.ids))
-    assert "@import" not in text
-    assert "url(" not in text.replace("url(#", "")
-    return page
 
 
 @pytest.mark.parametrize(("parties", "rounds"), [(1, 1), (5, 10), (10, 5), (100, 1), (100, 10)])
@@ -160,10 +107,130 @@ def test_claims_are_shown_in_full_and_in_words(make_record, tmp_path, claims):
     record = make_record(3, 2)
     record.claims = claims
     page = Page(written(record, tmp_path))
-    assert "by a factor of at most 2.72, except with a probability of 1 in 100,000." in page.text
-    assert "its basis is “estimated”" in page.text
+    assert "by a factor of at most 2.72, except with a probability of 1 in 100,000, with which it may" in page.text
+    assert "This is not proven" in page.text
     assert "do not pass them on" in page.text
     assert "No privacy guarantee" not in page.text
+
+
+@pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
+def test_a_run_with_claims_is_never_said_to_share_labels_as_they_are(make_record, tmp_path, claims, algorithm):
+    record = make_record(3, 2, algorithm=algorithm)
+    assert "labels are shared as they are" in written(record, tmp_path)
+    assert words.unprotected(record)
+    record.claims = claims
+    for options in ({}, {"publishable": True}):
+        page = Page(written(record, tmp_path, **options))
+        assert "shared as they are" not in page.text
+        assert "There is no differential privacy" not in page.text
+    assert words.unprotected(record) == []
+
+
+def test_a_run_that_asked_nobody_released_nothing(tmp_path):
+    record = RunRecord(run_id="7", algorithm="pate", status="failed", reason="no node", config={"noise": "gaussian"})
+    page = Page(written(record, tmp_path))
+    assert "nothing was released" in page.text
+    assert "shared as they are" not in page.text
+
+
+def test_claims_for_the_operator_only_stand_apart_from_those_that_may_be_passed_on(make_record, tmp_path, claims):
+    record = make_record(3, 2)
+    record.claims = list(reversed(claims))
+    text = Page(written(record, tmp_path)).text
+    public, private = text.index("May be passed on"), text.rindex("For the operator only")
+    assert public < text.index("epsilon 1 ", public) < private < text.index("4.73", private)
+    record.claims = [dict(claims[0])]
+    assert "For the operator only" not in written(record, tmp_path)
+
+
+def test_noise_at_the_server_says_what_the_server_sees_and_noise_at_the_party_that_it_needs_no_trust(
+    make_record, tmp_path, claims
+):
+    record = make_record(3, 1, algorithm="fedkt")
+    at_party, at_server = dict(claims[0]), {**claims[1], "basis": "proven", "publishable": True}
+    record.claims = [at_server]
+    text = written(record, tmp_path)
+    assert "The server itself sees labels without noise" in text
+    assert "needs no trust" not in text
+    record.claims = [at_party]
+    text = written(record, tmp_path)
+    assert "The server itself sees labels without noise" not in text
+    assert "The server needs no trust for these claims" in text
+
+
+@pytest.mark.parametrize("basis", ["assumed sensitivity", "estimated sensitivity"])
+def test_a_claim_that_is_not_proven_is_a_warning_on_top_and_beside_the_claims(make_record, tmp_path, claims, basis):
+    record = make_record(3, 2)
+    record.claims = [{**claims[0], "basis": basis}]
+    text = written(record, tmp_path)
+    assert text.count('class="bad">NOT PROVEN') == 2
+    assert "NOT proven" in text[: text.index("<h2>Plots")]
+    record.claims = [claims[0]]
+    assert "NOT " not in written(record, tmp_path)
+
+
+def test_seeded_noise_is_no_guarantee(make_record, tmp_path, claims):
+    record = make_record(3, 1)
+    record.claims = [{**claims[0], "epsilon": None, "delta": None, "basis": "none: seeded"}]
+    page = Page(written(record, tmp_path))
+    assert "NO GUARANTEE: the noise of this run came from a seed" in page.text
+    assert "nobody: nothing is promised" in page.text
+
+
+@pytest.mark.parametrize(("simulation", "adversary", "marked"), [
+    (True, "server", True), (False, "server", False), (True, "everyone who sees the result", False),
+])  # fmt: skip
+def test_accuracies_that_noise_at_the_party_would_hide_are_marked(
+    make_record, tmp_path, claims, simulation, adversary, marked
+):
+    record = make_record(3, 2)
+    record.simulation, record.claims = simulation, [{**claims[0], "adversary": adversary}]
+    text = written(record, tmp_path)
+    assert ("imulation only: at real silos these stay with the party" in text) is marked
+    assert ("alone</dt><dd>0" in text) is True
+    assert (text.count("; simulation only</small>") >= 2) is marked
+
+
+def test_the_effect_of_noise_is_shown_per_round_and_in_words(make_record, tmp_path, claims):
+    record = make_record(3, 2)
+    record.claims = [claims[0]]
+    record.rounds[0].kept_share, record.rounds[1].kept_share = 0.69, 0.48
+    page = Page(written(record, tmp_path))
+    assert "Noise replaced 31 % to 52 % of the labels a party sent" in page.text
+    assert "noise replaced" in page.text
+    assert "0.310" in page.text
+    record.claims = [{**claims[1], "basis": "proven", "publishable": True}]
+    text = Page(written(record, tmp_path)).text
+    assert "of the server's answers" in text
+    assert "Measured on the votes as they were cast: for the operator only" in text
+
+
+def test_a_run_whose_result_is_the_servers_model_shows_it_beside_parties_alone(make_record, tmp_path):
+    record = make_record(5, 3, algorithm="privatekt")
+    record.server_accuracy = 0.893
+    for r, value in zip(record.rounds, (0.5, 0.7, 0.893), strict=True):
+        r.accuracy, r.agreement, r.labelled_share, r.changed_share, r.server_accuracy = {}, None, None, None, value
+    for party in record.parties:
+        party.federated = {}
+    text = written(record, tmp_path)
+    page = check_safe_and_alone(text)
+    assert "<h1>The server&#x27;s model reaches 0.89; a party alone" in text
+    assert "with the federation, common rows" not in text
+    assert "The server's model rises from 0.500 to 0.893 in 3 rounds" in page.text
+    assert page.tags.count("svg") == 3
+    assert "labels down" not in text  # a model goes down
+    assert "nan" not in page.text
+
+
+def test_the_publishable_page_of_a_run_without_noise_tells_of_no_more_than_the_first_round(make_record, tmp_path):
+    def page(rounds):
+        record = make_record(4, rounds)
+        record.config["num-rounds"] = 10
+        return written(record, tmp_path, publishable=True)
+
+    assert page(3) == page(7)
+    assert "10 were configured" in page(3)
+    assert "labels up" not in page(3)
 
 
 def test_the_publishable_page_holds_none_of_the_operators_numbers(make_record, tmp_path, claims):
@@ -212,9 +279,20 @@ def test_every_code_has_a_sentence_with_a_way_out():
 
 def test_every_code_the_package_gives_has_a_sentence():
     sources = Path(fedkd_flwr.__file__).parent.rglob("*.py")
-    pattern = re.compile(r"""(?:reason=|code=|_reject\(\s*|return )"([a-z]+(?:-[a-z]+)+)"(?=[,)\n])""")
-    given = {code for path in sources if path.parent.name != "report" for code in pattern.findall(path.read_text())}
-    assert {"no-reply", "wrong-length", "duplicate-name"} <= given  # else the pattern finds nothing, and proves it
+    keyword = re.compile(r"""(?:reason=|code=|_reject\(\s*)"([a-z]+(?:-[a-z]+)+)"(?=[,)\n])""")
+    returned = re.compile(r"""return "([a-z]+(?:-[a-z]+)+)"(?=[,)\n])""")
+    given = set()
+    for path in sources:
+        if path.parent.name != "report":
+            given |= set(keyword.findall(path.read_text()))
+        if path.name in ("reception.py", "payloads.py"):  # elsewhere other words are returned
+            given |= set(returned.findall(path.read_text()))
+    assert {
+        "no-reply",
+        "wrong-length",
+        "duplicate-name",
+        "bad-name",
+    } <= given  # else the pattern finds nothing, and proves it
     assert given <= words.REASONS.keys()
 
 

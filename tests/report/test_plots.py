@@ -3,16 +3,13 @@ import sys
 import xml.etree.ElementTree as ET
 
 import pytest
+from pages import texts
 
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.report import facts
 from fedkd_flwr.report.plots import accuracy_plot, bytes_plot, rounds_plot
 
 EVERY = [accuracy_plot, rounds_plot, bytes_plot]
-
-
-def texts(svg):
-    return [e.text for e in ET.fromstring(svg).iter() if e.tag.endswith("text") and e.text]
 
 
 @pytest.mark.parametrize("draw", EVERY)

@@ -1,0 +1,181 @@
+"""Accuracy against epsilon: run a configuration of ``simulations/`` at several amounts of noise, over several seeds.
+
+    python benchmarks/sweep.py fedkt-adult --data-root /data --vary epsilon 1 2 4 8 --seeds 1 2 3 \
+        --set level='"L1"' noise='"gaussian"' num-queries=81 --out sweep.json --picture sweep.svg
+
+Each run goes through ``flwr run`` as in ``benchmarks/simulate.py`` (Flower's simulation, Ray). Beside the varied runs
+every seed is run once without noise, which also gives what parties reach alone (SOLO). The epsilon drawn is that of the
+claim each run may publish, not the one that was asked for. ``python -m fedkd_flwr.report sweep sweep.json`` writes the
+page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import statistics
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import simulate
+
+from fedkd_flwr.report.plots import accuracy_against_epsilon
+from fedkd_flwr.report.sweep import Point, Sweep, accuracy_of, claim_of
+from fedkd_flwr.run_record import RunRecord
+
+Runner = Callable[[dict[str, Any]], RunRecord]
+
+# what adds noise, or comes with it: a run without noise takes none of them
+_NOISE = (
+    *("level", "noise", "gamma", "sigma", "threshold", "sigma-threshold", "epsilon", "num-queries", "max-answers"),
+    *("release", "unqueried", "server-epsilon-budget"),
+    *("label-mechanism", "label-epsilon", "calibration", "sensitivity", "sensitivity-labels"),
+    *("round-epsilon", "score-noise", "score-scale"),
+)
+
+
+def without_noise(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same run without noise, its other settings as they are.
+
+    FedKT's numbers of students and teachers differ by level unless they are set: they are kept as the level has them.
+    """
+    plain = {key: value for key, value in config.items() if key not in _NOISE}
+    if config.get("algorithm") == "fedkt" and config.get("level", "L0") != "L0":
+        plain["students-per-party"] = config.get("students-per-party") or 1
+        plain["teachers-per-student"] = config.get("teachers-per-student") or (25 if config["level"] == "L2" else 5)
+    return plain
+
+
+def sweep(
+    name: str,
+    config: Mapping[str, Any],
+    *,
+    varied: str,
+    values: Sequence[Any],
+    seeds: Sequence[int],
+    run: Runner,
+    unit: str = "",
+    baseline: bool = True,
+    command: str = "",
+) -> Sweep:
+    """Run ``config`` with each value of ``varied`` over each seed, and once a seed without noise.
+
+    Parameters
+    ----------
+    name : str
+        The configuration's name.
+    config : mapping
+        The run config all runs share.
+    varied, values
+        The setting that makes more or less noise, and what it is set to.
+    seeds : sequence of int
+        Seeds of the data's split, the parties and the models. Noise is drawn from the operating system.
+    run : callable
+        Runs one federation: run config in, its record out.
+    unit : {"", "record", "party"}
+        Whose epsilon is drawn; "": the first claim's.
+    baseline : bool
+        Whether to run without noise too.
+    command : str
+        What made the sweep.
+
+    Raises
+    ------
+    SystemExit
+        If a run makes no publishable claim with a finite epsilon, reports no accuracy, or makes a claim without noise.
+    """
+    points, claim, server = [], None, False
+    for value in values:
+        epsilons, accuracies = [], []
+        for seed in seeds:
+            record = run({**config, varied: value, "seed": seed})
+            made, accuracy = claim_of(record, unit), accuracy_of(record)
+            if made is None or accuracy is None:
+                missing = "a publishable claim with a finite epsilon" if made is None else "an accuracy"
+                sys.exit(f"{varied} = {value}, seed {seed}: the run has to make {missing}, and made none.")
+            claim, server = claim or made, record.server_accuracy is not None
+            epsilons.append(float(made["epsilon"]))
+            accuracies.append(accuracy)
+            print(f"{varied} {value}  seed {seed}  epsilon {epsilons[-1]:.4g}  accuracy {accuracy:.4f}", flush=True)
+        # the same settings cost the same whatever the data are; the largest is true of all of them
+        points.append(Point(value=value, epsilon=max(epsilons), accuracies=accuracies))
+    plain, alone = [], []
+    for seed in seeds if baseline else ():
+        record = run({**without_noise(config), "seed": seed})
+        if claim_of(record) is not None:
+            sys.exit("the run without noise claims privacy, so it is none. Use --no-baseline for this algorithm.")
+        accuracy, solo = accuracy_of(record), record.mean_accuracies().get("solo-common")
+        plain += [] if accuracy is None else [accuracy]
+        alone += [] if solo is None else [solo]
+        print(f"without noise  seed {seed}  accuracy {accuracy}  alone {solo}", flush=True)
+    shared = {key: value for key, value in (claim or {}).items() if key != "epsilon"}
+    return Sweep(
+        name=name,
+        varied=varied,
+        measure="the server's model" if server else "the parties' mean",
+        claim={**shared, "epsilon": points[0].epsilon},
+        seeds=list(seeds),
+        points=points,
+        without_noise=plain,
+        alone=alone,
+        command=command,
+    )
+
+
+def _command() -> str:
+    """Return this command with the folders of this machine cut off."""
+    words = (f"/path/to/{Path(word).name}" if word.startswith("/") else word for word in sys.argv[1:])
+    return shlex.join(["python", "benchmarks/sweep.py", *words])
+
+
+def main() -> None:
+    """Parse the command line, run, write the results and the picture."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="a file of simulations/, without .toml, or a path of such a file")
+    parser.add_argument("--data-root", default="", help="folder of the data sets")
+    parser.add_argument("--partition-path", default="", help="for partitioner = file")
+    parser.add_argument("--vary", nargs="+", required=True, metavar=("KEY", "VALUE"), help="e.g. epsilon 1 2 4 8")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3], help="default: 1 2 3")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="further settings, as TOML")
+    parser.add_argument("--unit", choices=("record", "party"), default="", help="whose epsilon (default: first claim)")
+    parser.add_argument("--no-baseline", action="store_true", help="leave the runs without noise, and SOLO, out")
+    parser.add_argument("--actors", type=int, default=2, help="parallel party processes (default 2)")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    parser.add_argument("--picture", type=Path, help="picture to draw: a file ending in .svg, .png or .pdf")
+    options = parser.parse_args()
+    path = (
+        Path(options.name) if options.name.endswith(".toml") else simulate.ROOT / "simulations" / f"{options.name}.toml"
+    )
+    config = tomllib.loads(path.read_text())
+    for key in ("data_root", "partition_path"):
+        if getattr(options, key):
+            config[key.replace("_", "-")] = str(Path(getattr(options, key)).absolute())
+    config.update(tomllib.loads("\n".join(options.set)))
+    key, *texts = options.vary
+    with tempfile.TemporaryDirectory() as folder:
+        found = sweep(
+            path.stem,
+            config,
+            varied=key,
+            values=[tomllib.loads(f"{key} = {text}")[key] for text in texts],
+            seeds=options.seeds,
+            run=lambda settings: simulate.run(settings, Path(folder), options.actors)[0],
+            unit=options.unit,
+            baseline=not options.no_baseline,
+            command=_command(),
+        )
+    for point in found.points:
+        print(f"mean  {key} {point.value}  epsilon {point.epsilon:.4g}  {statistics.fmean(point.accuracies):.4f}")
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(found.to_json())
+    if options.picture:
+        accuracy_against_epsilon(found, picture=options.picture)
+
+
+if __name__ == "__main__":
+    main()

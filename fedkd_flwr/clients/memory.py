@@ -1,0 +1,45 @@
+"""How a party's model continues from the round before: read back from the party's own state, losses said."""
+
+from __future__ import annotations
+
+import logging
+
+from fedkd_flwr.clients.party import Instruction, Party
+from fedkd_flwr.errors import Note
+from fedkd_flwr.models.classifier import Classifier
+
+__all__ = ["restore"]
+
+logger = logging.getLogger("flwr.party")
+
+
+def restore(party: Party, instruction: Instruction, fresh: Classifier) -> tuple[Classifier | None, list[str]]:
+    """Return the model this party kept, None where there is none, and what the server should know of it.
+
+    Parameters
+    ----------
+    party : Party
+    instruction : Instruction
+        Says the last round the server heard of this party in.
+    fresh : Classifier
+        An unfitted model of the same kind: the file may hold its types and no others.
+    """
+    last_round = instruction.integer("last-round", minimum=0)
+    saved = instruction.saved
+    kept = saved.server_round if saved is not None and saved.model else 0
+    notes: list[str] = []
+    if kept < last_round:
+        logger.warning(
+            "%s: kept state must be of round >= %d, got %s. Its model continues from there; keep state-dir on "
+            "a disk that survives this node's restarts.",
+            party.name,
+            last_round,
+            kept or "none",
+        )
+        notes.append(Note.STATE_OLDER if kept else Note.STATE_LOST)
+    if saved is None or not kept:
+        return None, notes
+    from fedkd_flwr.models.serialize import loads
+
+    # the file is this party's own; it may hold the types of this party's own estimator and no others
+    return loads(saved.model, trusted=fresh.type_names), notes

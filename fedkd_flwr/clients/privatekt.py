@@ -1,0 +1,105 @@
+"""PrivateKT at a party: train the server's model on its rows, label the few public rows asked about, privatise.
+
+The other half, and the whole round, is `fedkd_flwr.strategies.privatekt`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
+from fedkd_flwr.errors import DataError, PayloadError
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.payloads import numbered_arrays
+from fedkd_flwr.privacy.mechanisms import RandomizedResponse
+
+__all__ = ["PrivateKTClient"]
+
+logger = logging.getLogger("flwr.party")
+
+
+class PrivateKTClient(PartyClient):
+    """Sends K privatised labels a round (PrivateKT, Algorithm 1, lines 8-14), and never anything else of its rows.
+
+    Whatever the server says, labels leave privatised only, and the ledger is charged for each of them.
+
+    Parameters
+    ----------
+    party : Party
+        What it holds and allows. Its ``model`` must be the server's torch net.
+    noise_rng : Generator, optional
+        For tests: seeded noise protects nothing.
+    """
+
+    algorithm: ClassVar[str] = "privatekt"
+
+    def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
+        super().__init__(party)
+        self.noise_rng = noise_rng
+
+    def learn(self, instruction: Instruction) -> Answer:
+        """Train the server's model on this party's rows; return its labels of the rows asked about."""
+        rows = instruction.rows(self.party.public.num_rows)
+        epochs = instruction.integer("local-epochs", minimum=1)
+        model = self._received(instruction, "train", instruction.server_round)
+        if not self._trained(model, epochs):
+            model = self._received(instruction, "train", instruction.server_round)
+        return Answer(values={"labels": model.predict(self.party.public.X[rows])[None]})
+
+    def charge(self, instruction: Instruction) -> Charge:
+        """Return what the labels of one round cost, whatever the server assumes: any label may change."""
+        mechanism, rows = self._mechanism(instruction), self.num_rows(instruction)
+        return Charge(
+            events=[(mechanism.dp_event(), rows)],
+            mechanism=f"{mechanism.words} on each of {rows} labels",
+            unit="party",
+            neighbouring_relation="any change of the party's data",
+        )
+
+    def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
+        """Privatise the labels."""
+        labels = answer.values["labels"]
+        return {"labels": self._mechanism(instruction).privatize(labels, rng=self.noise_rng)}
+
+    def num_rows(self, instruction: Instruction) -> int:
+        """Return how many rows the server asked about."""
+        return len(instruction.rows(self.party.public.num_rows))
+
+    def finish(self, instruction: Instruction) -> Finished:
+        """Keep the server's final model; measure it beside a net trained on this party's rows alone (SOLO)."""
+        party, epochs = self.party, instruction.integer("solo-epochs", minimum=1)
+        model = self._received(instruction, "final")
+        alone = party.model(seed=instruction.seed("model")).initialize()
+        self._trained(alone, epochs)
+        return Finished(model=model, solo=party.accuracies(alone))
+
+    def _mechanism(self, instruction: Instruction) -> RandomizedResponse:
+        epsilon = instruction.number("label-epsilon", above=0.0)
+        return RandomizedResponse(epsilon=epsilon, num_classes=self.party.public.num_classes)
+
+    def _received(self, instruction: Instruction, *stream: str | int) -> Classifier:
+        """Return this party's net with the weights the server sent."""
+        model = self.party.model(seed=instruction.seed(*stream))
+        try:
+            return model.set_arrays(numbered_arrays(instruction.arrays, "model"))
+        except DataError as error:
+            raise PayloadError(f"The server's model does not fit this party's: {error}") from error
+
+    def _trained(self, model: Classifier, epochs: int) -> bool:
+        """Train on this party's rows; tell whether that went well.
+
+        It may fail, on weights so large that the loss overflows, for one set of private rows and not for another: a
+        reply that stayed away would tell, and nothing would have been charged for it.
+        """
+        try:
+            model.train_epochs(self.party.X, self.party.y, epochs=epochs)
+        except Exception:
+            logger.exception("%s: training failed; its labels are those of the untrained model", self.party.name)
+            return False
+        return True

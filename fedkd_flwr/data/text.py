@@ -1,0 +1,138 @@
+"""Text columns: what models of numbers and models that read see of them.
+
+Models of numbers (forests, boosting, the MLP) get TF-IDF columns whose words and weights are learnt from the public
+texts alone, so every party computes the same ones and a word that only one party uses never leaves it. Models that say
+``takes_text = True`` (transformers) get the raw texts of a row in one piece, and no other column.
+
+A missing text is the empty text. What means missing is what means it everywhere, see `fedkd_flwr.data.columns`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.columns import column_texts
+from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.errors import ConfigError, DataError, explain
+
+__all__ = ["TermWeights", "TextRows", "text_values"]
+
+
+def text_values(values: Any) -> NDArray[np.object_]:
+    r"""Return a text column's values, alike from CSV and Parquet files, on Windows and elsewhere.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        Raw values of any type; ends are trimmed, a text that is a number is written the canonical way.
+
+    Returns
+    -------
+    ndarray of shape (n,), object
+        ``str`` everywhere; empty where a value is missing.
+
+    Examples
+    --------
+    >>> text_values([" so good\r\nagain ", None, "NA"]).tolist()
+    ['so good\nagain', '', '']
+    """
+    texts = column_texts(values)
+    clean = ["" if text is None else text.replace("\r\n", "\n") for text in texts]
+    return np.array([*clean, ""], dtype=object)[:-1]  # an empty list of texts is an array of objects too
+
+
+class TermWeights:
+    """TF-IDF columns of one text column, learnt from the public texts.
+
+    Words are runs of two or more letters, digits or underscores, in lower case (scikit-learn's `TfidfVectorizer` with
+    its defaults); each row has length 1, or 0 without a known word. Kept are the words that most public rows hold,
+    ties in alphabetical order: which of equally frequent ones scikit-learn itself would keep depends on the machine.
+    Languages that do not put spaces between words need a model that reads raw text.
+
+    Examples
+    --------
+    >>> weights = TermWeights().fit(np.array(["good film", "bad film"], dtype=object), max_terms=2, name="review")
+    >>> weights.terms
+    ('bad', 'film')
+    >>> weights.transform(np.array(["Film, film!", "secret"], dtype=object)).tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+
+    def __init__(self) -> None:
+        self.terms: tuple[str, ...] = ()
+        self._vectorizer: Any = None
+
+    def fit(self, texts: NDArray[np.object_], *, max_terms: int, name: str) -> TermWeights:
+        """Learn words and weights from the public texts; return self.
+
+        Raises
+        ------
+        DataError
+            If no public text holds a word.
+        """
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        words = TfidfVectorizer().build_analyzer()
+        rows_with = Counter(word for text in texts for word in set(words(text)))
+        if not rows_with:
+            way_out = "Take the column out, or give public rows with texts."
+            raise DataError(explain(f"public texts in column {name!r}", "hold words", "none", way_out))
+        kept = sorted(rows_with, key=lambda word: (-rows_with[word], word))[:max_terms]
+        self.terms = tuple(sorted(kept))
+        self._vectorizer = TfidfVectorizer(vocabulary=list(self.terms), dtype=np.float32).fit(texts)
+        return self
+
+    def transform(self, texts: NDArray[np.object_]) -> NDArray[np.float32]:
+        """Return the weights of the known words, (n, terms), dense; all zeros for a text without one."""
+        weights: NDArray[np.float32] = self._vectorizer.transform(texts).toarray()
+        return weights
+
+
+class TextRows:
+    """Raw rows to one text each: the schema's text columns in their order, empty ones left out, a line for each.
+
+    It stands where a `Preprocessor` stands for models of numbers. Nothing is learnt.
+
+    Parameters
+    ----------
+    schema : Schema
+        With a column of kind ``text``.
+
+    Raises
+    ------
+    ConfigError
+        If the schema has none.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        if not schema.text_columns:
+            kinds = ", ".join(f"{column.name} ({column.kind})" for column in schema.columns[:8]) or "images"
+            way_out = 'Give the column that holds the text kind = "text" in schema.toml, or use a model of numbers.'
+            raise ConfigError(
+                explain("schema", "have a column of kind 'text' for a model that reads texts", f"only {kinds}", way_out)
+            )
+        self.schema = schema
+
+    def transform(self, table: Any) -> NDArray[np.object_]:
+        """Return the texts, (n, 1), objects of type str.
+
+        Raises
+        ------
+        DataError
+            If a text column is missing.
+        """
+        names = self.schema.text_columns
+        if isinstance(table, np.ndarray):
+            columns = [text_values(table[:, self.schema.column_names.index(name)]) for name in names]
+        else:
+            if missing := [name for name in names if name not in table.columns]:
+                rule, way_out = "include the schema's text columns", "Rename or add them; a text may be empty."
+                raise DataError(explain("columns", rule, f"a table without {', '.join(missing)}", way_out))
+            columns = [text_values(table[name]) for name in names]
+        rows = np.empty((len(table), 1), dtype=object)
+        rows[:, 0] = ["\n".join(filter(None, row)) for row in zip(*columns, strict=True)]
+        return rows

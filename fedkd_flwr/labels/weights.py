@@ -1,0 +1,105 @@
+"""How much each party counts in an average of answers: equally, as published, or by what its labels are worth.
+
+A weighting sees the parties' labels of one round only (the argmax of what they sent), so it is post-processing of
+what the server holds anyway.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.labels.consensus import dawid_skene, majority
+from fedkd_flwr.labels.voting import Labels
+
+__all__ = [
+    "WEIGHTINGS",
+    "Weighting",
+    "WeightingName",
+    "agreement_weights",
+    "dawid_skene_weights",
+    "equal_weights",
+    "make_weighting",
+]
+
+WeightingName = Literal["equal", "agreement", "dawid-skene"]
+
+
+class Weighting(Protocol):
+    """Says how much each party counts; write your own against it."""
+
+    def __call__(self, label_matrix: Labels, *, num_classes: int) -> NDArray[np.float64]:
+        """Return weights >= 0 of total 1, one per party.
+
+        Parameters
+        ----------
+        label_matrix : ndarray of shape (num_parties, num_rows), int16
+            Each party's labels of the same rows, without `ABSTAIN`.
+        num_classes : int
+            Number of classes.
+        """
+        ...
+
+
+def equal_weights(label_matrix: Labels, *, num_classes: int) -> NDArray[np.float64]:
+    """Return the same weight for every party, as published.
+
+    >>> equal_weights(np.zeros((4, 2), np.int16), num_classes=2).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    return np.full(len(label_matrix), 1 / len(label_matrix))
+
+
+def agreement_weights(label_matrix: Labels, *, num_classes: int) -> NDArray[np.float64]:
+    """Weigh a party by the share of rows on which it gives the label most parties give (ties: the lowest class).
+
+    >>> agreement_weights(np.array([[0, 1], [0, 1], [1, 1]], np.int16), num_classes=2).tolist()
+    [0.4, 0.4, 0.2]
+    """
+    votes = np.zeros((label_matrix.shape[1], num_classes), dtype=np.int32)
+    rows = np.arange(label_matrix.shape[1])
+    for labels in label_matrix:
+        votes[rows, labels] += 1
+    return _of_total_one((label_matrix == majority(votes, ties="lowest")).mean(axis=1))
+
+
+def dawid_skene_weights(label_matrix: Labels, *, num_classes: int) -> NDArray[np.float64]:
+    """Weigh a party by how probable its labels are under `dawid_skene` (five steps, equal classes), above guessing.
+
+    >>> dawid_skene_weights(np.array([[0, 1, 2], [0, 1, 2], [2, 0, 1]], np.int16), num_classes=3).round(2).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    _, probs = dawid_skene(
+        list(label_matrix), num_classes=num_classes, max_iterations=5, tolerance=0.0, class_prior="uniform"
+    )
+    rows = np.arange(label_matrix.shape[1])
+    mean = np.array([probs[rows, labels].mean() for labels in label_matrix])
+    return _of_total_one(np.maximum(mean - 1 / num_classes, 0))
+
+
+def _of_total_one(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    total = weights.sum()
+    return weights / total if total > 0 else np.full(len(weights), 1 / len(weights))
+
+
+WEIGHTINGS: dict[str, Weighting] = {
+    "equal": equal_weights,
+    "agreement": agreement_weights,
+    "dawid-skene": dawid_skene_weights,
+}
+
+
+def make_weighting(name: str) -> Weighting:
+    """Return a weighting by its name.
+
+    Raises
+    ------
+    ConfigError
+        If no weighting has this name.
+    """
+    if name not in WEIGHTINGS:
+        raise ConfigError(explain("aggregation_weights", f"be one of {', '.join(WEIGHTINGS)}", name))
+    return WEIGHTINGS[name]

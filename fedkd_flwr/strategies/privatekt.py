@@ -1,0 +1,394 @@
+"""PrivateKT: the server teaches its model a few public rows a round, labelled by parties under local privacy.
+
+Qi et al., "Differentially private knowledge transfer for federated learning", Nature Communications 14, 2023, Algorithm
+1; where the text leaves a choice, the published code (https://github.com/taoqi98/PrivateKT). The whole round t:
+
+    server   Theta_t and the numbers of K public rows                   -> a group of parties
+    party    train Theta_t on its rows; label the K rows; randomised response on each of the K labels -> labels
+    server   unbiased mean of the labels -> buffer of the last B rounds; Theta_t learns the whole buffer (full-batch
+             steps), then its own answers on rows it is sure of (self-training) -> Theta_t+1; draw the next K rows among
+             those it is unsure of
+
+Nothing but the K privatised labels leaves a party; weights go down only. At the end every party gets the model.
+
+Departures. The first K rows are drawn like all others, as in the code (the text: uniformly; an untrained model is
+nearly as unsure of every row). Dropout, minibatches and the optimiser start anew in each round, from the seed: with the
+published SGD without momentum that changes nothing, and a run can be continued exactly.
+
+Formal guarantees: a participation is K labels of epsilon ``round_epsilon / K`` each; any change of the party's data is
+covered, against the server; participations compose. The paper's "no accumulation over rounds" needs a shuffler between
+parties and server that hides who sent what: there is none here, and the claim says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, explain
+from fedkd_flwr.labels import ABSTAIN, VoteCounter, decode_labels
+from fedkd_flwr.labels.knowledge import Knowledge, KnowledgeBuffer, draw_by_entropy, hard_targets, onto_simplex
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.payloads import Reply, Scalar, numbered
+from fedkd_flwr.privacy.claims import PrivacyClaim, label_privacy
+from fedkd_flwr.privacy.mechanisms import RandomizedResponse, kept_share
+from fedkd_flwr.run_record import RoundRecord, RunRecord
+from fedkd_flwr.stores import load_checkpoint, save_checkpoint
+from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage
+from fedkd_flwr.strategies.labels import PartyLabels
+from fedkd_flwr.strategies.participation import Participations
+from fedkd_flwr.strategies.reception import notes_of
+
+__all__ = ["PrivateKT", "PrivateKTConfig"]
+
+_NO_SHUFFLER = (
+    "Each round a party is asked in costs it again: composed over the rounds of the party asked most often. The "
+    "paper's claim that rounds do not accumulate needs a shuffler that hides who sent what; there is none here."
+)
+_FREE = ("node_settle_s", "node_deadline_s", "delta", "solo_epochs")  # may differ in a run that continues another
+_FREE_KEYS = (
+    *("num-rounds", "node-deadline-s", "node-settle-s", "round-timeout-s", "output-dir", "resume-from", "data-root"),
+    *("table", "public-path", "schema-path", "partition-path", "centralised", "save-party-models", "delta"),
+    "solo-epochs",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateKTConfig(ExchangeConfig):
+    """Settings of PrivateKT; the defaults are the published ones.
+
+    Parameters
+    ----------
+    round_epsilon : float
+        What one participation costs a party: epsilon of its K labels together, > 0.
+    transfer_rows : int
+        The paper's K: public rows labelled per round, 1 or more.
+    buffer_rounds : int
+        The paper's B: rounds the server goes on learning from, 1 or more.
+    buffer_steps : int
+        Steps of the server's model on the whole buffer per round, 1 or more.
+    self_training_share : float
+        The paper's M as a share of the public rows, within [0, 1]; 0: no self-training.
+    local_epochs : int
+        Passes of a party over its rows per round, 1 or more.
+    targets : {"hard", "soft"}
+        What the buffer holds: the likeliest class, as the published code, or the estimated shares of the classes, as
+        the text, projected onto probabilities (estimates may be negative).
+    participation : {"any", "once"}
+        Whether a party may be asked in several rounds. With "once" the whole run costs it ``round_epsilon``.
+    solo_epochs : int
+        Passes of the net each party trains alone for comparison; 0: as many as the party asked most often made.
+    """
+
+    round_epsilon: float = 5.0
+    transfer_rows: int = 2
+    buffer_rounds: int = 25
+    buffer_steps: int = 4
+    self_training_share: float = 0.1
+    local_epochs: int = 5
+    targets: Literal["hard", "soft"] = "hard"
+    participation: Literal["any", "once"] = "any"
+    solo_epochs: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.round_epsilon < math.inf:
+            raise ConfigError(explain("round_epsilon", "be > 0 and finite", self.round_epsilon, "The paper has 5."))
+        for name in ("transfer_rows", "buffer_rounds", "buffer_steps", "local_epochs", "solo_epochs"):
+            value, least = getattr(self, name), 0 if name == "solo_epochs" else 1
+            if isinstance(value, bool) or not isinstance(value, int) or not value >= least:
+                raise ConfigError(explain(name, f"be a whole number >= {least}", value))
+        if not 0.0 <= self.self_training_share <= 1.0:
+            raise ConfigError(explain("self_training_share", "be within [0, 1]", self.self_training_share))
+        for name, choices in {"targets": ("hard", "soft"), "participation": ("any", "once")}.items():
+            if getattr(self, name) not in choices:
+                raise ConfigError(explain(name, f"be one of {', '.join(choices)}", getattr(self, name)))
+
+
+class PrivateKT(ExchangeStrategy[PartyLabels]):
+    """Knowledge transfer under local differential privacy. Further parameters as in `ExchangeStrategy`.
+
+    Parameters
+    ----------
+    config : PrivateKTConfig
+        Settings.
+    global_model : callable
+        ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one.
+    test : (X, y), optional
+        Rows to measure the server's model on after each round.
+    checkpoint : Path, optional
+        Folder where the server's state is kept after each round.
+    resume_from : Path, optional
+        Such a folder of an earlier run with the same settings, which this one continues; ``num_rounds`` of `start`
+        counts its rounds too.
+
+    Attributes
+    ----------
+    model : Classifier
+        The server's model.
+    buffer : KnowledgeBuffer
+        What it learnt from in the last rounds.
+    rows : ndarray of shape (transfer_rows,), int64
+        The public rows of the next round.
+    """
+
+    algorithm: ClassVar[str] = "privatekt"
+
+    def __init__(
+        self,
+        *args: Any,
+        config: PrivateKTConfig | None = None,
+        global_model: Callable[..., Classifier],
+        test: tuple[NDArray[Any], NDArray[Any]] | None = None,
+        checkpoint: Path | None = None,
+        resume_from: Path | None = None,
+        **keywords: Any,
+    ) -> None:
+        self.config = config if config is not None else PrivateKTConfig()
+        super().__init__(*args, config=self.config, **keywords)
+        if not self.config.transfer_rows <= self.spec.num_public:
+            rule, way_out = f"be at most {self.spec.num_public} (public rows)", "Ask for fewer rows a round."
+            raise ConfigError(explain("transfer_rows", rule, self.config.transfer_rows, way_out))
+        self.global_model, self.test = global_model, test
+        self.checkpoint, self.resumed = checkpoint, resume_from
+        self.earlier = Participations()
+        self.buffer = KnowledgeBuffer(self.config.buffer_rounds)
+        self.model = self._fresh("model")
+        if not self.model.supports_soft_steps:
+            way_out = "Set model to a torch net, such as mlp or cnn-privatekt."
+            seen = ", ".join(self.model.type_names)
+            raise ConfigError(explain("model", "be a torch net: its weights go to the parties", seen, way_out))
+        self.model.initialize()
+        if resume_from is not None:
+            self._resume(resume_from)
+        else:
+            self.rows = self._draw(1)
+
+    # ---------------------------------------------------------------- what an algorithm says
+
+    @property
+    def privacy(self) -> Literal["none", "server", "party"]:
+        """Parties privatise their labels."""
+        return "party"
+
+    @cached_property
+    def mechanism(self) -> RandomizedResponse:
+        """What parties do to each label: epsilon of a round over K (Lemma 1)."""
+        config = self.config
+        return RandomizedResponse(
+            epsilon=config.round_epsilon / config.transfer_rows, num_classes=self.spec.num_classes
+        )
+
+    def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
+        """Return the model and, in a round, the rows to label."""
+        arrays = numbered("model", self.model.arrays())
+        return {**arrays, "indices": self.rows.astype(np.int32)} if stage == "fit" else arrays
+
+    def instruction(self, server_round: int) -> Mapping[str, Scalar]:
+        """Return the epsilon of a label, and how long parties train."""
+        epochs = self.config.local_epochs
+        return {
+            "label-epsilon": self.mechanism.epsilon,
+            "local-epochs": epochs,
+            "solo-epochs": self.config.solo_epochs or epochs * max(self.asked.most, 1),
+        }
+
+    def read(self, reply: Reply, server_round: int) -> PartyLabels:
+        """Return a party's labels of this round's rows."""
+        if "labels" not in reply.arrays:
+            raise PayloadError("no labels in the reply")
+        spec = self.spec.rows(len(self.rows))
+        labels = decode_labels(reply.arrays["labels"], public=spec, server_round=server_round, num_arrays=1)
+        if (labels == ABSTAIN).any():
+            raise PayloadError(explain("labels", "be given to every row", ABSTAIN), reason="class-out-of-range")
+        return PartyLabels(party=reply.party, labels=labels, notes=notes_of(reply))
+
+    def combine_answers(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> ArrayRecord:
+        """Learn from the round's labels; keep the state; return the model."""
+        this.kept_share = kept_share(self.mechanism)
+        estimates = self.estimate(answers)
+        rng = self.rng("ties", server_round)
+        hard = hard_targets(estimates, ties=self.config.ties, rng=rng)
+        targets = hard if self.config.targets == "hard" else onto_simplex(estimates)
+        self.buffer.push(Knowledge(rows=self.rows, targets=targets))
+        if self.public.y is not None:
+            this.consensus_accuracy = float((hard.argmax(axis=1) == self.public.y[self.rows]).mean())
+        self.model = self._taught(server_round)
+        self.rows = self._draw(server_round + 1)
+        if self.test is not None and len(self.test[1]):
+            accuracy = float((self.model.predict(self.test[0]) == self.test[1]).mean())
+            this.server_accuracy = self.record.server_accuracy = accuracy
+        return ArrayRecord({name: Array(array) for name, array in numbered("model", self.model.arrays()).items()})
+
+    def estimate(self, answers: Sequence[PartyLabels]) -> NDArray[np.float64]:
+        """Return the unbiased estimate of the mean one-hot label of each row, equation (3): (K, C), of sum 1."""
+        counter = VoteCounter(num_public=len(self.rows), num_classes=self.spec.num_classes)
+        for answer in answers:
+            counter.add(answer.labels[0])
+        return self.mechanism.debias(counter.votes, len(answers)) / len(answers)
+
+    def _taught(self, server_round: int) -> Classifier:
+        model = self._fresh("teach", server_round).set_arrays(self.model.arrays())
+        held, X = self.buffer.all(), self.public.X
+        model.full_batch_steps(X[held.rows], held.targets, steps=self.config.buffer_steps)
+        if count := round(self.config.self_training_share * len(X)):
+            probs = model.predict_proba(X)
+            sure = draw_by_entropy(probs, count, prefer="certain", rng=self.rng("self-training", server_round))
+            model.digest(X[sure], probs[sure], epochs=1, loss="cross-entropy")
+        return model
+
+    def _draw(self, server_round: int) -> NDArray[np.int64]:
+        probs, rng = self.model.predict_proba(self.public.X), self.rng("rows", server_round)
+        return draw_by_entropy(probs, self.config.transfer_rows, prefer="uncertain", rng=rng)
+
+    def _fresh(self, *stream: str | int) -> Classifier:
+        return self.global_model(seed=int(self.rng(*stream).integers(2**31)))
+
+    # ---------------------------------------------------------------- who is asked, and what that costs
+
+    @property
+    def asked(self) -> Participations:
+        """Rounds each party was asked in, in this run and those it continues."""
+        return self.earlier.plus((self.name_of(node), rounds) for node, rounds in self.times_asked.items())
+
+    def start(self, grid: Grid, initial_arrays: Any = None, num_rounds: int = 1, *args: Any, **keywords: Any) -> Any:
+        """Run the exchange; see `ExchangeStrategy.start`. Rounds of the run that this one continues are not repeated.
+
+        Raises
+        ------
+        ConfigError
+            If no round is left, or parties that may be asked once are too few for the rounds.
+        """
+        if self.rounds_done and isinstance(num_rounds, int) and not num_rounds > self.rounds_done:
+            way_out = "Raise num-rounds: it counts all rounds."
+            rule = f"be above {self.rounds_done}, the rounds that the run to continue has finished"
+            raise ConfigError(explain("num_rounds", rule, num_rounds, way_out))
+        return super().start(grid, initial_arrays, num_rounds, *args, **keywords)
+
+    def check_budget(self, server_round: int) -> None:
+        """Refuse before anybody is asked where parties that may be asked once are too few for the rounds."""
+        if self.config.participation == "any" or server_round != self.rounds_done + 1:
+            return
+        fresh, group = len(self._never_asked(self._nodes)), self._group
+        most = self.rounds_done + fresh // group
+        if not most >= self.num_rounds:
+            rule = f"be at most {most} with participation once ({group} of {fresh} parties a round)"
+            way_out = 'Lower fraction-parties or num-rounds, or set participation to "any".'
+            raise ConfigError(explain("num_rounds", rule, self.num_rounds, way_out))
+
+    @property
+    def _group(self) -> int:
+        return max(self.min_train_nodes, math.ceil(self.fraction_train * len(self._nodes)))
+
+    def _never_asked(self, nodes: Iterable[int]) -> list[int]:
+        fresh = (n for n in nodes if not self.times_asked[n] and not self.earlier.before(self.name_of(n)))
+        return sorted(fresh, key=lambda node: (self.name_of(node), node))
+
+    def choose(self, nodes: list[int], server_round: int) -> list[int]:
+        """Return the round's group: of all connected parties, or of those never asked."""
+        if self.config.participation == "any":
+            return super().choose(nodes, server_round)
+        fresh = self._never_asked(nodes)
+        chosen = self.rng("sample", server_round).permutation(len(fresh))[: self._group]
+        return [fresh[i] for i in sorted(chosen)]
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Write down who is asked, then ask."""
+        messages = super().configure_train(server_round, arrays, config, grid)
+        # also in the folder this run continues from: continued once more, it must not forget these rounds
+        for folder in (self.checkpoint, self.resumed):
+            if folder is not None:
+                self.asked.save(folder)
+        return messages
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Learn from the round, then keep the server's state."""
+        result = super().aggregate_train(server_round, replies)
+        self._keep(self.rounds_done + server_round)
+        return result
+
+    def claim(self) -> list[PrivacyClaim]:
+        """Return the claim of the party asked most often."""
+        asked = self.asked
+        if not asked.most:
+            return []
+        rows = self.config.transfer_rows
+        claim = label_privacy(
+            self.mechanism,
+            num_labels=rows,
+            rounds=asked.most,
+            delta=self.config.delta,
+            num_parties=max(len(asked.by_party), len(self.times_asked)),
+        )
+        rounds = f"{asked.most:,} round{'s' * (asked.most > 1)}"
+        words = f"{self.mechanism.words}; {rows:,} labels a round, {rounds} of the party asked most often"
+        return [replace(claim, mechanism=words, notes=(*claim.notes, _NO_SHUFFLER))]
+
+    # ---------------------------------------------------------------- a run that continues another
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        settings = {name: value for name, value in asdict(self.config).items() if name not in _FREE}
+        shared = {"fraction_train": self.fraction_train, "min_train_nodes": self.min_train_nodes}
+        return {**settings, **shared, "fingerprint": self.spec.fingerprint}
+
+    def _keep(self, server_round: int) -> None:
+        if self.checkpoint is None:
+            return
+        arrays = {**numbered("model", self.model.arrays()), "rows": self.rows}
+        for i, one in enumerate(self.buffer.rounds()):
+            arrays |= {f"buffer.{i}.rows": one.rows, f"buffer.{i}.targets": one.targets}
+        meta = {
+            "version": 1,
+            "algorithm": self.algorithm,
+            "round": server_round,
+            "settings": self._settings,
+            "num_arrays": len(self.model.arrays()),
+            "buffer_rounds": len(self.buffer),
+            "record": self.record.to_json(),
+        }
+        save_checkpoint(self.checkpoint, arrays, meta)
+
+    def _resume(self, folder: Path) -> None:
+        arrays, meta = load_checkpoint(folder)
+        if (meta.get("version"), meta.get("algorithm")) != (1, self.algorithm):
+            seen = f"{meta.get('algorithm')}, version {meta.get('version')}"
+            raise ConfigError(explain("resume-from", f"hold a checkpoint of {self.algorithm}, version 1", seen))
+        kept = meta["settings"]
+        for name, value in self._settings.items():
+            if kept.get(name) != value:
+                way_out = "Continue a run with the settings it began with."
+                raise ConfigError(explain(name, f"be {kept.get(name)!r}, as in the run to continue", value, way_out))
+        try:
+            self.model.set_arrays([arrays[f"model.{i}"] for i in range(meta["num_arrays"])])
+            for i in range(meta["buffer_rounds"]):
+                self.buffer.push(Knowledge(rows=arrays[f"buffer.{i}.rows"], targets=arrays[f"buffer.{i}.targets"]))
+            self.rows, self.rounds_done = arrays["rows"], int(meta["round"])
+            before = RunRecord.from_dict(json.loads(meta["record"]))
+        except KeyError as error:
+            message = explain(f"checkpoint in {folder}", "be whole", f"nothing called {error}", "Start the run afresh.")
+            raise DataError(message, code=Code.STATE_LOST) from error
+        now = self.record.config  # empty where no app made it
+        for key in sorted(before.config.keys() & now.keys() - set(_FREE_KEYS)):
+            if before.config[key] != now[key]:
+                way_out = "Continue a run with the settings it began with."
+                rule = f"be {before.config[key]!r}, as in the run to continue"
+                raise ConfigError(explain(key, rule, now[key], way_out))
+        self.earlier = Participations.load(folder)
+        self.record.rounds, self.record.parties = before.rounds, before.parties
+        self.record.notes += [*before.notes, f"continues run {before.run_id} after its round {self.rounds_done}."]
+        self.record.server_accuracy = before.server_accuracy

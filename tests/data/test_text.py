@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import tiny_text
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from fedkd_flwr.data.datasets import load_pool
+from fedkd_flwr.data.public import Preprocessor, fingerprint, make_public_set, raw_matrix
+from fedkd_flwr.data.schema import Column, Schema, infer_schema, main
+from fedkd_flwr.data.tables import load_party_table, load_public, read_table
+from fedkd_flwr.data.text import TermWeights, TextRows, text_values
+from fedkd_flwr.errors import Code, ConfigError, DataError
+
+NOTES = Schema(
+    columns=(
+        Column(name="title", kind="text"),
+        Column(name="age", kind="numeric"),
+        Column(name="body", kind="text", max_terms=2),
+    ),
+    classes=("no", "yes"),
+)
+TABLE = pd.DataFrame(
+    {
+        "title": ["One night", None],
+        "age": [1, 3],
+        "body": ["no no sleep\r\nat all", "sleep well"],
+        "label": ["no", "yes"],
+    }
+)
+
+
+class Reader:
+    takes_text = True
+
+
+def texts(*values):
+    return np.array(values, dtype=object)
+
+
+# ------------------------------------------------------------------------------------------------------- TF-IDF
+
+
+def test_words_and_weights_come_from_the_public_texts_alone():
+    public = make_public_set(TABLE, NOTES)
+    secret = TABLE.assign(title=["patient zero", "patient zero night"])
+    assert public.preprocessor.feature_names == ("title:night", "title:one", "age", "body:all", "body:sleep")
+    rows = public.features(secret)
+    assert rows[:, :2].tolist() == [[0, 0], [1, 0]]
+    assert rows.dtype == np.float32
+    assert public.preprocessor.feature_names == make_public_set(TABLE, NOTES).preprocessor.feature_names
+
+
+def test_the_weights_are_scikit_learn_s():
+    frame = tiny_text.table(40)
+    ours = TermWeights().fit(frame["review"].to_numpy(object), max_terms=2000, name="review")
+    theirs = TfidfVectorizer().fit(frame["review"])
+    assert list(ours.terms) == theirs.get_feature_names_out().tolist()
+    other = tiny_text.table(10, seed=1)["review"]
+    np.testing.assert_allclose(ours.transform(other.to_numpy(object)), theirs.transform(other).toarray(), rtol=1e-6)
+
+
+def test_most_frequent_words_are_kept_and_ties_go_by_the_alphabet_whatever_the_order_of_rows():
+    values = texts("pear apple fig", "fig plum", "plum kiwi")  # fig and plum twice, three words once
+    for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
+        assert TermWeights().fit(values[order], max_terms=3, name="x").terms == ("apple", "fig", "plum")
+    # counted in rows, so that one long text does not decide
+    loud = texts("ho ho ho ho", "fig plum", "fig plum")
+    assert TermWeights().fit(loud, max_terms=2, name="x").terms == ("fig", "plum")
+
+
+def test_a_missing_text_is_all_zeros_and_so_is_one_of_unknown_words():
+    preprocessor = Preprocessor().fit(TABLE, NOTES)
+    rows = preprocessor.transform(TABLE.assign(title=[None, "NA"], body=["?", "zebra"]))
+    assert rows[:, [0, 1, 3, 4]].tolist() == [[0, 0, 0, 0]] * 2
+
+
+def test_public_texts_without_a_word_are_refused():
+    with pytest.raises(DataError, match="public texts in column 'title' must hold words, got 'none'"):
+        make_public_set(TABLE.assign(title=["?", "!"]), NOTES)
+
+
+def test_an_unscaled_set_refuses_texts():
+    with pytest.raises(DataError, match=r"unscaled set must all be numeric, got title, body"):
+        raw_matrix(TABLE, NOTES)
+
+
+# ---------------------------------------------------------------------------------------------------- raw texts
+
+
+def test_values_are_one_text_from_every_file_and_none_where_missing():
+    values = [" so good\r\nagain ", None, float("nan"), "NA", "", 7, 7.0, "007"]
+    assert text_values(pd.Series(values, dtype=object)).tolist() == ["so good\nagain", "", "", "", "", "7", "7", "007"]
+    assert text_values([]).tolist() == []
+
+
+def test_a_model_that_reads_gets_text_columns_in_order_and_nothing_else():
+    public = make_public_set(TABLE, NOTES, y=np.array([0, 1], dtype=np.int16))
+    read = public.as_read_by(Reader())
+    assert read.X.tolist() == [["One night\nno no sleep\nat all"], ["sleep well"]]  # an empty title leaves no line
+    assert (read.num_rows, read.num_features, read.fingerprint) == (2, 1, public.fingerprint)
+    assert read.features(TABLE[["body", "title"]].iloc[1:]).tolist() == [["sleep well"]]
+    assert read.y is public.y
+
+
+def test_a_model_of_numbers_gets_the_set_as_it_is():
+    public = make_public_set(TABLE, NOTES)
+    assert public.as_read_by(object()) is public
+
+
+def test_a_reader_without_a_text_column_is_refused_with_the_columns_there_are(people, schema):
+    with pytest.raises(
+        ConfigError, match=r"schema must have a column of kind 'text' .* only age \(numeric\), job"
+    ) as e:
+        make_public_set(people, schema).as_read_by(Reader())
+    assert e.value.code is Code.WRONG_CONFIG
+
+
+def test_an_array_of_texts_reads_as_the_table():
+    matrix = TABLE[["title", "age", "body"]].to_numpy(dtype=object)
+    assert TextRows(NOTES).transform(matrix).tolist() == TextRows(NOTES).transform(TABLE).tolist()
+
+
+def test_a_missing_text_column_is_named():
+    with pytest.raises(DataError, match="include the schema's text columns, got a table without body"):
+        TextRows(NOTES).transform(TABLE[["title"]])
+
+
+# -------------------------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_csv_and_parquet_give_one_fingerprint_one_text_and_one_set_of_features(tmp_path, suffix):
+    frame = TABLE.assign(title=['Said "never", then left', None])
+    path = tmp_path / f"public.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    NOTES.write(tmp_path / "schema.toml")
+    public, direct = load_public(path), make_public_set(frame, NOTES)
+    assert public.fingerprint == direct.fingerprint
+    assert public.X.tolist() == direct.X.tolist()
+    reader = public.as_read_by(Reader())
+    X, y = load_party_table(path, public.schema, reader.preprocessor)
+    assert X.tolist() == reader.X.tolist() == [['Said "never", then left\nno no sleep\nat all'], ["sleep well"]]
+    assert y.tolist() == [0, 1]
+    assert load_party_table(path, public.schema, public.preprocessor)[0].tolist() == direct.X.tolist()
+
+
+def test_another_word_and_another_cap_are_another_public_set():
+    plain = fingerprint(TABLE, NOTES)
+    assert fingerprint(TABLE.assign(title=["Two nights", None]), NOTES) != plain
+    wider = Schema(columns=(*NOTES.columns[:2], Column(name="body", kind="text", max_terms=3)), classes=NOTES.classes)
+    assert fingerprint(TABLE, wider) != plain
+
+
+def test_the_fingerprint_of_tables_without_text_is_what_it_was(people, schema):
+    # computed with the version before text columns (commit b56637e)
+    assert fingerprint(people, schema) == "fe7d8191362cf753a98dc596b6e659705806a1b69cfb2cab2be28e606a2a37b5"
+
+
+def test_a_simulated_pool_is_read_both_ways(tmp_path):
+    tiny_text.table(80).to_csv(tmp_path / "reviews.csv", index=False)
+    pool = load_pool("table", seed=1, table=str(tmp_path / "reviews.csv"), label="liked")
+    assert pool.public.schema.text_columns == ("review",)  # prose is found
+    assert pool.X.shape == (40, pool.public.num_features)
+    read = pool.as_read_by(Reader())
+    frame = read_table(tmp_path / "reviews.csv")
+    assert read.X[:, 0].tolist() == frame["review"].iloc[pool.rows].tolist()
+    assert [len(read.X_test), len(read.public.X)] == [20, 20]
+    assert pool.as_read_by(object()) is pool
+
+
+# ------------------------------------------------------------------------------------------------------- schema
+
+
+def test_a_schema_with_texts_survives_its_file(tmp_path):
+    NOTES.write(tmp_path / "schema.toml")
+    assert Schema.read(tmp_path / "schema.toml") == NOTES
+    assert "max-terms = 2\n" in NOTES.to_toml()
+
+
+@pytest.mark.parametrize("cap", [0, True, 2.5])
+def test_a_cap_that_is_no_count_is_refused(cap):
+    with pytest.raises(DataError, match="max-terms of column 'x' must be a whole number >= 1"):
+        Column(name="x", kind="text", max_terms=cap)
+
+
+def test_prose_is_text_and_short_or_repeated_words_stay_categories():
+    frame = pd.DataFrame(
+        {
+            "review": [f"this is a long review number{i} of some film" for i in range(20)],
+            "ward": [f"ward {i}" for i in range(20)],
+            "said": ["he said it was all the same to him"] * 20,
+        }
+    )
+    kinds = [column.kind for column in infer_schema(frame, classes=["no", "yes"]).columns]
+    assert kinds == ["text", "categorical", "categorical"]
+
+
+def test_an_identifier_is_still_refused_and_the_message_offers_text():
+    frame = pd.DataFrame({"name": [f"person {i}" for i in range(300)]})
+    with pytest.raises(DataError, match=r"column 'name' must hold numbers or a limited .*a text column \(--text\)"):
+        infer_schema(frame, classes=["no", "yes"])
+    assert infer_schema(frame, classes=["no", "yes"], text_columns=["name"]).text_columns == ("name",)
+
+
+@pytest.mark.parametrize("name", ["nme", "label"])
+def test_an_unknown_text_column_is_refused(name):
+    frame = pd.DataFrame({"name": ["a", "b"], "label": ["no", "yes"]})
+    with pytest.raises(DataError, match=f"text columns must be among the feature columns name, label, got '{name}'"):
+        infer_schema(frame, text_columns=[name])
+
+
+def test_the_command_takes_text_columns(tmp_path, capsys):
+    pd.DataFrame({"title": ["a b", "c"], "label": ["no", "yes"]}).to_csv(tmp_path / "public.csv", index=False)
+    assert main([str(tmp_path / "public.csv"), "--text", "title"]) == 0
+    assert "(0 categorical, 1 text)" in capsys.readouterr().out
+    assert Schema.read(tmp_path / "schema.toml").text_columns == ("title",)

@@ -1,0 +1,84 @@
+"""A start from labelled public rows: the body is taken over, the last layer is the party's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.models.pretraining import pretrain
+from fedkd_flwr.models.zoo import make_model
+
+pytest.importorskip("torch")
+
+LETTERS = 6
+
+
+def _net(seed=1, name="mlp", classes=LETTERS, features=64, **params):
+    settings = {"hidden": [16]} if name == "mlp" else {}
+    return make_model(name, num_classes=classes, num_features=features, seed=seed, params={**settings, **params})
+
+
+def _start(model, digits, *, epochs=3, same=False, classes=10, name="digits", seed=7):
+    X, y = digits[0][:200], digits[1][:200]
+    return pretrain(model, X, y, num_classes=classes, same_classes=same, epochs=epochs, seed=seed, name=name)
+
+
+def test_parties_with_other_seeds_share_the_body_and_not_the_last_layer(digits):
+    first, second = (_start(_net(seed), digits).arrays() for seed in (1, 2))
+    fresh = _net(1).initialize().arrays()
+    assert all(np.array_equal(a, b) for a, b in zip(first[:2], second[:2], strict=True))
+    assert not np.array_equal(first[0], fresh[0])
+    assert not np.array_equal(first[2], second[2])
+    assert all(np.array_equal(a, b) for a, b in zip(first[2:], fresh[2:], strict=True))
+
+
+def test_public_labels_of_the_schema_teach_the_last_layer_too(digits):
+    model = _start(_net(classes=10, lr=0.01), digits, epochs=20, same=True)
+    assert (model.predict(digits[2]) == digits[3]).mean() > 0.7
+
+
+def test_as_many_public_classes_as_private_ones_are_still_other_classes(digits):
+    keep = digits[1][:200] < LETTERS
+    X, y = digits[0][:200][keep], digits[1][:200][keep]
+    model = _net(1)
+    pretrain(model, X, y, num_classes=LETTERS, same_classes=False, epochs=1, seed=7, name="six")
+    fresh = _net(1).initialize().arrays()
+    assert np.array_equal(model.arrays()[-1], fresh[-1])
+    assert not np.array_equal(model.arrays()[0], fresh[0])
+
+
+def test_batch_normalisation_s_averages_come_with_the_body():
+    X = np.random.default_rng(0).random((64, 784)).astype(np.float32)
+    y = np.arange(64) % 10
+    model = _net(1, name="cnn-fedmd", features=784, channels=[4, 4])
+    pretrain(model, X, y, num_classes=10, same_classes=False, epochs=1, seed=7, name="noise")
+    fresh = _net(1, name="cnn-fedmd", features=784, channels=[4, 4]).initialize().arrays()
+    changed = [not np.array_equal(a, b) for a, b in zip(model.arrays(), fresh, strict=True)]
+    assert changed == [True] * (len(fresh) - 1) + [False]  # one dense layer without bias comes last
+
+
+def test_the_same_start_is_computed_once(digits, monkeypatch):
+    from fedkd_flwr.models.classifier import Classifier
+
+    calls = []
+    real = Classifier.train_epochs
+    monkeypatch.setattr(Classifier, "train_epochs", lambda *a, **k: calls.append(1) or real(*a, **k))
+    for seed in (1, 2, 3):
+        _start(_net(seed), digits, name="once")
+    assert len(calls) == 1
+    _start(_net(1), digits, name="once", seed=8)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "same", "message"),
+    [
+        ("decision-tree", False, "a pre-trained model must be a torch net, got another estimator"),
+        ("mlp", True, "num_classes must be 6, the model's own, got 10"),
+    ],
+)
+def test_what_cannot_start_so_is_refused(digits, model, same, message):
+    made = make_model(model, num_classes=LETTERS, num_features=64, seed=0)
+    with pytest.raises(ConfigError, match=message):
+        _start(made, digits, same=same)

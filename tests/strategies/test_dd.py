@@ -1,0 +1,111 @@
+"""Distributed distillation: the exchange of FedMD, with one joint loss at the parties."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from federation import handler, model, party, rows
+from grid import InProcessGrid
+from threadpoolctl import threadpool_limits
+
+from fedkd_flwr.clients import DDClient
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.ledger_store import LedgerStore
+from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.stores import PartyState
+from fedkd_flwr.strategies import DD, DDConfig
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    with threadpool_limits(1):
+        yield
+
+
+def net(*, seed):
+    return model(seed=seed, name="mlp", hidden=[8], lr=0.02, batch_size=16)
+
+
+def _members(state, make=net, classes=((0, 1, 2), (0, 1, 2))):
+    made = []
+    for i, known in enumerate(classes):
+        name = f"party-{i:03d}"
+        kept = {
+            "state": PartyState(state, run_id="1", party=name),
+            "ledger": LedgerStore(state, party=name, data_digest=f"{i:064x}"),
+            "run_id": "1",
+        }
+        made.append(party(name, *rows(20, seed=i, classes=known), allow=frozenset({"dd"}), model=make, **kept))
+    return made
+
+
+def _run(members, *, rounds=2, **settings):
+    fast = {"steps_per_round": 20, "node_settle_s": 0.0, "seed": 1}
+    strategy = DD(config=DDConfig(**{**fast, **settings}), public=members[0].public)
+    strategy.start(InProcessGrid(handler([DDClient(p) for p in members]), [{}] * len(members)), num_rounds=rounds)
+    return strategy
+
+
+@pytest.mark.parametrize("share", ["logits", "softmax", "argmax"])
+def test_nets_learn_whatever_is_shared(tmp_path, share):
+    pytest.importorskip("torch")
+    strategy = _run(_members(tmp_path), share=share)
+    assert strategy.record.mean_accuracies()["federated-common"] > 0.8
+    assert all(p.notes == [] for p in strategy.record.parties)
+
+
+def test_any_other_learner_is_refitted_on_its_rows_and_the_averages(tmp_path):
+    strategy = _run(_members(tmp_path, make=model))
+    assert strategy.record.mean_accuracies()["federated-common"] > 0.7
+
+
+def test_the_averages_teach_a_class_that_a_party_has_never_seen(tmp_path):
+    pytest.importorskip("torch")
+    members = _members(tmp_path, classes=((0, 1), (0, 1, 2), (0, 1, 2)))
+    strategy = _run(members, rounds=4, distillation_weight=10.0, steps_per_round=60)
+    first = strategy.record.party("party-000")
+    assert first.federated["common"] > first.solo["common"] + 0.1
+
+
+def test_a_weight_of_zero_is_training_on_half_batches_of_own_rows(tmp_path):
+    """Without the distance the averages say nothing: two different ones leave the same net."""
+    pytest.importorskip("torch")
+    found = []
+    for seed in (1, 2):
+        one = net(seed=3).train_epochs(*rows(20, seed=0), epochs=1)
+        targets = np.random.default_rng(seed).dirichlet(np.ones(3), 60)
+        one.joint_steps(*rows(20, seed=0), rows(60, seed=99)[0], targets, steps=5, weight=0.0, loss="mse-probs")
+        found.append(one.logits(rows(10, seed=5)[0]))
+    assert np.array_equal(found[0], found[1])
+
+
+def test_one_round_is_local_training_for_a_round_s_steps(tmp_path):
+    pytest.importorskip("torch")
+    members = _members(tmp_path)
+    strategy = _run(members, rounds=1, share="logits")
+    alone = []
+    for one in members:
+        seed = derive_seed(derive_seed(1, one.name), "model")
+        local = net(seed=seed).initialize().update(one.X, one.y, steps=20)
+        alone.append(local.logits(one.public.X[strategy.average_rows]))
+    assert np.allclose(strategy.average, np.mean(alone, axis=0), atol=1e-6)
+
+
+def test_a_subset_is_as_good_here_as_in_fedmd_and_charged_once(tmp_path):
+    members = _members(tmp_path, make=model)
+    _run(members, subset_rows=5)
+    kinds = [[e.events[0][0]["kind"] for e in m.ledger.load().entries] for m in members]
+    assert kinds == [["approximate", "no-op"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps_per_round": 0}, "steps_per_round must be a whole number >= 1, got 0"),
+        ({"distillation_weight": float("nan")}, "distillation_weight must be finite and >= 0, got nan"),
+        ({"distillation_weight": -1.0}, "distillation_weight must be finite and >= 0, got -1.0"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        DDConfig(**settings)
