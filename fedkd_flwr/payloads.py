@@ -123,7 +123,7 @@ def numbered_arrays(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArr
 
 def reply_record(
     stage: Stage,
-    arrays: Sequence[NDArray[Any]],
+    arrays: Sequence[NDArray[Any] | Array],
     num_examples: int,
     metrics: Mapping[str, Scalar],
     *,
@@ -136,8 +136,8 @@ def reply_record(
         f"{stage}res.status": ConfigRecord({"code": 0, "message": "Success"}),
     }
     if stage == "fit":
-        record = ArrayRecord({str(i): Array(array) for i, array in enumerate(arrays)})
-        records["fitres.parameters"] = record
+        made = (array if isinstance(array, Array) else Array(array) for array in arrays)
+        records["fitres.parameters"] = ArrayRecord({str(i): array for i, array in enumerate(made)})
     else:
         records["evaluateres.loss"] = MetricRecord({"loss": loss})
     return RecordDict(records)

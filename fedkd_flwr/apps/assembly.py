@@ -267,6 +267,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         budget=Budget(epsilon=node.epsilon_budget, delta=node.delta_budget),
         ledger=LedgerStore(ledgers, party=name, data_digest=data_digest),
         run_id=run_id,
+        whole=bool(config.subset_rows),
         **common,
     )
     return party, index

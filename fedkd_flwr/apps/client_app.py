@@ -10,7 +10,7 @@ from fedkd_flwr.clients.base import RefusingClient
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.payloads import flower_reply, from_flower, open_instruction, reply_record
 
-__all__ = ["answer", "app", "client_of"]
+__all__ = ["answer", "app", "client_of", "finish"]
 
 app = ClientApp()
 
@@ -61,8 +61,12 @@ def answer(client: NumPyClient, message: Message) -> Message:
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
-    """Take the final labels in."""
-    client = client_of(context)
+    """Take the final result in."""
+    return finish(client_of(context), message)
+
+
+def finish(client: NumPyClient, message: Message) -> Message:
+    """Return the client's reply to the final result."""
     if from_flower(message.content):
         # Flower's own strategies ask after every round, for metrics that not every party shares
         way_out = "Give Flower's strategy fraction_evaluate=0.0, and evaluate at the server."

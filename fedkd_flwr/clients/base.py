@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from fedkd_flwr.errors import Code, DataError, FedkdError, ModelBytesError, Payl
 from fedkd_flwr.labels import ABSTAIN, decode_labels, digest, encode_labels
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.payloads import WIRE_VERSION, Scalar, named_arrays
+from fedkd_flwr.privacy.ledger_entries import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores import Saved, StoredReply
 
@@ -41,6 +43,7 @@ class PartyClient(NumPyClient, ABC):
     """
 
     algorithm: ClassVar[str]
+    always_private: ClassVar[bool] = False  # whatever the instruction says of privacy
 
     def __init__(self, party: Party) -> None:
         self.party = party
@@ -167,6 +170,8 @@ class PartyClient(NumPyClient, ABC):
         saved = instruction.saved
         if saved is None or saved.server_round != instruction.server_round:
             return None
+        if saved.meta.get("charge", "") != _named(charge):
+            return None  # made under another claim: it is not this instruction's answer, nor covered by its charge
         arrays = {name: saved.arrays[f"payload.{name}"] for name in saved.meta["payload"]}
         # kept, but not charged: the process ended in between, and nothing has left
         return self._charged(StoredReply(arrays=arrays, metrics=dict(saved.meta["reply"])), instruction, charge)
@@ -198,6 +203,7 @@ class PartyClient(NumPyClient, ABC):
                         "values": list(values),
                         "payload": list(arrays),
                         "claimed": charge is not None,
+                        "charge": _named(charge),
                     },
                 )
             )
@@ -225,6 +231,9 @@ class PartyClient(NumPyClient, ABC):
         saved, named = instruction.saved, instruction.config.get("base")
         if saved is None or not named:
             return {}
+        ledger = self.party.ledger
+        if saved.meta.get("charge") and ledger and ledger.load().entry(self.party.run_id, saved.server_round) is None:
+            return {}  # its charge was refused: it never left, and whether a guess at it is right must not show
         values = {name: saved.arrays[f"value.{name}"] for name in saved.meta["values"]}
         return values if [digest(array).hex() for array in values.values()] == [named] else {}
 
@@ -233,7 +242,7 @@ class PartyClient(NumPyClient, ABC):
 
     def _refusal(self, error: Exception, config: Mapping[str, Scalar]) -> dict[str, Scalar]:
         # what went wrong may depend on private rows: beside a claim even the code would tell
-        withheld = self.party.demands_privacy or config.get("privacy") == "party"
+        withheld = self.always_private or self.party.demands_privacy or config.get("privacy") == "party"
         return _refusal(self.party.name, error, withheld=withheld)
 
     def _keep(self, model: Classifier) -> None:
@@ -316,6 +325,13 @@ class RefusingClient(NumPyClient):
 
 def _signed(party: str, **values: Scalar) -> dict[str, Scalar]:
     return {"party": party, "wire-version": WIRE_VERSION, **values}
+
+
+def _named(charge: Charge | None) -> str:
+    """Return a digest that tells one charge from another, "" for none."""
+    if charge is None:
+        return ""
+    return sha256(canonical([charge.mechanism, charge.unit, plain_events(charge.events)])).hexdigest()
 
 
 def _claimed(instruction: Instruction) -> bool:

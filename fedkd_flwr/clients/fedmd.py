@@ -39,7 +39,8 @@ class FedMDClient(SoftClient):
         )
         if revisit and not digest_first:
             model.train_epochs(X, y, epochs=revisit)
-        model.digest(lesson.X, lesson.targets, epochs=digest, loss=lesson.loss)
+        batch = instruction.integer("digest-batch", minimum=1)
+        model.digest(lesson.X, lesson.targets, epochs=digest, loss=lesson.loss, batch_size=batch)
         if revisit and digest_first:
             model.train_epochs(X, y, epochs=revisit)
 

@@ -73,6 +73,9 @@ class Party:
         Report how many bytes an upload of the final model would take; serialising takes a moment.
     keep_model : bool
         Store the final model in the state directory; else the run leaves nothing there.
+    whole : bool
+        Whether X and y are all of the party's rows, in an order of its own: nothing held out by a run's seed. A subset
+        for ever (NFDP) is of such rows only.
     """
 
     name: str
@@ -92,6 +95,7 @@ class Party:
     simulated: bool = False
     weigh_model: bool = True
     keep_model: bool = False
+    whole: bool = True
 
     def __post_init__(self) -> None:
         if not (self.X.ndim == 2 and len(self.X) == len(self.y) and len(self.y) >= 1):

@@ -38,6 +38,7 @@ class PrivateKTClient(PartyClient):
     """
 
     algorithm: ClassVar[str] = "privatekt"
+    always_private: ClassVar[bool] = True
 
     def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
         super().__init__(party)

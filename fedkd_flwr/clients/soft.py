@@ -110,6 +110,7 @@ class SoftClient(PartyClient):
             metrics={f"accuracy-{name}": value for name, value in accuracies.items()},
             notes=notes,
             model=model if model.supports_soft_steps else None,
+            meta={"learnt-from": self._source(instruction)},
         )
 
     def finish(self, instruction: Instruction) -> Finished:
@@ -126,7 +127,7 @@ class SoftClient(PartyClient):
         fresh = self._fresh(instruction)
         kept: Classifier | None = None
         notes: list[str] = []
-        if fresh.supports_soft_steps:
+        if fresh.supports_soft_steps and self._may_continue(instruction):
             kept, notes = restore(self.party, instruction, fresh)
         X, y = self._own_rows(instruction)
         lesson, model = self._lesson(instruction), kept or fresh
@@ -138,6 +139,23 @@ class SoftClient(PartyClient):
         if lesson is not None:
             self.improve(model, X, y, lesson, instruction)
         return model, notes
+
+    def _source(self, instruction: Instruction) -> str:
+        """Return which rows of its own a party learns from, in words."""
+        subset = self._subsampling(instruction)
+        return "all rows" if subset is None else subset.words
+
+    def _may_continue(self, instruction: Instruction) -> bool:
+        """Tell whether the kept model knows no row that this instruction's claim leaves out.
+
+        A round under noise learns from all rows; a net kept from it would carry them into answers that a subset's claim
+        lets out without noise.
+        """
+        saved, source = instruction.saved, self._source(instruction)
+        if source == "all rows" or saved is None or saved.meta.get("learnt-from") == source:
+            return True
+        logger.warning("%s: the kept model learnt from other rows than %s: it starts afresh", self.party.name, source)
+        return False
 
     def _start(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
         """Give a net its first weights, from public labels where asked, and train it; fit any other learner."""
@@ -260,6 +278,10 @@ class SoftClient(PartyClient):
     def _subsampling(self, instruction: Instruction) -> Subsampling | None:
         if "subset-rows" not in instruction.config:
             return None
+        if not self.party.whole:
+            # held out by the run's seed, the rest is in another order in every run: one subset would be many
+            rule = "come with the same key in the run config, for parties to hold nothing out"
+            raise PayloadError(explain("subset-rows", rule, instruction.config["subset-rows"]))
         size, replacement = instruction.integer("subset-rows", minimum=1), instruction.config.get("subset-replacement")
         if not isinstance(replacement, bool):
             raise PayloadError(explain("subset-replacement", "be true or false", replacement))

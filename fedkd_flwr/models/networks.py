@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from skorch import NeuralNetClassifier
 from torch import Tensor, nn
 
-from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.models import _net_state
 from fedkd_flwr.models._architectures import NETS, check_params
 from fedkd_flwr.models._batches import Batch, epochs_of, mixed
@@ -289,7 +289,8 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
     def _check_loss(self, loss: Tensor) -> None:
         if not bool(torch.isfinite(loss)):
             seen = f"lr={self.lr} with loss {float(loss)}"
-            raise ConfigError(explain("Training", "keep the loss finite", seen, "Lower lr, or scale the columns."))
+            message = explain("Training", "keep the loss finite", seen, "Lower lr, or scale the columns.")
+            raise ConfigError(message, code=Code.WRONG_DATA)  # the rows have a say in it
 
     @contextmanager
     def _own_generator(self) -> Iterator[None]:

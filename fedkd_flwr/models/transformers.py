@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor, nn
 
-from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.errors import Code, ConfigError, explain
 from fedkd_flwr.models._batches import Batch, epochs_of, mixed
 from fedkd_flwr.models._text_net import TextNet, check_path, open_pretrained, rebuild
 
@@ -256,7 +256,8 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.optimizer_.zero_grad()
         if not bool(torch.isfinite(loss)):
             seen = f"lr={self.lr or LEARNING_RATES[self.train]} with loss {float(loss)}"
-            raise ConfigError(explain("Training", "keep the loss finite", seen, "Lower lr."))
+            message = explain("Training", "keep the loss finite", seen, "Lower lr.")
+            raise ConfigError(message, code=Code.WRONG_DATA)  # the rows have a say in it
 
     def _logits(self, X: NDArray[Any]) -> NDArray[np.float32]:
         tokens, logits = self._tokens(X), np.zeros((len(X), self.num_classes), dtype=np.float32)
@@ -286,7 +287,8 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         known = self.net_.module.get_input_embeddings().num_embeddings
         if (largest := max(map(max, tokens), default=0)) >= known:
             way_out = "Do model and tokenizer belong together?"
-            raise ConfigError(explain("The tokenizer", f"give tokens below the model's {known}", largest, way_out))
+            message = explain("The tokenizer", f"give tokens below the model's {known}", largest, way_out)
+            raise ConfigError(message, code=Code.WRONG_DATA)
         return tokens
 
     def _targets(self, y: NDArray[Any], *, first: int = 0) -> Batch:

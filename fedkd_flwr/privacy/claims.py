@@ -285,7 +285,8 @@ def noisy_max_at_party(
         counts=None,
         num_units=num_parties,
         unit="party",
-        neighbouring_relation="any change of the party's data",
+        # a party with fewer records than teachers says so
+        neighbouring_relation="any change of the party's data, number of records public",
         **common,
     )
     return record + party

@@ -6,7 +6,7 @@ the mechanism's ``votes`` differs: how many votes one neighbouring change moves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -57,12 +57,15 @@ class NoisyVotes:
         that of ``num_queries`` thresholds and so many answers, whatever the votes are.
     release : {"labels", "counts"}
         The noisy winners, or the noisy counts: they cost the same, and counts tell more.
+    unit : int
+        How many counted units make one vote, where votes are counted in halves; for words only.
     """
 
     mechanism: Noise
     num_queries: int
     max_answers: int = 0
     release: Literal["labels", "counts"] = "labels"
+    unit: int = 1
 
     def __post_init__(self) -> None:
         if isinstance(self.num_queries, bool) or not isinstance(self.num_queries, int) or not self.num_queries >= 1:
@@ -96,7 +99,26 @@ class NoisyVotes:
         """The plan in words, for claims."""
         what = "noisy counts" if self.release == "counts" else "noisy winners"
         cap = f", at most {self.max_answers} answers" if self.max_answers else ""
-        return f"{self.mechanism.words}, {self.num_queries} queries{cap}, {what} released"
+        return f"{self.noise_words}, {self.num_queries} queries{cap}, {what} released"
+
+    @property
+    def noise_words(self) -> str:
+        """The noise in words, in whole votes."""
+        unit, noise = self.unit, self.mechanism
+        if unit == 1:
+            return noise.words
+        votes = noise.votes // unit
+        if isinstance(noise, LaplaceMax):
+            return replace(noise, gamma=noise.gamma * unit, votes=votes).words
+        if isinstance(noise, GaussianMax):
+            return replace(noise, sigma=noise.sigma / unit, votes=votes).words
+        return replace(
+            noise,
+            threshold=noise.threshold / unit,
+            sigma_threshold=noise.sigma_threshold / unit,
+            sigma=noise.sigma / unit,
+            votes=votes,
+        ).words
 
     def ask(self, counts: NDArray[np.integer[Any]], *, rng: np.random.Generator | None = None) -> NoisyAnswers:
         """Answer the queries.

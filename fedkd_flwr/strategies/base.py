@@ -16,7 +16,7 @@ import math
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from logging import INFO, WARN
 from typing import Any, ClassVar, Generic, Literal
@@ -157,7 +157,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self._asked: list[int] = []
         self._offline: list[int] = []
         self._reception: Reception[Answered] = Reception(self.read)
-        self._round_start = 0.0
+        self._began = self._round_start = 0.0
+        # what an instruction leaves in: Flower's Message knows the task it is made in, and its old API has no tasks
+        self.envelope: Callable[..., Any] = Message
 
     # ---------------------------------------------------------------- what an algorithm says
 
@@ -220,22 +222,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         TooFewPartiesError
             If too few nodes register, or too few parties answer validly.
         """
-        if isinstance(num_rounds, bool) or not isinstance(num_rounds, int) or not num_rounds >= 1:
-            raise ConfigError(explain("num_rounds", "be a whole number >= 1", num_rounds))
-        if len(self.record.rounds) > self.rounds_done:
-            raise ConfigError(explain("a strategy", "start one run", "a second start", "Make a new one for each run."))
-        self.num_rounds = num_rounds
-        began = time.monotonic()
+        self.check_rounds(num_rounds)
         try:
-            self._nodes = self._nodes or wait_for_nodes(  # known where another strategy began this run
-                grid,
-                wanted=self.min_available_nodes,
-                minimum=self.min_train_nodes,
-                settle_s=self.base_config.node_settle_s,
-                deadline_s=self.base_config.node_deadline_s,
-            )
-            self.record.startup_seconds += time.monotonic() - began
-            began = time.monotonic()
+            self.prepare(grid, num_rounds)
             result = super().start(
                 WatchedGrid(grid),
                 initial_arrays if initial_arrays is not None else ArrayRecord(),
@@ -246,15 +235,42 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
                 evaluate_fn,
                 **later,
             )
-            self.record.status = "completed"
-            return result
-        except Exception as error:
-            self.record.status, self.record.reason = "failed", str(error) or type(error).__name__
+        except BaseException as error:
+            self.conclude(error)
             raise
-        finally:
-            self.record.seconds = time.monotonic() - began
-            self.claims = self.claim()
-            self.record.claims = [claim.as_dict() for claim in self.claims]
+        self.conclude()
+        return result
+
+    def check_rounds(self, num_rounds: int) -> None:
+        """Refuse a number of rounds that cannot be run, and a second run, before anybody is waited for."""
+        if isinstance(num_rounds, bool) or not isinstance(num_rounds, int) or not num_rounds >= 1:
+            raise ConfigError(explain("num_rounds", "be a whole number >= 1", num_rounds))
+        if len(self.record.rounds) > self.rounds_done:
+            raise ConfigError(explain("a strategy", "start one run", "a second start", "Make a new one for each run."))
+
+    def prepare(self, grid: Grid, num_rounds: int) -> None:
+        """Wait for the nodes; the first round may follow."""
+        self.num_rounds = num_rounds
+        vars(self).pop("mechanism", None)  # noise that somebody looked at before was found for another number of rounds
+        self._began = began = time.monotonic()
+        self._nodes = self._nodes or wait_for_nodes(  # known where another strategy began this run
+            grid,
+            wanted=self.min_available_nodes,
+            minimum=self.min_train_nodes,
+            settle_s=self.base_config.node_settle_s,
+            deadline_s=self.base_config.node_deadline_s,
+        )
+        self._began = time.monotonic()
+        self.record.startup_seconds += self._began - began
+
+    def conclude(self, error: BaseException | None = None) -> None:
+        """Write down how the run ended, and what it claims: also where it failed, since what was released is spent."""
+        self.record.status = "completed" if error is None else "failed"
+        if error is not None:
+            self.record.reason = str(error) or type(error).__name__
+        self.record.seconds = time.monotonic() - self._began
+        self.claims = self.claim()
+        self.record.claims = [claim.as_dict() for claim in self.claims]
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -300,13 +316,17 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     ) -> Iterable[Message]:
         """Send the final result after the last round; nothing before it."""
         server_round += self.rounds_done
-        last = server_round == self.num_rounds if self.finished_round is None else server_round == self.finished_round
-        if not last:
+        if server_round != self.last_round:
             return []
         here = set(grid.get_node_ids())
         nodes = self._sample([node for node in self._nodes if node in here], self.fraction_evaluate, -1)
         log(INFO, "configure_evaluate: sending the final result to %d parties", len(nodes))
         return self._messages("evaluate", "evaluate", server_round, nodes, config)
+
+    @property
+    def last_round(self) -> int:
+        """The round after which the final result goes out: the planned one, or where nothing can change any more."""
+        return self.num_rounds if self.finished_round is None else self.finished_round
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Write down what the parties report: accuracy alone and with the federation."""
@@ -381,7 +401,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
                 self.record.rounds[-1].bytes_down += weight
             else:
                 self.record.final_bytes_down += weight
-            messages.append(Message(content, dst_node_id=node, message_type=message_type, group_id=str(server_round)))
+            group = str(server_round)
+            messages.append(self.envelope(content, dst_node_id=node, message_type=message_type, group_id=group))
         return messages
 
     def _settings_for_all(self, server_round: int, config: ConfigRecord) -> dict[str, Any]:

@@ -45,6 +45,8 @@ class FedMDConfig(SoftConfig):
         The paper's T1: passes over its own rows with which a party starts.
     digest_epochs : int
         T2: passes over the last round's public rows and averages.
+    digest_batch : int
+        Rows of a minibatch when digesting; revisiting takes the net's own batch size.
     revisit_epochs : int
         T3: passes over its own rows afterwards. 0: none.
     digest_order : {"digest-first", "revisit-first"}
@@ -53,6 +55,7 @@ class FedMDConfig(SoftConfig):
 
     initial_epochs: int = 20
     digest_epochs: int = 2
+    digest_batch: int = 256
     revisit_epochs: int = 1
     digest_order: Literal["digest-first", "revisit-first"] = "digest-first"
 
@@ -60,6 +63,7 @@ class FedMDConfig(SoftConfig):
         super().__post_init__()
         check_whole("initial_epochs", self.initial_epochs, 1)
         check_whole("digest_epochs", self.digest_epochs, 1)
+        check_whole("digest_batch", self.digest_batch, 1)
         check_whole("revisit_epochs", self.revisit_epochs, 0)
         if self.digest_order not in ("digest-first", "revisit-first"):
             raise ConfigError(explain("digest_order", 'be "digest-first" or "revisit-first"', self.digest_order))
@@ -83,6 +87,7 @@ class FedMD(SoftStrategy):
             **super().instruction(server_round),
             "initial-epochs": self.config.initial_epochs,
             "digest-epochs": self.config.digest_epochs,
+            "digest-batch": self.config.digest_batch,
             "revisit-epochs": self.config.revisit_epochs,
             "digest-order": self.config.digest_order,
         }

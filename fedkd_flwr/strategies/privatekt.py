@@ -261,19 +261,13 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         """Rounds each party was asked in, in this run and those it continues."""
         return self.earlier.plus((self.name_of(node), rounds) for node, rounds in self.times_asked.items())
 
-    def start(self, grid: Grid, initial_arrays: Any = None, num_rounds: int = 1, *args: Any, **keywords: Any) -> Any:
-        """Run the exchange; see `ExchangeStrategy.start`. Rounds of the run that this one continues are not repeated.
-
-        Raises
-        ------
-        ConfigError
-            If no round is left, or parties that may be asked once are too few for the rounds.
-        """
+    def check_rounds(self, num_rounds: int) -> None:
+        """Refuse a number of rounds that leaves none: those of the run that this one continues are not repeated."""
         if self.rounds_done and isinstance(num_rounds, int) and not num_rounds > self.rounds_done:
             way_out = "Raise num-rounds: it counts all rounds."
             rule = f"be above {self.rounds_done}, the rounds that the run to continue has finished"
             raise ConfigError(explain("num_rounds", rule, num_rounds, way_out))
-        return super().start(grid, initial_arrays, num_rounds, *args, **keywords)
+        super().check_rounds(num_rounds)
 
     def check_budget(self, server_round: int) -> None:
         """Refuse before anybody is asked where parties that may be asked once are too few for the rounds."""

@@ -147,7 +147,9 @@ class ServerModelConfig(ExchangeConfig):
                 threshold=self.threshold * unit,
                 sigma_threshold=self.sigma_threshold * unit,
             )
-        return NoisyVotes(mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.release)
+        return NoisyVotes(
+            mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.release, unit=unit
+        )
 
     def calibrate(self, *, epsilon: float, delta: float | None = None) -> Self:
         """Return these settings with the noise to be found for ``epsilon`` at ``delta``."""
@@ -221,20 +223,12 @@ class ServerModelStrategy(LabelStrategy):
 
     # ---------------------------------------------------------------- the round
 
-    def start(self, grid: Any, initial_arrays: Any = None, num_rounds: int = 1, *args: Any, **keywords: Any) -> Any:
-        """Run the one round; see `ExchangeStrategy.start`.
-
-        Raises
-        ------
-        ConfigError
-            If ``num_rounds`` is not 1, or the settings do not fit the public set.
-        RefusalError
-            If the server's budget does not cover the noisy votes.
-        """
+    def check_rounds(self, num_rounds: int) -> None:
+        """Refuse any number of rounds but 1."""
         if num_rounds != 1:
             way_out = "It is one-shot; use FedCT for several rounds."
             raise ConfigError(explain("num_rounds", f"be 1 for {self.algorithm}", num_rounds, way_out))
-        return super().start(grid, initial_arrays, num_rounds, *args, **keywords)
+        super().check_rounds(num_rounds)
 
     @property
     def queries(self) -> NDArray[np.int64]:
@@ -358,15 +352,18 @@ class ServerModelStrategy(LabelStrategy):
         if plan is None or not self.times_asked:
             return []
         labels_only = plan.release == "labels" and self.votes is not None
-        return list(
-            noisy_max_at_server(
-                plan.mechanism,
-                num_queries=plan.num_queries,
-                delta=self.settings.delta,
-                num_parties=len(self.times_asked),
-                counts=self.votes[self.queries] if labels_only and self.votes is not None else None,
-                max_answers=plan.max_answers,
-                released=plan.release,
-                seeded=self.noise_rng is not None,
-            )
+        claims = noisy_max_at_server(
+            plan.mechanism,
+            num_queries=plan.num_queries,
+            delta=self.settings.delta,
+            num_parties=len(self.times_asked),
+            counts=self.votes[self.queries] if labels_only and self.votes is not None else None,
+            max_answers=plan.max_answers,
+            released=plan.release,
+            seeded=self.noise_rng is not None,
         )
+        # said in whole votes, where they are counted in halves
+        return [
+            replace(claim, mechanism=claim.mechanism.replace(plan.mechanism.words, plan.noise_words))
+            for claim in claims
+        ]

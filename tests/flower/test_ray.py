@@ -51,6 +51,23 @@ def test_fedkt_runs_on_ray_and_leaves_the_server_s_model(flower, tmp_path):
     assert serialize.load(record.server_model).num_classes == 3
 
 
+def test_fedkt_prox_runs_on_ray_through_flower_s_own_fedprox(flower, tmp_path):
+    net = {"model": "mlp", "model_params": "batch_size=32,epochs=2", "local_epochs": 1}
+    trees = {"teacher_model": "decision-tree", "student_model": "decision-tree"}
+    status, record = _run(flower, tmp_path, algorithm="fedkt-prox", num_rounds=2, **net, **trees)
+    assert (status, record.status) == ("finished:completed", "completed")
+    assert [r.answered for r in record.rounds] == [PARTIES] * 3
+    assert all(r.server_accuracy is not None for r in record.rounds)
+
+
+def test_a_refusal_of_weights_crosses_ray_as_a_code_with_the_party_s_name(flower, tmp_path):
+    """Training that diverges is refused; Flower's strategy is told by an error, which must carry both."""
+    net = {"model": "mlp", "model_params": "lr=1e30,optimizer=sgd", "local_epochs": 1}
+    status, record = _run(flower, tmp_path, algorithm="fedprox", num_rounds=2, **net)
+    assert (status, record.status) == ("finished:failed", "failed")
+    assert [(r.party, r.code) for r in record.rounds[-1].rejected] == [(name, "wrong-data") for name in PARTIES]
+
+
 def test_a_run_that_cannot_work_is_marked_as_failed_and_says_why(flower, tmp_path):
     status, record = _run(flower, tmp_path, dataset="adult", data_root=str(tmp_path / "nowhere"))
     assert (status, record.status) == ("finished:failed", "failed")

@@ -10,7 +10,10 @@ from fedkd_flwr.errors import ConfigError, DataError, FedkdError  # noqa: E402
 from fedkd_flwr.models import Classifier, make_model  # noqa: E402
 from fedkd_flwr.models.training import LOSS_NAMES  # noqa: E402
 
-VERBS = ["initialize", "arrays", "set_arrays", "logits", "train_epochs", "digest", "joint_steps", "full_batch_steps"]
+VERBS = [
+    *("initialize", "arrays", "set_arrays", "logits", "train_epochs", "proximal_epochs", "digest", "joint_steps"),
+    "full_batch_steps",
+]
 
 
 def mlp(seed=0, **params):
@@ -35,13 +38,14 @@ def call(model, verb, X, y, **options):
     probs = np.eye(model.num_classes, dtype=np.float32)[y]
     return {
         "train_epochs": lambda: model.train_epochs(X, y, epochs=1, **options),
+        "proximal_epochs": lambda: model.proximal_epochs(X, y, epochs=1, mu=0.5, **options),
         "digest": lambda: model.digest(X, probs, epochs=1, loss="cross-entropy", **options),
         "joint_steps": lambda: model.joint_steps(X, y, X, probs, steps=3, weight=1, loss="mse-probs", **options),
         "full_batch_steps": lambda: model.full_batch_steps(X, probs, steps=2, **options),
     }[verb]()
 
 
-TRAINING = ["train_epochs", "digest", "joint_steps", "full_batch_steps"]
+TRAINING = ["train_epochs", "proximal_epochs", "digest", "joint_steps", "full_batch_steps"]
 
 
 def test_only_nets_support_soft_steps():
@@ -400,3 +404,70 @@ def test_every_verb_works_on_a_gpu(verb, digits):
     on_cpu = mlp().set_arrays(model.arrays())
     assert np.allclose(model.logits(X_test), on_cpu.logits(X_test), atol=1e-3)
     model.fit_soft(X, np.eye(10)[y] + 0.1).update(X, y, steps=3)
+
+
+# ---------------------------------------------------------------------------------------------------- FedProx's term
+
+
+def softmax_steps(arrays, X, y, *, lr, mu, steps):
+    """Take gradient steps of a linear softmax model by hand, held near where it starts: gradient + mu (w - w_t)."""
+    start = [array.astype(np.float64) for array in arrays]
+    weights, bias = (array.copy() for array in start)
+    for _ in range(steps):
+        scores = X @ weights.T + bias
+        probs = np.exp(scores - scores.max(axis=1, keepdims=True))
+        probs /= probs.sum(axis=1, keepdims=True)
+        error = (probs - np.eye(len(bias))[y]) / len(y)
+        steps_down = error.T @ X + mu * (weights - start[0]), error.sum(axis=0) + mu * (bias - start[1])
+        weights, bias = weights - lr * steps_down[0], bias - lr * steps_down[1]
+    return weights, bias
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.3, 2.0])
+def test_the_proximal_gradient_is_that_of_the_squared_distance(mu, digits):
+    X, y = digits[0][:50], digits[1][:50]
+    net = mlp(hidden=[], optimizer="sgd", lr=0.05, batch_size=50).initialize()
+    expected = softmax_steps(net.arrays(), X.astype(np.float64), y, lr=0.05, mu=mu, steps=4)
+    net.proximal_epochs(X, y, epochs=4, mu=mu)
+    for got, wanted in zip(net.arrays(), expected, strict=True):
+        assert got == pytest.approx(wanted, rel=1e-4, abs=2e-6)
+    # a distance that is not squared would give another result: this test can fail
+    if mu:
+        other = softmax_steps(mlp(hidden=[], seed=0).initialize().arrays(), X, y, lr=0.05, mu=0.0, steps=4)
+        assert not np.allclose(expected[0], other[0], atol=1e-4)
+
+
+def test_without_mu_proximal_training_is_training(digits):
+    X, y, _, _ = digits
+    plain, held = mlp(1, dropout=0.2), mlp(1, dropout=0.2)
+    assert same(
+        plain.train_epochs(X, y, epochs=2).arrays(),
+        held.proximal_epochs(X, y, epochs=2, mu=0.0).arrays(),
+    )
+
+
+def test_weights_are_held_where_the_call_found_them(digits):
+    X, y, _, _ = digits
+
+    def distance(mu):
+        net = mlp(optimizer="sgd", lr=0.05).train_epochs(X, y, epochs=1)
+        start = net.arrays()
+        after = net.proximal_epochs(X, y, epochs=3, mu=mu, fresh_optimizer=True).arrays()
+        return sum(float(((a - b) ** 2).sum()) for a, b in zip(after, start, strict=True))
+
+    assert distance(5.0) < 0.2 * distance(0.0)
+
+
+def test_the_proximal_term_is_gone_when_the_call_is_over(digits):
+    X, y, _, _ = digits
+    once, other = mlp(1), mlp(1)
+    once.proximal_epochs(X, y, epochs=1, mu=0.0).train_epochs(X, y, epochs=1)
+    other.train_epochs(X, y, epochs=2)
+    assert same(once.arrays(), other.arrays())
+
+
+@pytest.mark.parametrize("mu", [-0.1, float("nan"), float("inf"), True, "much"])
+def test_mu_must_be_a_number_of_at_least_zero(mu, digits):
+    X, y, _, _ = digits
+    with pytest.raises(ConfigError, match="mu must be a finite number >= 0"):
+        mlp().proximal_epochs(X, y, epochs=1, mu=mu)

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from fedkd_flwr.clients import FedMDClient
 from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.errors import ConfigError, PayloadError
-from fedkd_flwr.labels.row_codec import decode_rows
+from fedkd_flwr.labels.row_codec import decode_rows, encode_rows
 from fedkd_flwr.labels.soft_codec import encode_scores
 from fedkd_flwr.ledger_store import LedgerStore
 from fedkd_flwr.payloads import Reply, open_instruction
@@ -313,6 +313,57 @@ def test_nfdp_shows_the_net_no_other_row(tmp_path):
     drawn = {m.X[i].tobytes() for m in members for i in SubsetStore(m.ledger).stored()}
     assert SeesRows.seen == drawn
     assert len(drawn) <= 8
+
+
+def _asked(member, server_round, **settings):
+    """Let a server ask one party whatever it likes."""
+    config = {
+        "algorithm": "fedmd",
+        "privacy": "party",
+        "seed": 1,
+        "fingerprint": member.public.fingerprint,
+        "payload": "indices",
+        "wire-version": 1,
+        "last-round": 0,
+        "server-round": server_round,
+        "share": "softmax",
+        "digest-loss": "cross-entropy",
+        "soft-bits": 32,
+        "pretrain-epochs": 0,
+        "initial-epochs": 3,
+        "digest-epochs": 1,
+        "revisit-epochs": 1,
+        "digest-order": "digest-first",
+    }
+    rows = encode_rows(np.arange(member.public.num_rows), num_public=member.public.num_rows)
+    return SeesRows(member).fit([rows], {**config, **settings})
+
+
+def test_a_net_that_learnt_all_rows_under_noise_is_not_continued_under_nfdp(tmp_path, caplog):
+    """Else a server has a net trained on everything for next to nothing, and then its answers without noise."""
+    pytest.importorskip("torch")
+    member = _members(1, state=tmp_path, ledger=True)[0]
+    SeesRows.seen = set()
+    _asked(member, 1, **{"score-noise": "gaussian", "score-scale": 1e6})
+    assert len(SeesRows.seen) == 20
+    with caplog.at_level(logging.WARNING, logger="flwr.party"):
+        after_noise = _asked(member, 2, **{"subset-rows": 1, "subset-replacement": True})[0][0]
+    assert "the kept model learnt from other rows than random subset of 1 of 20 rows" in caplog.text
+    fresh = _at_run(member, tmp_path, "2")
+    from_nothing = _asked(fresh, 2, **{"subset-rows": 1, "subset-replacement": True})[0][0]
+    assert after_noise.tobytes() == from_nothing.tobytes()
+
+
+def test_a_subset_is_not_taken_of_rows_that_a_run_s_seed_put_in_order(tmp_path, caplog):
+    """Else the same row numbers mean other rows in every run, and the ledger is charged once."""
+    from dataclasses import replace
+
+    member = replace(_members(1, state=tmp_path, ledger=True, make=model)[0], whole=False)
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        arrays, _, metrics = _asked(member, 1, **{"subset-rows": 5, "subset-replacement": True})
+    assert (arrays, metrics["code"]) == ([], "bad-instruction")
+    assert "subset-rows must come with the same key in the run config" in caplog.text
+    assert SubsetStore(member.ledger).stored() is None
 
 
 def test_beside_nfdp_no_metric_leaves_a_silo_and_the_others_rows_are_its_own_test(tmp_path, caplog):

@@ -181,7 +181,7 @@ def test_parties_are_told_which_rows_to_ask_and_these_do_not_depend_on_votes():
     assert len(set(asked[0])) == 30
 
 
-# ------------------------------------------------------------------------------------------------------- what is claimed
+# ------------------------------------------------------------------------------------------------------ what is claimed
 
 
 def test_no_noise_no_claim():
@@ -241,7 +241,37 @@ def test_a_failed_run_still_states_what_it_released():
     assert strategy.claims[0].epsilon > 0
 
 
+def test_a_claim_speaks_of_whole_votes_where_halves_are_counted():
+    halves, _ = _run("L1", parties(3), gamma=0.5)
+    whole, _ = _run("L1", parties(3), gamma=0.5, uninformative_voters="leave-out")
+    assert halves.claims[0].mechanism == whole.claims[0].mechanism
+    assert halves.claims[0].epsilon == pytest.approx(whole.claims[0].epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("case", "settings", "num_rounds"),
+    [
+        ("L1", {"gamma": 0.0, "noise": "gaussian"}, 1),
+        ("L1", {"gamma": 0.0}, 1),
+        ("L2", {"sigma": 0.0, "students_per_party": 3}, 1),
+        ("FedCT response", {"label_epsilon": 0.0}, 3),
+        ("FedCT xor", {"label_epsilon": 0.0}, 3),
+    ],
+)
+def test_noise_found_for_an_epsilon_spends_that_epsilon_over_the_whole_run(case, settings, num_rounds):
+    claim = _run(case, parties(3), num_rounds=num_rounds, epsilon=4.0, **settings)[0].claims[0]
+    assert 3.9 < claim.epsilon <= 4.0
+
+
 # ---------------------------------------------------------------------------------------------------- noise in the vote
+
+
+def test_looking_at_the_noise_before_the_run_does_not_fix_it_for_one_round():
+    strategy = _strategy("FedCT response", label_epsilon=0.0, epsilon=2.0, stop_when_converged=False)
+    for_one = strategy.mechanism.epsilon
+    strategy.start(_grid("FedCT response", parties(3)), num_rounds=4)
+    assert strategy.mechanism.epsilon < for_one
+    assert strategy.claims[0].epsilon <= 2.0
 
 
 def test_with_little_noise_level_l1_is_the_vote_itself():
@@ -312,7 +342,7 @@ def test_self_training_labels_the_rows_nobody_asked_about():
     assert strategy.record.server_accuracy >= without.record.server_accuracy - 0.2
 
 
-# --------------------------------------------------------------------------------------------------------------- budgets
+# -------------------------------------------------------------------------------------------------------------- budgets
 
 
 def _label_epsilon(rounds_covered):
@@ -353,6 +383,29 @@ def test_a_budget_of_one_that_the_third_round_would_exceed_stops_that_party_and_
     # the numbers are in the party's own log
     assert "epsilon <= 1 at delta 1e-05, got epsilon 1 spent before" in caplog.text
     assert "asked" in caplog.text
+
+
+def test_a_budget_is_asked_before_anything_is_learnt(tmp_path):
+    learnt = []
+
+    class Watched(FedCTClient):
+        def learn(self, instruction):
+            learnt.append(instruction.server_round)
+            return super().learn(instruction)
+
+    strategy = _strategy("FedCT response", label_epsilon=_label_epsilon(2))
+
+    def handle(message, context):
+        return handler([Watched(p) for p in _with_budget(tmp_path)])(message, context)
+
+    strategy.start(InProcessGrid(handle, [{}] * 3), num_rounds=3)
+    assert learnt == [1, 1, 1, 2, 2, 2, 3, 3]  # party b does not learn in round 3
+
+
+def test_the_ledger_of_a_party_holds_what_the_run_claims_for_it(tmp_path):
+    members = _with_budget(tmp_path, epsilon=float("inf"))
+    strategy, _ = _run("L2", members, students_per_party=2)
+    assert members[1].ledger.load().spent(1e-5) == pytest.approx(strategy.claims[0].epsilon, rel=1e-9)
 
 
 def test_neither_a_restart_nor_a_new_run_gives_the_budget_back(tmp_path):
@@ -431,6 +484,73 @@ def test_a_crash_after_the_charge_loses_no_reply_and_charges_once(tmp_path, monk
     assert len(member.ledger.load().entries) == 1
 
 
+ASKED = {
+    "algorithm": "fedct",
+    "privacy": "party",
+    "label-mechanism": "randomized-response",
+    "label-epsilon": 20.0,
+    "server-round": 1,
+    "last-round": 0,
+    "seed": 1,
+    "fingerprint": "ab" * 32,
+    "payload": "",
+    "wire-version": 1,
+    "steps-per-round": 5,
+}
+
+
+def _refused_once(tmp_path):
+    """Return a party whose reply was made and kept, but not paid for: another run of the server's was faster."""
+    from fedkd_flwr.stores import PartyState
+
+    member = _with_budget(tmp_path, epsilon=1300.0)[1]
+    member = dataclasses.replace(member, state=PartyState(tmp_path, run_id="1", party="b"))
+
+    class Overtaken(FedCTClient):
+        def learn(self, instruction):
+            elsewhere = PartyState(tmp_path, run_id="2", party="b")
+            FedCTClient(dataclasses.replace(member, run_id="2", state=elsewhere)).fit([], ASKED)
+            return super().learn(instruction)
+
+    arrays, _, metrics = Overtaken(member).fit([], ASKED)
+    assert (arrays, metrics["code"]) == ([], Code.BUDGET_EXCEEDED)
+    return member
+
+
+def test_a_reply_that_was_not_paid_for_is_not_sold_for_less(tmp_path):
+    member = _refused_once(tmp_path)
+    kept = member.state.load().arrays["payload.labels"]
+    arrays, _, _ = FedCTClient(member).fit([], {**ASKED, "label-epsilon": 1e-6})
+    assert [entry.run_id for entry in member.ledger.load().entries] == ["2", "1"]
+    assert arrays[0].tobytes() != kept.tobytes()
+    labels = [decode_labels(a, public=member.spec, server_round=1)[0] for a in (arrays[0], kept)]
+    assert np.mean(labels[0] == labels[1]) < 0.7  # noise of its own, a third by chance
+
+
+def test_a_guess_at_a_reply_that_never_left_gets_the_same_answer_right_or_wrong(tmp_path):
+    from fedkd_flwr.labels import digest
+
+    member = _refused_once(tmp_path)
+    unsent = member.state.load().arrays["value.labels"]
+    for server_round, guess in ((2, unsent), (3, np.zeros_like(unsent))):
+        config = {**ASKED, "server-round": server_round, "label-epsilon": 1e-6, "base": digest(guess).hex()}
+        instruction = FedCTClient(member)._open([], config)
+        assert FedCTClient(member)._base(instruction) == {}
+
+
+def test_that_training_fails_on_these_rows_and_not_on_others_is_no_word_about_settings():
+    pytest.importorskip("torch")
+    bad = dataclasses.replace(
+        parties(1)[0],
+        share_metrics=False,
+        model=lambda *, seed: make_model(
+            "mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": [4], "lr": 1e30, "optimizer": "sgd"}
+        ),
+    )
+    _, _, metrics = FedCTClient(bad).fit([], ASKED)
+    assert metrics["code"] == Code.WITHHELD
+
+
 def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
     store = LedgerStore(tmp_path, party="server", data_digest="ab" * 32)
     cost = {"noise": "gaussian", "gamma": 0.0, "sigma": 20.0}
@@ -443,12 +563,23 @@ def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
     first = once("1")
     assert first.claims[0].epsilon < 3.0 < 2 * first.claims[0].epsilon
     assert store.load().spent(1e-5) == pytest.approx(first.claims[0].epsilon, rel=1e-6)
+    spent = [first.claims[0].epsilon]
+    while spent[-1] < 3.0 and len(spent) < 6:
+        refused = store.load().would_exceed(first.server_plan.events(), Budget(epsilon=3.0))
+        if refused:
+            break
+        once(str(len(spent) + 1))
+        spent.append(store.load().spent(1e-5))
+    assert 1 < len(spent) < 6
     with pytest.raises(RefusalError, match="privacy budget of server"):
-        for run_id in "23456":
-            once(run_id)
+        once("last")
+    strategy, grid = _strategy("L1", ledger=store, budget=Budget(epsilon=3.0), **cost), _grid("L1", parties(3))
+    with pytest.raises(RefusalError):
+        strategy.start(grid)
+    assert grid.sent == []  # nobody trains for a vote that may not be released
 
 
-# ------------------------------------------------------------------------------------------------------------- bad input
+# ------------------------------------------------------------------------------------------------------------ bad input
 
 
 @pytest.mark.parametrize(

@@ -348,6 +348,19 @@ def test_a_party_is_charged_whatever_privacy_the_server_says_there_is(tmp_path):
     assert len(held[0].ledger.load().entries) == 1
 
 
+def test_what_goes_wrong_is_one_word_whatever_privacy_the_server_says_there_is(tmp_path):
+    class Broken(PrivateKTClient):
+        def learn(self, instruction):
+            raise ValueError("row 3 holds 1.7")
+
+    held = members()
+    lie = _spoil(lambda c: c.config_records["fitins.config"].__setitem__("privacy", "none"))
+    grid = InProcessGrid(lie(handler([Broken(held[0]), *map(PrivateKTClient, held[1:])])), [{}] * 5)
+    make().start(grid, num_rounds=1)
+    replies = [open_reply(r, "fit") for r in grid.replies if "fitres.metrics" in r.content.config_records]
+    assert [r.code for r in replies if r.code] == ["withheld"]
+
+
 def test_a_budget_ends_a_party_s_part_before_it_is_exceeded(tmp_path):
     held = [_with_ledger(tmp_path, p, budget=Budget(epsilon=11.0)) for p in members()]
     with pytest.raises(TooFewPartiesError, match="party-000: budget-exceeded"):
