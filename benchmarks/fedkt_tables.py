@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -131,13 +132,13 @@ def data_dependent(row: Row, data_root: str) -> str:
     return "-" if found.data_dependent is None else f"{found.data_dependent:.2f}"
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--data-root", default="", help="folder of the data sets: also vote, for data-dependent epsilons"
     )
-    data_root = parser.parse_args().data_root
+    data_root = parser.parse_args(argv).data_root
     extra = ("data-dependent (ours) | ", "---|") if data_root else ("", "")
     print(
         "| table | data | parties | gamma | queries | printed (private) | pure | Laplace | "
@@ -163,4 +164,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -25,7 +25,7 @@ from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.partitioning import partition, read_split
 from fedkd_flwr.data.public import PublicLabels, PublicSet
 from fedkd_flwr.data.tables import load_party_table, load_public
-from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.ledger_store import LedgerStore
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger import Budget
@@ -209,6 +209,18 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
                 check_role(role, made[role, pick_model(spec, i)], made["model", pick_model(config.model, i)])
 
 
+def _refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
+    """Refuse models the run names by import string at a silo that demands privacy: they are code that sees its rows."""
+    if node.model or not (node.require_privacy or node.epsilon_budget < math.inf):
+        return
+    for role in ("model", *ALGORITHMS[config.algorithm].roles):
+        spec = getattr(config, "model" if role == "model" else f"{role}_model")
+        if role != "final" and ":" in spec.removeprefix("mixed:"):
+            way_out = "Name it as this node's own model, if you trust that code with your rows."
+            rule = "be a name of the zoo at a node that demands privacy"
+            raise RefusalError(explain(f"{role} of the run", rule, spec, way_out))
+
+
 def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int]:
     """Return the party, and its number in the cycle of mixed models."""
     common: dict[str, Any] = {}
@@ -237,6 +249,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
     else:
         name = node.party
         index = derive_seed(0, name)
+        _refuse_foreign_code(config, node)
         spec = pick_model(node.model or config.model, index)
         public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
         public = public.as_read_by(model_factory(spec, params, public)(seed=0))

@@ -10,6 +10,7 @@ from a fixed list and no text.
 from __future__ import annotations
 
 import logging
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from hashlib import sha256
@@ -144,6 +145,13 @@ class PartyClient(NumPyClient, ABC):
                 message = explain("privacy", f"be claimed at {party.name}", "none", way_out)
                 raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
             return None
+        if party.require_privacy and party.budget.epsilon == math.inf:
+            logger.warning(
+                "%s: require-privacy should come with a finite epsilon-budget, got none: this run's noise is %s, "
+                "and any other would pass too.",
+                party.name,
+                charge.mechanism,
+            )
         return charge
 
     def _ask(self, instruction: Instruction, charge: Charge | None) -> None:

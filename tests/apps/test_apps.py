@@ -457,3 +457,11 @@ def test_a_missing_public_file_at_the_server_fails_the_run(tmp_path, silos):
     with pytest.raises(DataError, match=r"file must exist, got no file .*public\.csv"):
         _deploy(tmp_path, silos)
     assert _record(tmp_path / "server").status == "failed"
+
+
+def test_a_silo_that_demands_privacy_takes_no_model_the_run_names_by_import_string(tmp_path, silos, caplog):
+    silos["south"]["epsilon-budget"] = 1.0
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1, "model": "sklearn.tree:DecisionTreeClassifier"})
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "not-allowed")]
+    assert "must be a name of the zoo at a node that demands privacy" in caplog.text

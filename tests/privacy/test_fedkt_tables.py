@@ -72,7 +72,7 @@ def test_what_the_noise_is_never_costs_more_than_pure_queries_and_is_below_the_p
 
 
 def test_the_printed_table_says_how_many_rows_are_below(script, capsys):
-    script.main()
+    script.main([])
     out = capsys.readouterr().out
     assert "| 8 (L1) | Adult | heterogeneous | 0.04 | 1 % = 81 | 4.73 | **2.94** | **2.00** | 80.2 % |" in out
     assert "laplace: at or below the print in 66 of 72 rows (30 of Table 8, 36 of Table 9)" in out
