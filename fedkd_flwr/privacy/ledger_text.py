@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -159,7 +160,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number, path in enumerate(paths):
         try:
             text = ledger_text(read_ledger(path), delta=budget.delta, budget=budget.epsilon)
-            print(f"\n{text}" if number else text, end="")
+            print(f"\n{text}" if number else text, end="", flush=True)
+        except BrokenPipeError:  # whoever reads has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
         except (FedkdError, OSError) as error:
             print(f"error: {error}", file=sys.stderr)
             failed = True

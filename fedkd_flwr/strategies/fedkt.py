@@ -36,7 +36,7 @@ from fedkd_flwr.labels import VoteCounter, consistent_labels
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.payloads import Scalar
 from fedkd_flwr.privacy.claims import PrivacyClaim, noisy_max_at_party
-from fedkd_flwr.privacy.mechanisms import LaplaceMax
+from fedkd_flwr.privacy.mechanisms import ConfidentGaussianMax, LaplaceMax
 from fedkd_flwr.privacy.noisy_votes import NoisyVotes
 from fedkd_flwr.strategies.base import Stage
 from fedkd_flwr.strategies.labels import PartyLabels
@@ -167,8 +167,10 @@ class FedKT(ServerModelStrategy):
         }
         if isinstance(mechanism, LaplaceMax):
             return settings | {"gamma": mechanism.gamma}
-        thresholds = {"threshold": self.config.threshold, "sigma-threshold": self.config.sigma_threshold}
-        return settings | {"sigma": mechanism.sigma, **thresholds}
+        settings |= {"sigma": mechanism.sigma}
+        if isinstance(mechanism, ConfidentGaussianMax):
+            settings |= {"threshold": mechanism.threshold, "sigma-threshold": mechanism.sigma_threshold}
+        return settings
 
     def count(self, counter: VoteCounter, answer: PartyLabels, weight: int) -> None:
         """Count a party's students: together where they agree, or each of them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from logging import INFO
 from typing import Any, Literal, Self
 
@@ -58,7 +58,8 @@ class ServerModelConfig(ExchangeConfig):
         Confident-GNMax: a query is answered where the largest count plus noise of ``sigma_threshold`` reaches
         ``threshold`` votes.
     epsilon : float
-        Find gamma or sigma so that the whole run costs at most this epsilon (at ``delta``); 0: they are given.
+        Find gamma or sigma so that the whole run costs at most this epsilon (at ``delta``); 0: they are given. With
+        Confident-GNMax the threshold is given, its noise is three times the answers', and every query is paid for.
     num_queries : int
         Public rows asked where there is noise, drawn before any vote is seen; 0: all.
     max_answers : int
@@ -102,13 +103,17 @@ class ServerModelConfig(ExchangeConfig):
             "confident-gaussian": ("threshold", "sigma_threshold", "sigma"),
         }[self.noise]
         for name, value in given.items():
-            if value and name not in takes and not (name == "epsilon" and self.noise in ("laplace", "gaussian")):
+            if value and name not in takes and not (name == "epsilon" and self.noise != "none"):
                 way_out = "It would be ignored: drop it, or choose the noise that takes it."
                 raise ConfigError(explain(name, f"be 0 with noise {self.noise!r}", value, way_out))
-        if self.epsilon and any(given[name] for name in takes):
-            raise ConfigError(explain("epsilon", f"be given without {', '.join(takes)}", self.epsilon, "Give one."))
+        found = tuple(name for name in takes if name != "threshold")  # a threshold is a choice, not a noise
+        if self.epsilon and any(given[name] for name in found):
+            raise ConfigError(explain("epsilon", f"be given without {', '.join(found)}", self.epsilon, "Give one."))
+        if self.epsilon and "threshold" in takes and not self.threshold:
+            way_out = "Give the votes a class must have to be answered, say 0.6 of all."
+            raise ConfigError(explain("threshold", f"be > 0 with noise {self.noise!r}", 0.0, way_out))
         if not self.epsilon and not all(given[name] for name in takes):
-            way_out = "Give epsilon instead to have the noise found." if len(takes) == 1 else ""
+            way_out = "Give epsilon instead to have the noise found."
             raise ConfigError(explain(" and ".join(takes), f"be > 0 with noise {self.noise!r}", 0.0, way_out))
         if self.noise == "none" and (self.num_queries or self.max_answers or self.release != "labels"):
             raise ConfigError(explain("num_queries, max_answers and release", "come with noise", "noise 'none'"))
@@ -132,12 +137,20 @@ class ServerModelConfig(ExchangeConfig):
             way_out = f"Lower num-queries to at most {num_public}."
             raise ConfigError(explain("num_queries", f"be at most {num_public} (public rows)", queries, way_out))
         if self.epsilon:
-            from fedkd_flwr.privacy.calibration import calibrate_gaussian, calibrate_laplace
+            from fedkd_flwr.privacy import calibration
 
-            find = calibrate_laplace if self.noise == "laplace" else calibrate_gaussian
-            mechanism: Any = find(
-                num_queries=queries * times, epsilon=self.epsilon, delta=self.delta, votes=votes * unit
-            )
+            target: dict[str, Any] = {
+                "num_queries": queries * times,
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "votes": votes * unit,
+            }
+            find: dict[str, Callable[..., Any]] = {
+                "laplace": calibration.calibrate_laplace,
+                "gaussian": calibration.calibrate_gaussian,
+                "confident-gaussian": partial(calibration.calibrate_confident, threshold=self.threshold * unit),
+            }
+            mechanism: Any = find[self.noise](**target)
         else:
             mechanism = make_noise(
                 self.noise,

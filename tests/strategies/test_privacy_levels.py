@@ -253,7 +253,9 @@ def test_a_claim_speaks_of_whole_votes_where_halves_are_counted():
     [
         ("L1", {"gamma": 0.0, "noise": "gaussian"}, 1),
         ("L1", {"gamma": 0.0}, 1),
+        ("L1", {"gamma": 0.0, "noise": "confident-gaussian", "threshold": 2.0}, 1),
         ("L2", {"sigma": 0.0, "students_per_party": 3}, 1),
+        ("L2", {"sigma": 0.0, "noise": "confident-gaussian", "threshold": 2.0}, 1),
         ("FedCT response", {"label_epsilon": 0.0}, 3),
         ("FedCT xor", {"label_epsilon": 0.0}, 3),
     ],
@@ -590,6 +592,7 @@ def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
         ("L1", {"gamma": float("inf")}, "gamma must be finite and >= 0, got inf"),
         ("L1", {"gamma": -1.0}, "gamma must be finite and >= 0"),
         ("L1", {"epsilon": 1.0}, "epsilon must be given without gamma"),
+        ("L1", {"gamma": 0.0, "epsilon": 1.0, "noise": "confident-gaussian"}, "threshold must be > 0 with noise"),
         ("L1", {"sigma": 1.0}, "sigma must be 0 with noise 'laplace'"),
         ("L1", {"noise": "none", "gamma": 0.0}, "noise must fit level L1|must come with noise"),
         ("L1", {"noise": "cauchy"}, "noise must be one of none, laplace, gaussian, confident-gaussian"),
