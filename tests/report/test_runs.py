@@ -1,5 +1,7 @@
 """Whole small runs of every level, and what their pages and publishable records say."""
 
+import dataclasses
+
 import pytest
 from federation import fedct_grid, fedkt_grid, handler, model, parties, public_set, rows
 from grid import InProcessGrid
