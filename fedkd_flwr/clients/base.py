@@ -100,8 +100,10 @@ class PartyClient(NumPyClient, ABC):
         try:
             instruction = self._open(parameters, config)
             charge = self._permitted(instruction)
-            self._ask(instruction, charge)
-            reply = self._said(instruction, charge) or self._say(instruction, charge)
+            reply = self._paid(instruction, charge)
+            if reply is None:
+                self._ask(instruction, charge)
+                reply = self._kept(instruction, charge) or self._say(instruction, charge)
             return list(reply.arrays.values()), self.num_rows(instruction), dict(reply.metrics)
         except Exception as error:
             return [], 0, self._refusal(error, config)
@@ -154,34 +156,35 @@ class PartyClient(NumPyClient, ABC):
             )
         return charge
 
+    def _paid(self, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
+        """Return the reply this request has been charged for: the same bytes, and nothing is asked or spent again."""
+        ledger = self.party.ledger
+        if charge is None or ledger is None:
+            return None
+        return ledger.answered(self.party.run_id, instruction.server_round)
+
     def _ask(self, instruction: Instruction, charge: Charge | None) -> None:
-        """Let the budget refuse before anything is learnt; a reply that is paid for is not asked for again."""
+        """Let the budget refuse before anything is learnt."""
         party, ledger = self.party, self.party.ledger
-        if charge is None or ledger is None or self._stored(instruction) is not None:
+        if charge is None or ledger is None:
             return
+        known = ledger.load()
         last_round = instruction.integer("last-round", minimum=0)
-        if last_round and ledger.load().entry(party.run_id, last_round) is None:
+        if last_round and known.entry(party.run_id, last_round) is None:
             way_out = "Mount the state-dir this party had then; an empty one has forgotten what was spent."
             rule = f"hold the charge of round {last_round}, which the server has the labels of"
             message = explain(f"ledger {ledger.path}", rule, "no such entry", way_out)
             raise DataError(message, code=Code.LEDGER_LOST)
-        ledger.ask(charge.events, party.budget)
+        known.ask(charge.events, party.budget)
 
-    def _stored(self, instruction: Instruction) -> StoredReply | None:
-        ledger = self.party.ledger
-        return ledger.answered(self.party.run_id, instruction.server_round) if ledger is not None else None
-
-    def _said(self, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
-        """Return the reply to a repeated request: the same bytes, charged once."""
-        if charge is not None and (stored := self._stored(instruction)) is not None:
-            return stored
+    def _kept(self, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
+        """Return the reply that was kept for this request: a repeated one, or one the process ended before charging."""
         saved = instruction.saved
         if saved is None or saved.server_round != instruction.server_round:
             return None
         if saved.meta.get("charge", "") != _named(charge):
             return None  # made under another claim: it is not this instruction's answer, nor covered by its charge
         arrays = {name: saved.arrays[f"payload.{name}"] for name in saved.meta["payload"]}
-        # kept, but not charged: the process ended in between, and nothing has left
         return self._charged(StoredReply(arrays=arrays, metrics=dict(saved.meta["reply"])), instruction, charge)
 
     def _say(self, instruction: Instruction, charge: Charge | None) -> StoredReply:
@@ -210,7 +213,6 @@ class PartyClient(NumPyClient, ABC):
                         "reply": metrics,
                         "values": list(values),
                         "payload": list(arrays),
-                        "claimed": charge is not None,
                         "charge": _named(charge),
                     },
                 )
@@ -344,7 +346,7 @@ def _named(charge: Charge | None) -> str:
 
 def _claimed(instruction: Instruction) -> bool:
     """Tell whether an earlier reply of this run came with a claim."""
-    return instruction.saved is not None and instruction.saved.meta.get("claimed") is True
+    return instruction.saved is not None and bool(instruction.saved.meta.get("charge"))
 
 
 def _dump(model: Classifier) -> bytes:

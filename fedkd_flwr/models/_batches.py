@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "epochs_of", "mixed"]
+__all__ = ["Batch", "epochs_of", "halves", "mixed"]
 
 Batch = tuple[Tensor, Tensor]
 
@@ -35,6 +35,15 @@ def mixed(parts: list[Batch], sizes: list[int], steps: int) -> Iterator[list[Bat
     for _ in range(steps):
         rows = [next(stream) for stream in streams]
         yield [(X[r], y[r]) for (X, y), r in zip(parts, rows, strict=True)]
+
+
+def halves(parts: list[Batch], *, batch_size: int, steps: int | None) -> Iterator[Batch]:
+    """Yield batches of one part, or half (rounded up) of the first and half of the second; by default one pass."""
+    sizes = [batch_size] if len(parts) == 1 else [batch_size - batch_size // 2, batch_size // 2]
+    if steps is None:
+        steps = -(-sum(len(y) for _, y in parts) // batch_size)
+    for batch in mixed(parts, sizes, steps):
+        yield torch.cat([X for X, _ in batch]), torch.cat([y for _, y in batch])
 
 
 def _rows_of(y: Tensor, size: int) -> Iterator[Tensor]:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.models import _net_state
 from fedkd_flwr.models._architectures import NETS, check_params
-from fedkd_flwr.models._batches import Batch, epochs_of, mixed
+from fedkd_flwr.models._batches import Batch, epochs_of, halves, mixed
 from fedkd_flwr.models._losses import LOSSES, JointLoss, ProximalLoss
 
 __all__ = ["TorchNet"]
@@ -137,14 +137,10 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         """
         if not hasattr(self, "net_"):
             self.initialize()
-        parts, sizes = [self._to_batch(X, y)], [self.batch_size]
+        parts = [self._to_batch(X, y)]
         if X_public is not None and y_public is not None:
             parts.append(self._to_batch(X_public, y_public))
-            sizes = [self.batch_size - self.batch_size // 2, self.batch_size // 2]
-        if steps is None:
-            steps = -(-sum(len(part[1]) for part in parts) // self.batch_size)
-        batches = mixed(parts, sizes, steps)
-        self._train((torch.cat([X for X, _ in batch]), torch.cat([y for _, y in batch])) for batch in batches)
+        self._train(halves(parts, batch_size=self.batch_size, steps=steps))
         return self
 
     def digest(

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor, nn
 
 from fedkd_flwr.errors import Code, ConfigError, explain
-from fedkd_flwr.models._batches import Batch, epochs_of, mixed
+from fedkd_flwr.models._batches import Batch, epochs_of, halves
 from fedkd_flwr.models._text_net import TextNet, check_path, open_pretrained, rebuild
 
 __all__ = ["TextTransformer"]
@@ -145,15 +145,11 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         if not hasattr(self, "net_"):
             self.initialize()
-        tokens, parts, sizes = self._tokens(X), [self._targets(y)], [self.batch_size]
+        tokens, parts = self._tokens(X), [self._targets(y)]
         if X_public is not None and y_public is not None:
             parts.append(self._targets(y_public, first=len(tokens)))
             tokens += self._tokens(X_public)
-            sizes = [self.batch_size - self.batch_size // 2, self.batch_size // 2]
-        if steps is None:
-            steps = -(-len(tokens) // self.batch_size)
-        batches = mixed(parts, sizes, steps)
-        self._train(tokens, ((torch.cat([r for r, _ in b]), torch.cat([y for _, y in b])) for b in batches))
+        self._train(tokens, halves(parts, batch_size=self.batch_size, steps=steps))
         return self
 
     def predict(self, X: NDArray[Any]) -> NDArray[np.int64]:

@@ -49,7 +49,7 @@ class Accountant:
     `epsilon` and `delta` are upper bounds for the sequential composition of everything composed, under the neighbouring
     relation the events were written for: all events of one accountant must speak of the same unit and relation, e.g.
     the same record seen by a party's s partitions, or the same party over rounds. What different parties release about
-    *their own* records composes in parallel (`fedkd_flwr.privacy.claims.parallel`), not here.
+    *their own* records composes in parallel (`fedkd_flwr.privacy.joining.parallel`), not here.
 
     ==============================  ===================================================
     nothing composed                epsilon 0

@@ -1,13 +1,12 @@
 """Privacy claims: what is promised to whom, against whom, how far, and on what basis. Never a bare epsilon.
 
 A claim covers what it was computed for and nothing else (docs/privacy.md). The functions here write the right claim for
-each place noise is added; `parallel` and `sequential` join claims.
+each place noise is added; `joining` joins claims.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from fedkd_flwr.privacy.accounting import Accountant, noisy_max_epsilons
 from fedkd_flwr.privacy.events import check_number
 
 __all__ = [
+    "BASES",
     "EVERYONE",
     "SERVER",
     "PrivacyClaim",
@@ -23,8 +23,6 @@ __all__ = [
     "no_privacy",
     "noisy_max_at_party",
     "noisy_max_at_server",
-    "parallel",
-    "sequential",
     "subsampling",
 ]
 
@@ -32,7 +30,9 @@ SERVER = "server"
 EVERYONE = "everyone who sees the result"
 SEEDED = "none: seeded"
 
-_BASES = ("proven", "assumed sensitivity", "estimated sensitivity", "none")
+BASES = ("proven", "assumed sensitivity", "estimated sensitivity", "none")
+"""What a claim may rest on, strongest first."""
+
 _SENSITIVITIES = {"worst-case": "proven", "assumed": "assumed sensitivity", "estimated": "estimated sensitivity"}
 
 
@@ -81,8 +81,8 @@ class PrivacyClaim:
     def __post_init__(self) -> None:
         if self.unit not in ("record", "party"):
             raise ConfigError(explain("unit", 'be "record" or "party"', self.unit))
-        if self.basis.partition(":")[0] not in _BASES:
-            raise ConfigError(explain("basis", f"begin with one of {', '.join(_BASES)}", repr(self.basis)))
+        if self.basis.partition(":")[0] not in BASES:
+            raise ConfigError(explain("basis", f"begin with one of {', '.join(BASES)}", repr(self.basis)))
         if not isinstance(self.publishable, bool):
             raise ConfigError(explain("publishable", "be true or false", self.publishable))
         check_number("epsilon", self.epsilon, above=0.0)
@@ -235,8 +235,8 @@ def noisy_max_at_party(
 
     Formal guarantees: a record is in one teacher's subset of each partition, so it moves one vote per query, and the
     partitions compose. It holds if rows are cut by position, not by value, and the number of rows is public. Over
-    *parties* records compose in parallel: the run's record-level claim is `parallel` of the parties' claims, but
-    somebody present at two parties is covered by `sequential` of theirs.
+    *parties* records compose in parallel: the run's record-level claim is `joining.parallel` of the parties' claims,
+    but somebody present at two parties is covered by `joining.sequential` of theirs.
 
     Parameters
     ----------
@@ -386,52 +386,3 @@ def no_privacy(
         basis=f"none: {why}",
         mechanism="none",
     )
-
-
-def _joined(claims: Sequence[PrivacyClaim], epsilon: float, delta: float) -> PrivacyClaim:
-    """Return the weakest wording of ``claims`` with the given numbers."""
-    first = claims[0]
-    for field in ("unit", "adversary", "neighbouring_relation"):
-        seen = sorted({getattr(claim, field) for claim in claims})
-        if len(seen) > 1:
-            way_out = "Join only claims that speak of the same thing."
-            raise ConfigError(explain(f"{field} of the claims", "be the same", ", ".join(seen) + " ", way_out))
-    weakest = max(claims, key=lambda claim: _BASES.index(claim.basis.partition(":")[0]))
-    return replace(
-        first,
-        epsilon=epsilon,
-        delta=min(1.0, delta),
-        basis=weakest.basis,
-        publishable=all(claim.publishable for claim in claims),
-        mechanism=" + ".join(dict.fromkeys(claim.mechanism for claim in claims)),
-        notes=tuple(dict.fromkeys(note for claim in claims for note in claim.notes)),
-    )
-
-
-def parallel(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
-    """Join the claims of parties that each hold *other* units: the worst of them covers every unit.
-
-    Valid where a neighbouring change touches one party's data only; somebody with records at two parties is covered by
-    `sequential` of these two. One unit, adversary and neighbouring relation for all.
-
-    >>> one = no_privacy()
-    >>> parallel([one, one]).basis
-    'none: no noise'
-    """
-    _check_some(claims)
-    return _joined(claims, max(claim.epsilon for claim in claims), max(claim.delta for claim in claims))
-
-
-def sequential(claims: Sequence[PrivacyClaim]) -> PrivacyClaim:
-    """Join claims about the *same* units by basic composition: epsilons and deltas add.
-
-    Events composed in one `fedkd_flwr.privacy.accounting.Accountant` give less; this is for claims whose events are not
-    at hand.
-    """
-    _check_some(claims)
-    return _joined(claims, math.fsum(claim.epsilon for claim in claims), math.fsum(claim.delta for claim in claims))
-
-
-def _check_some(claims: Sequence[PrivacyClaim]) -> None:
-    if not claims:
-        raise ConfigError(explain("claims", "hold at least one claim", "none at all"))

@@ -33,6 +33,7 @@ class _Scores:
     kind: Literal["probs", "logits"]
     num_classes: int
     bound: float = 0.0
+    scale: float
 
     def __post_init__(self) -> None:
         if self.kind not in ("probs", "logits"):
@@ -41,10 +42,11 @@ class _Scores:
         if self.kind == "probs":
             if self.bound:
                 raise ConfigError(explain("bound", "be 0 for probabilities", self.bound, "They lie within [0, 1]."))
-            return
-        set_float(self, "bound", 1 / CELLS_PER_VOTE, _MOST_LOGIT, "Logits beyond it are cut off.")
-        # a bound on the grid: clipped values stay within it when they are rounded to the grid
-        object.__setattr__(self, "bound", math.floor(self.bound * CELLS_PER_VOTE) / CELLS_PER_VOTE)
+        else:
+            set_float(self, "bound", 1 / CELLS_PER_VOTE, _MOST_LOGIT, "Logits beyond it are cut off.")
+            # a bound on the grid: clipped values stay within it when they are rounded to the grid
+            object.__setattr__(self, "bound", math.floor(self.bound * CELLS_PER_VOTE) / CELLS_PER_VOTE)
+        set_float(self, "scale", _LEAST, _MOST, "Use no noise without this mechanism.")
 
     @property
     def _what(self) -> str:
@@ -112,12 +114,6 @@ class LaplaceScores(_Scores):
     1.0
     """
 
-    scale: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        set_float(self, "scale", _LEAST, _MOST, "Use no noise without this mechanism.")
-
     @property
     def words(self) -> str:
         """The mechanism and its parameters, for a claim."""
@@ -183,12 +179,6 @@ class GaussianScores(_Scores):
     >>> GaussianScores(kind="probs", num_classes=3, scale=1.0).dp_event().noise_multiplier.__round__(4)
     0.7071
     """
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        set_float(self, "scale", _LEAST, _MOST, "Use no noise without this mechanism.")
 
     @property
     def words(self) -> str:

@@ -8,12 +8,15 @@ import pytest
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
 
+from fedkd_flwr.apps.algorithms import model_factory
+from fedkd_flwr.apps.assembly import central_rows, simulated_pool
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.config import parse_node_config, parse_run_config
 from fedkd_flwr.apps.server_app import app as server_app
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.mechanisms import Subsampling
 from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.seeds import derive_seed
 
 FAST = {
     "dataset": "synthetic",
@@ -51,10 +54,18 @@ def test_nfdp_in_simulation_states_the_smallest_party_s_numbers_and_pools_the_su
     (claim,) = record.claims
     smallest = Subsampling(num_rows=66, subset_rows=10, replacement=True)  # 200 private rows, dealt to three
     assert (claim["epsilon"], claim["delta"]) == (pytest.approx(smallest.epsilon), pytest.approx(smallest.delta))
-    assert record.centralised is not None
     drawn = [json.loads(p.read_text()) for p in tmp_path.rglob("subset.json")]
     assert sorted(d["num_rows"] for d in drawn) == [66, 67, 67]  # all rows, none held out
     assert all(len(d["rows"]) == 10 for d in drawn)
+    # the centralised model saw those 30 rows, and no other
+    settings = {**FAST, "algorithm": "fedmd", "output-dir": str(tmp_path), "subset-rows": 10}
+    config = parse_run_config(settings)
+    pool = simulated_pool(config)
+    X, y = central_rows(config, 3, pool, record.run_id)
+    assert len(y) == 30
+    seed = derive_seed(config.seed, "centralised")
+    model = model_factory(config.model, config.model_params, pool.public)(seed=seed).fit(X, y)
+    assert record.centralised == (model.predict(pool.X_test) == pool.y_test).mean()
 
 
 def test_noise_in_simulation_makes_a_claim(tmp_path):

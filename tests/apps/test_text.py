@@ -118,7 +118,7 @@ def test_a_simulation_compares_transformers_with_one_on_all_rows(tmp_path, bert)
     config = {"model": "transformer", "model-params": params(bert), "centralised": True, "steps-per-round": 4}
     first, again = (simulate(folder, config) for folder in _folders(tmp_path, "one", "two"))
     assert first.status == "completed"
-    assert first.centralised is not None
+    assert first.centralised == again.centralised > 0.5
     # what was trained together was trained on texts, and the same seed is the same run
     assert [p.federated for p in first.parties] == [p.federated for p in again.parties]
     assert [r.agreement for r in first.rounds] == [r.agreement for r in again.rounds]

@@ -19,10 +19,9 @@ from fedkd_flwr.privacy.claims import (
     no_privacy,
     noisy_max_at_party,
     noisy_max_at_server,
-    parallel,
-    sequential,
     subsampling,
 )
+from fedkd_flwr.privacy.joining import parallel, sequential
 from fedkd_flwr.privacy.mechanisms import GaussianMax, LaplaceMax, NoPrivacy, RandomizedResponse, Subsampling
 from fedkd_flwr.report.words import CLAIM_FIELDS, claim_cells, claim_meaning
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr, logsumexp, ndtr
 
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.privacy import pate
+from fedkd_flwr.privacy import _bounds, pate
 
 ORACLE = json.loads((Path(__file__).parents[1] / "oracles" / "privacy.json").read_text())
 LAPLACE, GAUSSIAN = ORACLE["pate2017_lnmax"], [c for c in ORACLE["pate2018"] if "sigma" in c]
@@ -523,7 +523,7 @@ def test_many_rows_are_cut_into_chunks_that_join_without_a_seam(monkeypatch):
     rng = np.random.default_rng(0)
     counts = rng.multinomial(90, [0.8, 0.1, 0.1], size=500)
     whole = pate.laplace_moments(counts, gamma=0.1, orders=ORDERS, per_row=True)
-    monkeypatch.setattr(pate, "_CELLS", 35)
+    monkeypatch.setattr(_bounds, "_CELLS", 35)
     assert pate.laplace_moments(counts, gamma=0.1, orders=ORDERS, per_row=True).tolist() == whole.tolist()
     np.testing.assert_allclose(pate.laplace_moments(counts, gamma=0.1, orders=ORDERS), whole.sum(axis=0), rtol=1e-12)
 

@@ -178,7 +178,11 @@ def test_all_parties_get_the_same_rows_drawn_anew_each_round(tmp_path):
         by_round.setdefault(config["server-round"], []).append(named["indices"].tobytes())
     assert [len(set(found)) for found in by_round.values()] == [1, 1]
     assert by_round[1][0] != by_round[2][0]
-    assert strategy.rows(1).tolist() == strategy.rows(1).tolist() == sorted(set(strategy.rows(1).tolist()))
+    again, _ = _run(_members(make=model), rounds=2, public_batch=20)
+    for server_round in (1, 2):
+        rows = strategy.rows(server_round).tolist()
+        assert rows == sorted(set(rows)) == again.rows(server_round).tolist()
+        assert len(rows) == 20
 
 
 def test_the_order_of_parties_and_their_node_ids_change_nothing(tmp_path):
