@@ -4,6 +4,7 @@
 |---|---|
 | ``iid`` | an equal share at random |
 | ``dirichlet`` | of every class a share ~ Dirichlet(alpha); a party above the average gets no more (self-balancing) |
+| ``inner-dirichlet`` | equally many rows, its classes in proportions ~ Dirichlet(alpha) of its own; a remainder is left out |
 | ``pathological`` | ``classes_per_party`` classes; rows of classes nobody was given are left out |
 | ``shard`` | ``shards_per_party`` blocks of the rows sorted by class; a remainder smaller than a shard is left out |
 | ``size-skewed`` | a random share of a size that grows with its number: ``linear``, ``square`` or ``exponential`` |
@@ -30,7 +31,7 @@ from fedkd_flwr.seeds import derive_rng, derive_seed
 
 __all__ = ["CLASS_ORDERS", "NAMES", "SIZE_SKEWS", "partition", "read_split"]
 
-NAMES = ("iid", "dirichlet", "pathological", "shard", "size-skewed", "file")
+NAMES = ("iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file")
 CLASS_ORDERS = ("rarest-first", "frequent-first", "label")
 SIZE_SKEWS = ("linear", "square", "exponential")
 
@@ -68,11 +69,12 @@ def partition(
     seed : int
         Seed of the run.
     alpha : float
-        Concentration of ``dirichlet``: small is skewed.
+        Concentration of ``dirichlet`` and ``inner-dirichlet``: small is skewed.
     classes_per_party, shards_per_party : int
         For ``pathological`` and ``shard``.
     min_rows : int
-        ``dirichlet`` is redrawn, at most 220 times, until every party has so many rows (>= 1).
+        ``dirichlet`` is redrawn, at most 220 times, until every party has so many rows (>= 1). With
+        ``inner-dirichlet`` every party has as many as every other, so it is a demand on the pool.
     class_order : {"rarest-first", "frequent-first", "label"}
         The order in which ``dirichlet`` deals classes.
     size_skew : {"linear", "square", "exponential"}
@@ -114,8 +116,8 @@ def partition(
         raise DataError(
             explain("private rows", f"be at least one for each of {num_parties} parties", len(y)), code=Code.NO_ROWS
         )
-    if name == "dirichlet":
-        return _dirichlet(y, num_parties, seed, alpha, min_rows, class_order)
+    if name in ("dirichlet", "inner-dirichlet"):
+        return _dirichlet(name, y, num_parties, seed, alpha, min_rows, class_order)
     partitioners = _flwr_partitioners()
     stream = derive_seed(seed, "partition", name)
     if name == "iid":
@@ -173,7 +175,13 @@ def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArra
 
 
 def _dirichlet(
-    y: NDArray[np.integer], num_parties: int, seed: int, alpha: float, min_rows: int, class_order: str
+    name: str,
+    y: NDArray[np.integer],
+    num_parties: int,
+    seed: int,
+    alpha: float,
+    min_rows: int,
+    class_order: str,
 ) -> list[NDArray[np.int64]]:
     if not 0 < alpha < np.inf:
         raise ConfigError(explain("alpha", "be > 0 and finite", alpha))
@@ -188,14 +196,19 @@ def _dirichlet(
     partitioners = _flwr_partitioners()
     order = _dealing_order(y, class_order)
     for attempt in range(_DIRICHLET_SEEDS):
-        partitioner = partitioners.DirichletPartitioner(
-            num_partitions=num_parties,
-            partition_by="label",
-            alpha=float(alpha),
-            min_partition_size=min_rows,
-            self_balancing=True,
-            seed=derive_seed(seed, "partition", "dirichlet", attempt),
-        )
+        stream = derive_seed(seed, "partition", name, attempt)
+        if name == "dirichlet":
+            partitioner = partitioners.DirichletPartitioner(
+                num_partitions=num_parties,
+                partition_by="label",
+                alpha=float(alpha),
+                min_partition_size=min_rows,
+                self_balancing=True,
+                seed=stream,
+            )
+        else:
+            sizes = [len(y) // num_parties] * num_parties
+            partitioner = partitioners.InnerDirichletPartitioner(sizes, "label", float(alpha), seed=stream)
         try:
             # 0 / 0: nobody below the average drew any of a class (alpha near 0). flwr-datasets goes on with NaN
             with np.errstate(invalid="raise", divide="raise"):
@@ -233,6 +246,7 @@ def _deal(
         # redrawing and unused classes are announced above; pyarrow deprecates what datasets' sort uses
         warnings.filterwarnings("ignore", message="The specified min_partition_size", category=UserWarning)
         warnings.filterwarnings("ignore", message="Classes: ", category=UserWarning)
+        warnings.filterwarnings("ignore", message="The sum of the partition_sizes", category=UserWarning)
         warnings.filterwarnings("ignore", message="Specifying null_placement", category=FutureWarning)
         partitioner.dataset = Dataset.from_dict({"label": labels[order].astype(np.int64), "row": order})
         parts = [partitioner.load_partition(i).with_format("numpy")["row"][:] for i in range(num_parties)]

@@ -162,6 +162,7 @@ def check_params(net: Any) -> None:
         ("epochs", "be an integer >= 1", number(net.epochs, 1, inf, whole=True)),
         ("max_steps", "be an integer >= 1", net.max_steps is None or number(net.max_steps, 1, inf, whole=True)),
         ("device", "be cpu or auto", net.device in ("cpu", "auto")),
+        ("precision", "be float32 or bfloat16", net.precision in ("float32", "bfloat16")),
         ("seed", "be an integer >= 0", number(net.seed, 0, 2**63, whole=True)),
     ]
     fits = len(widths(net)) <= MAX_LAYERS and all(number(w, 1, 2**20, whole=True) for w in widths(net))

@@ -30,6 +30,20 @@ INFERENCE_ROWS = 2048  # rows at once when labelling: bounded memory, full speed
 GRADIENT_ROWS = 1024  # rows at once of a gradient over all rows: memory stays that of one large batch
 
 
+class _Net(NeuralNetClassifier):  # type: ignore[misc]  # skorch has no types
+    """skorch's net, its training in mixed precision where asked."""
+
+    def __init__(self, *args: Any, mixed_precision: bool = False, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.mixed_precision = mixed_precision
+
+    def infer(self, x: Tensor, **fit_params: Any) -> Tensor:
+        """Return the module's outputs, float32: losses are never computed in less."""
+        with torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.mixed_precision and self.module_.training):
+            outputs: Tensor = super().infer(x, **fit_params)
+        return outputs.float()
+
+
 class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
     """A neural net over a fixed label space, with ``num_classes`` outputs.
 
@@ -60,6 +74,10 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         Ends a `fit` early, after so many minibatch steps.
     device : {"cpu", "auto"}
         ``auto`` takes a GPU if there is one.
+    precision : {"float32", "bfloat16"}
+        ``bfloat16``: training computes layers in bfloat16 and keeps weights, losses and the optimiser in float32
+        (torch's autocast); about twice as fast for convolutions where the processor has instructions for it, and
+        slower where it has none. Answers are always computed in float32.
     seed : int
         Source of initial weights, batches and dropout. Torch's global generator is neither used nor changed.
     """
@@ -86,6 +104,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         epochs: int = 20,
         max_steps: int | None = None,
         device: str = "cpu",
+        precision: str = "float32",
         seed: int = 0,
     ) -> None:
         self.net = net
@@ -103,6 +122,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         self.epochs = epochs
         self.max_steps = max_steps
         self.device = device
+        self.precision = precision
         self.seed = seed
 
     def validate(self) -> None:
@@ -182,7 +202,8 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
     def full_batch_steps(self, X: NDArray[Any], targets: NDArray[Any], *, steps: int) -> Self:
         """Take ``steps`` steps along the gradient over all rows together, summed up part by part."""
         rows, wanted = self._to_batch(X, targets)
-        module, optimizer, criterion = self.net_.module_.train(), self.net_.optimizer_, nn.CrossEntropyLoss()
+        self.net_.module_.train()
+        optimizer, criterion = self.net_.optimizer_, nn.CrossEntropyLoss()
         total = torch.zeros(())
         with self._own_generator():
             for _ in range(steps):
@@ -190,7 +211,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
                 total = torch.zeros((), device=rows.device)
                 for start in range(0, len(rows), GRADIENT_ROWS):
                     part = slice(start, start + GRADIENT_ROWS)
-                    loss = criterion(module(rows[part]), wanted[part]) * (len(rows[part]) / len(rows))
+                    loss = criterion(self.net_.infer(rows[part]), wanted[part]) * (len(rows[part]) / len(rows))
                     loss.backward()
                     total += loss.detach()
                 optimizer.step()
@@ -250,10 +271,10 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         device = "cuda" if self.device == "auto" and torch.cuda.is_available() else "cpu"
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(int(self.seed))
-            module = self.build()
+            module = self.build().to(memory_format=torch.channels_last)  # what convolutions and pooling are fast in
             self.rng_state_ = torch.get_rng_state()
         extra = {"optimizer__momentum": self.momentum} if self.optimizer == "sgd" else {}
-        self.net_ = NeuralNetClassifier(
+        self.net_ = _Net(
             module,
             criterion=nn.CrossEntropyLoss,
             optimizer=torch.optim.Adam if self.optimizer == "adam" else torch.optim.SGD,
@@ -264,6 +285,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
             callbacks="disable",
             verbose=0,
             device=device,
+            mixed_precision=self.precision == "bfloat16",
             **extra,
         ).initialize()
         self.classes_ = np.arange(self.num_classes)

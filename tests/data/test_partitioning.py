@@ -23,7 +23,7 @@ def _check_disjoint(parts, n, *, all_used=True):
 
 
 @pytest.mark.parametrize("num_parties", [1, 3, 20])
-@pytest.mark.parametrize("name", ["iid", "dirichlet", "pathological", "shard", "size-skewed"])
+@pytest.mark.parametrize("name", ["iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed"])
 def test_parts_are_disjoint_ascending_seeded_and_numerous(name, num_parties):
     parts, again, other = (partition(Y, name=name, num_parties=num_parties, seed=s, min_rows=1) for s in (1, 1, 2))
     _check_disjoint(parts, len(Y), all_used=name in ("iid", "dirichlet", "size-skewed"))
@@ -44,6 +44,18 @@ def test_small_alpha_is_more_skewed_than_large_alpha():
         parts = partition(Y, name="dirichlet", num_parties=5, seed=0, alpha=alpha)
         return np.mean([np.bincount(Y[part]).max() / len(part) for part in parts])
 
+    assert largest_share(0.05) > 0.4 > 0.2 > largest_share(100.0)
+
+
+def test_inner_dirichlet_gives_all_parties_equally_many_rows_of_skewed_classes():
+    def parts(alpha):
+        return partition(Y + 3, name="inner-dirichlet", num_parties=7, seed=0, alpha=alpha)
+
+    def largest_share(alpha):
+        return np.mean([np.bincount(Y[part]).max() / len(part) for part in parts(alpha)])
+
+    assert {len(part) for part in parts(0.5)} == {2000 // 7}
+    _check_disjoint(parts(0.5), len(Y), all_used=False)
     assert largest_share(0.05) > 0.4 > 0.2 > largest_share(100.0)
 
 

@@ -43,6 +43,25 @@ def test_one_adam_step_is_torchs_own_to_rounding(digits):
         assert torch.allclose(expected, got, atol=1e-5)
 
 
+def test_bfloat16_computes_layers_so_and_keeps_weights_losses_and_answers_in_float32(digits):
+    X, y, X_test, y_test = digits
+    exact, mixed_ = (mlp(precision=p, epochs=10).fit(X, y) for p in ("float32", "bfloat16"))
+    net = mixed_.estimator.net_
+    assert net.module_.train() and net.infer(torch.from_numpy(X[:3])).dtype == torch.float32
+    assert {str(p.dtype) for p in net.module_.parameters()} == {"torch.float32"}
+    difference = np.abs(exact.logits(X_test) - mixed_.logits(X_test)).max()
+    assert 1e-4 < difference < 2.0
+    assert abs((exact.predict(X_test) == y_test).mean() - (mixed_.predict(X_test) == y_test).mean()) < 0.02
+    rounded = mixed_.logits(X_test)
+    assert (rounded != torch.from_numpy(rounded).bfloat16().float().numpy()).any()  # answered in float32
+
+
+def test_full_batch_steps_are_mixed_too(digits):
+    X, y, X_test, _ = digits
+    exact, mixed_ = (mlp(precision=p).initialize().full_batch_steps(X, y, steps=3) for p in ("float32", "bfloat16"))
+    assert 0 < np.abs(exact.logits(X_test) - mixed_.logits(X_test)).max() < 0.1
+
+
 def test_an_epoch_shows_every_row_once():
     rows = torch.arange(10.0).reshape(10, 1)
     batches = list(epochs_of(rows, torch.zeros(10), epochs=3, batch_size=4))
