@@ -223,7 +223,7 @@ def _fedmd_client(config: RunConfig, node: NodeConfig, party: Party, index: int)
 def _fedmd(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
     from fedkd_flwr.strategies.fedmd import FedMD, FedMDConfig
 
-    names = ("initial_epochs", "digest_epochs", "digest_batch", "revisit_epochs", "digest_order")
+    names = ("initial_epochs", "digest_epochs", "digest_batch", "revisit_epochs", "final_revisit", "digest_order")
     settings = FedMDConfig(**{name: getattr(config, name) for name in names}, **_soft(config))
     return FedMD(config=settings, public=public, party_rows=_sizes(config, flower), **_plain(flower))
 

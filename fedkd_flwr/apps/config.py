@@ -141,8 +141,9 @@ class RunConfig(_Flat):
     pretrain_epochs: int = Field(0, ge=0)
     initial_epochs: int = Field(20, ge=1)
     digest_epochs: int = Field(2, ge=1)
-    digest_batch: int = Field(256, ge=1)
+    digest_batch: int = Field(64, ge=1)
     revisit_epochs: int = Field(1, ge=0)
+    final_revisit: bool = True
     digest_order: Literal["digest-first", "revisit-first"] = "digest-first"
     digest_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = "auto"
     distillation_weight: float = Field(1.0, ge=0, allow_inf_nan=False)

@@ -31,12 +31,14 @@ class FedMDClient(SoftClient):
     def improve(
         self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson, instruction: Instruction
     ) -> None:
-        """Digest for T2 epochs and revisit for T3, in the order the run says."""
+        """Digest for T2 epochs and revisit for T3, in the order the run says; at the end, digest at least."""
         digest_first = instruction.choice("digest-order", ("digest-first", "revisit-first")) == "digest-first"
         digest, revisit = (
             instruction.integer("digest-epochs", minimum=1),
             instruction.integer("revisit-epochs", minimum=0),
         )
+        if self.is_last(instruction) and not instruction.flag("final-revisit"):
+            revisit = 0
         if revisit and not digest_first:
             model.train_epochs(X, y, epochs=revisit)
         batch = instruction.integer("digest-batch", minimum=1)

@@ -178,6 +178,13 @@ class Instruction:
             raise PayloadError(explain(key, f"be one of {', '.join(known)}", value))
         return str(value)
 
+    def flag(self, key: str) -> bool:
+        """Return a setting that is true or false, checked."""
+        value = self.config.get(key)
+        if not isinstance(value, bool):
+            raise PayloadError(explain(key, "be true or false", value))
+        return value
+
     def rows(self, num_public: int) -> NDArray[np.int64]:
         """Return the public rows that the array ``indices`` asks for, each at most once; all where there is none."""
         if "indices" not in self.arrays:

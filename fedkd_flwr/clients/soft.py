@@ -201,9 +201,14 @@ class SoftClient(PartyClient):
 
     # ---------------------------------------------------------------- what leaves
 
+    @staticmethod
+    def is_last(instruction: Instruction) -> bool:
+        """Tell whether the run is at its end: nothing more is asked."""
+        return "indices" not in instruction.arrays
+
     def _asked(self, instruction: Instruction) -> NDArray[np.int64]:
-        if "indices" not in instruction.arrays:
-            return np.arange(self.party.public.num_rows)  # at the end nothing is asked
+        if self.is_last(instruction):
+            return np.arange(self.party.public.num_rows)
         return decode_rows(instruction.arrays["indices"], num_public=self.party.public.num_rows)
 
     def num_rows(self, instruction: Instruction) -> int:
@@ -282,9 +287,7 @@ class SoftClient(PartyClient):
             # held out by the run's seed, the rest is in another order in every run: one subset would be many
             rule = "come with the same key in the run config, for parties to hold nothing out"
             raise PayloadError(explain("subset-rows", rule, instruction.config["subset-rows"]))
-        size, replacement = instruction.integer("subset-rows", minimum=1), instruction.config.get("subset-replacement")
-        if not isinstance(replacement, bool):
-            raise PayloadError(explain("subset-replacement", "be true or false", replacement))
+        size, replacement = instruction.integer("subset-rows", minimum=1), instruction.flag("subset-replacement")
         try:
             return Subsampling(num_rows=len(self.party.y), subset_rows=size, replacement=replacement)
         except ConfigError as error:

