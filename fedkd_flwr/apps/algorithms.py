@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
@@ -27,15 +28,23 @@ class Algorithm:
     ----------
     roles : tuple of str
         Models it takes beside a party's own: ``teacher``, ``student``, ``final``.
-    client : callable
-        ``client(config, node, party, index)`` makes a party's client; ``index`` counts in the cycle of mixed models.
+    client : str
+        The party's class, ``module:class`` within `fedkd_flwr.clients`: only what runs is imported.
     strategy : callable
         ``strategy(config, public, **flower)`` makes the server's strategy; ``flower`` are its keywords.
     """
 
-    client: Callable[[RunConfig, NodeConfig, Party, int], PartyClient]
+    client: str
     strategy: Callable[..., ExchangeStrategy[Any]]
     roles: tuple[str, ...] = ()
+
+    def make_client(self, config: RunConfig, node: NodeConfig, party: Party, index: int) -> PartyClient:
+        """Return a party's client; ``index`` counts in the cycle of mixed models."""
+        module, _, name = self.client.partition(":")
+        made: PartyClient = getattr(import_module(f"fedkd_flwr.clients.{module}"), name)(
+            party, **_helpers(self.roles, config, node, party, index)
+        )
+        return made
 
 
 def model_factory(spec: str, params: str, public: PublicSet) -> ModelFactory:
@@ -50,19 +59,14 @@ def model_factory(spec: str, params: str, public: PublicSet) -> ModelFactory:
     )
 
 
-def _shared(config: RunConfig) -> dict[str, Any]:
-    return {
-        "seed": config.seed,
-        "ties": config.ties,
-        "node_deadline_s": config.node_deadline_s,
-        "delta": config.delta,
-    }
-
-
-def _voters(config: RunConfig) -> dict[str, Any]:
-    chosen = config.uninformative_voters
-    given = {} if chosen == "auto" else {"uninformative_voters": chosen}
-    return {"informative_voters_only": config.informative_voters_only, **given}
+def _settings(kind: Callable[..., Any], config: RunConfig, **given: Any) -> Any:
+    """Return an algorithm's settings: its names are those of the run config."""
+    # a run waits for its nodes before there is a strategy
+    names = {field.name for field in fields(kind)} - {"node_settle_s", *given}  # type: ignore[arg-type]
+    values = {name: getattr(config, name) for name in names}
+    if values.get("uninformative_voters") == "auto":
+        del values["uninformative_voters"]
+    return kind(**values, **given)
 
 
 def check_role(role: str, model: Classifier, own: Classifier) -> None:
@@ -89,121 +93,34 @@ def final_model(config: RunConfig, public: PublicSet) -> ModelFactory:
     raise DataError(explain("model", "be given", "", 'Use model="random-forest".'))
 
 
-def _noise(config: RunConfig) -> dict[str, Any]:
-    names = ("noise", "gamma", "sigma", "threshold", "sigma_threshold", "epsilon", "num_queries", "max_answers")
-    return {name: getattr(config, name) for name in (*names, "release", "unqueried", "party_models")}
-
-
-# ---------------------------------------------------------------- FedCT
-
-
-def _fedct_client(config: RunConfig, node: NodeConfig, party: Party, index: int) -> PartyClient:
-    from fedkd_flwr.clients.fedct import FedCTClient
-
-    return FedCTClient(party)
-
-
-def _fedct(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
-    from fedkd_flwr.strategies.fedct import FedCT, FedCTConfig
-
-    names = ("consensus", "quorum", "confidence", "steps_per_round", "stop_when_converged", "label_mechanism")
-    private = ("label_epsilon", "epsilon", "calibration", "sensitivity", "sensitivity_labels")
-    settings = {name: getattr(config, name) for name in (*names, *private)}
-    return FedCT(config=FedCTConfig(**settings, **_shared(config), **_voters(config)), public=public, **_plain(flower))
-
-
-# ---------------------------------------------------------------- FedKT
-
-
-def _roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -> dict[str, Any]:
-    roles: dict[str, Any] = {}
-    for role in ("teacher", "student"):
+def _helpers(
+    roles: tuple[str, ...], config: RunConfig, node: NodeConfig, party: Party, index: int
+) -> dict[str, ModelFactory]:
+    """Return what makes a party's teachers and students, where the algorithm has any and the run names them."""
+    made: dict[str, ModelFactory] = {}
+    for role in {"teacher", "student"}.intersection(roles):
         # a silo's own choice of model stands for its teachers and students too
         spec = "" if node.model else getattr(config, f"{role}_model")
         if spec:
-            roles[role] = model_factory(pick_model(spec, index), getattr(config, f"{role}_params"), party.public)
-            check_role(role, roles[role](seed=0), party.model(seed=0))
-    return roles
+            made[role] = model_factory(pick_model(spec, index), getattr(config, f"{role}_params"), party.public)
+            check_role(role, made[role](seed=0), party.model(seed=0))
+    return made
 
 
-def _fedkt_client(config: RunConfig, node: NodeConfig, party: Party, index: int) -> PartyClient:
-    from fedkd_flwr.clients.fedkt import FedKTClient
-
-    return FedKTClient(party, **_roles(config, node, party, index))
-
-
-def _fedkt(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
-    from fedkd_flwr.strategies.fedkt import FedKT, FedKTConfig
-
-    settings = FedKTConfig(
-        level=config.level,
-        students_per_party=config.students_per_party,
-        teachers_per_student=config.teachers_per_student,
-        voting=config.voting,
-        **_noise(config),
-        **_shared(config),
-        **_voters(config),
-    )
-    return FedKT(config=settings, public=public, final_model=final_model(config, public), **flower)
-
-
-# ---------------------------------------------------------------- PATE
-
-
-def _pate_client(config: RunConfig, node: NodeConfig, party: Party, index: int) -> PartyClient:
-    from fedkd_flwr.clients.pate import PATEClient
-
-    return PATEClient(party)
-
-
-def _pate(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
-    from fedkd_flwr.strategies.pate import PATE, PATEConfig
-
-    settings = PATEConfig(**_noise(config), **_shared(config), **_voters(config))
-    return PATE(config=settings, public=public, final_model=final_model(config, public), **flower)
-
-
-# ---------------------------------------------------------------- PrivateKT
-
-
-def _privatekt_client(config: RunConfig, node: NodeConfig, party: Party, index: int) -> PartyClient:
-    from fedkd_flwr.clients.privatekt import PrivateKTClient
-
-    return PrivateKTClient(party)
-
-
-def _privatekt(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
-    from fedkd_flwr.apps.assembly import output_root
-    from fedkd_flwr.strategies.privatekt import PrivateKT, PrivateKTConfig
-
+def _one_net(config: RunConfig, public: PublicSet) -> ModelFactory:
+    """Return what makes the net whose weights go round."""
     if config.model.startswith("mixed"):
-        way_out = "Set model to one torch net, such as mlp or cnn-privatekt."
-        raise ConfigError(explain("model", "be the same at all parties for privatekt", config.model, way_out))
-    names = ("round_epsilon", "transfer_rows", "buffer_rounds", "buffer_steps", "self_training_share")
-    others = ("local_epochs", "solo_epochs", "targets", "participation")
-    settings = {name: getattr(config, name) for name in (*names, *others)}
-    runs = output_root(config.output_dir) / "runs"
-    return PrivateKT(
-        config.fraction_parties,
-        config=PrivateKTConfig(**settings, **_shared(config)),
-        public=public,
-        global_model=model_factory(config.model, config.model_params, public),
-        test=flower["test"],
-        checkpoint=runs / flower["record"].run_id / "checkpoint",
-        resume_from=output_root(config.resume_from, "resume-from") if config.resume_from else None,
-        **_plain(flower),
-    )
+        way_out = "Set model to one torch net, such as mlp or cnn-fedkt."
+        raise ConfigError(explain("model", f"be the same at all parties for {config.algorithm}", config.model, way_out))
+    if config.final_model:
+        way_out = "Drop it: the net that parties train is the result."
+        raise ConfigError(explain("final-model", f"be left out for {config.algorithm}", config.final_model, way_out))
+    return model_factory(config.model, config.model_params, public)
 
 
-# ---------------------------------------------------------------- FedMD and distributed distillation
-
-
-def _soft(config: RunConfig) -> dict[str, Any]:
-    """Return the settings that both take."""
-    names = ("share", "public_batch", "digest_loss", "aggregation_weights", "soft_bits", "pretrain_epochs")
-    private = ("subset_rows", "subset_replacement", "score_noise", "score_scale", "logit_bound", "label_mechanism")
-    costs = ("label_epsilon", "epsilon")
-    return {name: getattr(config, name) for name in (*names, *private, *costs)} | _shared(config)
+def _plain(flower: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keywords that every strategy takes."""
+    return {name: value for name, value in flower.items() if name not in ("test", "ledger", "budget")}
 
 
 def _sizes(config: RunConfig, flower: Mapping[str, Any]) -> list[int]:
@@ -214,95 +131,80 @@ def _sizes(config: RunConfig, flower: Mapping[str, Any]) -> list[int]:
     return party_sizes(config, flower["min_available_nodes"]) if known else []
 
 
-def _fedmd_client(config: RunConfig, node: NodeConfig, party: Party, index: int) -> PartyClient:
-    from fedkd_flwr.clients.fedmd import FedMDClient
+def _fedct(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
+    from fedkd_flwr.strategies.fedct import FedCT, FedCTConfig
 
-    return FedMDClient(party)
+    return FedCT(config=_settings(FedCTConfig, config), public=public, **_plain(flower))
+
+
+def _fedkt(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
+    from fedkd_flwr.strategies.fedkt import FedKT, FedKTConfig
+
+    settings = _settings(FedKTConfig, config)
+    return FedKT(config=settings, public=public, final_model=final_model(config, public), **flower)
+
+
+def _pate(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
+    from fedkd_flwr.strategies.pate import PATE, PATEConfig
+
+    settings = _settings(PATEConfig, config)
+    return PATE(config=settings, public=public, final_model=final_model(config, public), **flower)
+
+
+def _privatekt(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
+    from fedkd_flwr.apps.assembly import output_root
+    from fedkd_flwr.strategies.privatekt import PrivateKT, PrivateKTConfig
+
+    runs = output_root(config.output_dir) / "runs"
+    return PrivateKT(
+        config.fraction_parties,
+        config=_settings(PrivateKTConfig, config),
+        public=public,
+        global_model=_one_net(config, public),
+        test=flower["test"],
+        checkpoint=runs / flower["record"].run_id / "checkpoint",
+        resume_from=output_root(config.resume_from, "resume-from") if config.resume_from else None,
+        **_plain(flower),
+    )
 
 
 def _fedmd(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
     from fedkd_flwr.strategies.fedmd import FedMD, FedMDConfig
 
-    names = ("initial_epochs", "digest_epochs", "digest_batch", "revisit_epochs", "final_revisit", "digest_order")
-    settings = FedMDConfig(**{name: getattr(config, name) for name in names}, **_soft(config))
+    settings = _settings(FedMDConfig, config)
     return FedMD(config=settings, public=public, party_rows=_sizes(config, flower), **_plain(flower))
-
-
-def _dd_client(config: RunConfig, node: NodeConfig, party: Party, index: int) -> PartyClient:
-    from fedkd_flwr.clients.dd import DDClient
-
-    return DDClient(party)
 
 
 def _dd(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
     from fedkd_flwr.strategies.dd import DD, DDConfig
 
-    names = ("steps_per_round", "distillation_weight")
-    settings = DDConfig(**{name: getattr(config, name) for name in names}, **_soft(config))
+    settings = _settings(DDConfig, config)
     return DD(config=settings, public=public, party_rows=_sizes(config, flower), **_plain(flower))
 
 
-# ---------------------------------------------------------------- FedProx, and FedKT before it
-
-
-def _one_net(config: RunConfig, public: PublicSet) -> ModelFactory:
-    if config.model.startswith("mixed"):
-        way_out = "Set model to one torch net, such as mlp or cnn-fedkt."
-        raise ConfigError(explain("model", f"be the same at all parties for {config.algorithm}", config.model, way_out))
-    if config.final_model:
-        way_out = "Drop it: the net that parties train is the result."
-        raise ConfigError(explain("final-model", f"be left out for {config.algorithm}", config.final_model, way_out))
-    return model_factory(config.model, config.model_params, public)
-
-
-def _prox(config: RunConfig) -> Any:
-    from fedkd_flwr.strategies.fedprox import FedProxConfig
-
-    names = ("proximal_mu", "local_epochs", "solo_epochs")
-    return FedProxConfig(**{name: getattr(config, name) for name in names}, **_shared(config))
-
-
-def _fedprox_client(config: RunConfig, node: NodeConfig, party: Party, index: int) -> PartyClient:
-    from fedkd_flwr.clients.fedprox import FedProxClient
-
-    return FedProxClient(party)
-
-
 def _fedprox(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
-    from fedkd_flwr.strategies.fedprox import FedProx
+    from fedkd_flwr.strategies.fedprox import FedProx, FedProxConfig
 
     given = {"public": public, "global_model": _one_net(config, public), "test": flower["test"], **_plain(flower)}
-    return FedProx(config.fraction_parties, config=_prox(config), **given)
-
-
-def _fedkt_prox_client(config: RunConfig, node: NodeConfig, party: Party, index: int) -> PartyClient:
-    from fedkd_flwr.clients.fedprox import FedKTProxClient
-
-    return FedKTProxClient(party, **_roles(config, node, party, index))
+    return FedProx(config.fraction_parties, config=_settings(FedProxConfig, config), **given)
 
 
 def _fedkt_prox(config: RunConfig, public: PublicSet, **flower: Any) -> ExchangeStrategy[Any]:
     from fedkd_flwr.strategies.fedkt import FedKTConfig
-    from fedkd_flwr.strategies.fedprox import FedKTProx
+    from fedkd_flwr.strategies.fedprox import FedKTProx, FedProxConfig
 
-    names = ("students_per_party", "teachers_per_student", "voting")
-    first = FedKTConfig(**{n: getattr(config, n) for n in names}, **_shared(config), **_voters(config))
+    first, settings = _settings(FedKTConfig, config), _settings(FedProxConfig, config)
     given = {"public": public, "global_model": _one_net(config, public), "test": flower["test"], **_plain(flower)}
-    return FedKTProx(config.fraction_parties, fedkt=first, config=_prox(config), **given)
-
-
-def _plain(flower: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keywords that every strategy takes."""
-    return {name: value for name, value in flower.items() if name not in ("test", "ledger", "budget")}
+    return FedKTProx(config.fraction_parties, fedkt=first, config=settings, **given)
 
 
 ALGORITHMS: dict[str, Algorithm] = {
-    "dd": Algorithm(client=_dd_client, strategy=_dd),
-    "fedct": Algorithm(client=_fedct_client, strategy=_fedct),
-    "fedkt": Algorithm(client=_fedkt_client, strategy=_fedkt, roles=("teacher", "student", "final")),
-    "fedkt-prox": Algorithm(client=_fedkt_prox_client, strategy=_fedkt_prox, roles=("teacher", "student")),
-    "fedprox": Algorithm(client=_fedprox_client, strategy=_fedprox),
-    "privatekt": Algorithm(client=_privatekt_client, strategy=_privatekt),
-    "fedmd": Algorithm(client=_fedmd_client, strategy=_fedmd),
-    "pate": Algorithm(client=_pate_client, strategy=_pate, roles=("final",)),
+    "dd": Algorithm(client="dd:DDClient", strategy=_dd),
+    "fedct": Algorithm(client="fedct:FedCTClient", strategy=_fedct),
+    "fedkt": Algorithm(client="fedkt:FedKTClient", strategy=_fedkt, roles=("teacher", "student", "final")),
+    "fedkt-prox": Algorithm(client="fedprox:FedKTProxClient", strategy=_fedkt_prox, roles=("teacher", "student")),
+    "fedprox": Algorithm(client="fedprox:FedProxClient", strategy=_fedprox),
+    "privatekt": Algorithm(client="privatekt:PrivateKTClient", strategy=_privatekt),
+    "fedmd": Algorithm(client="fedmd:FedMDClient", strategy=_fedmd),
+    "pate": Algorithm(client="pate:PATEClient", strategy=_pate, roles=("final",)),
 }

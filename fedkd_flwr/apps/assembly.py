@@ -295,7 +295,7 @@ def make_client(config: RunConfig, node: NodeConfig, run_id: str) -> PartyClient
         If its data, model or settings do not fit.
     """
     party, index = _party(config, node, run_id)
-    return ALGORITHMS[config.algorithm].client(config, node, party, index)
+    return ALGORITHMS[config.algorithm].make_client(config, node, party, index)
 
 
 def make_strategy(

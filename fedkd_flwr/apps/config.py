@@ -88,9 +88,9 @@ class RunConfig(_Flat):
     synthetic_features: int = Field(20, ge=2)
     synthetic_classes: int = Field(3, ge=2)
 
-    partitioner: Literal[
-        "iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"
-    ] = "dirichlet"
+    partitioner: Literal["iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"] = (
+        "dirichlet"
+    )
     dirichlet_alpha: float = Field(0.5, gt=0)
     classes_per_party: int = Field(2, ge=1)
     shards_per_party: int = Field(2, ge=1)

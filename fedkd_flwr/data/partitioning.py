@@ -4,7 +4,7 @@
 |---|---|
 | ``iid`` | an equal share at random |
 | ``dirichlet`` | of every class a share ~ Dirichlet(alpha); a party above the average gets no more (self-balancing) |
-| ``inner-dirichlet`` | equally many rows, its classes in proportions ~ Dirichlet(alpha) of its own; a remainder is left out |
+| ``inner-dirichlet`` | equally many rows, its own class shares ~ Dirichlet(alpha); a remainder is left out |
 | ``pathological`` | ``classes_per_party`` classes; rows of classes nobody was given are left out |
 | ``shard`` | ``shards_per_party`` blocks of the rows sorted by class; a remainder smaller than a shard is left out |
 | ``size-skewed`` | a random share of a size that grows with its number: ``linear``, ``square`` or ``exponential`` |

@@ -271,7 +271,8 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         device = "cuda" if self.device == "auto" and torch.cuda.is_available() else "cpu"
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(int(self.seed))
-            module = self.build().to(memory_format=torch.channels_last)  # what convolutions and pooling are fast in
+            # what convolutions and pooling are fast in on CPUs; torch's types leave this overload out
+            module = self.build().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             self.rng_state_ = torch.get_rng_state()
         extra = {"optimizer__momentum": self.momentum} if self.optimizer == "sgd" else {}
         self.net_ = _Net(

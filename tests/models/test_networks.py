@@ -47,7 +47,8 @@ def test_bfloat16_computes_layers_so_and_keeps_weights_losses_and_answers_in_flo
     X, y, X_test, y_test = digits
     exact, mixed_ = (mlp(precision=p, epochs=10).fit(X, y) for p in ("float32", "bfloat16"))
     net = mixed_.estimator.net_
-    assert net.module_.train() and net.infer(torch.from_numpy(X[:3])).dtype == torch.float32
+    net.module_.train()
+    assert net.infer(torch.from_numpy(X[:3])).dtype == torch.float32
     assert {str(p.dtype) for p in net.module_.parameters()} == {"torch.float32"}
     difference = np.abs(exact.logits(X_test) - mixed_.logits(X_test)).max()
     assert 1e-4 < difference < 2.0

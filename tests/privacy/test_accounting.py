@@ -137,7 +137,7 @@ def test_epsilon_is_a_number_within_the_plain_sum_and_its_delta_is_kept(per_use,
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-250, 1e-100])
 def test_far_out_epsilon_still_keeps_its_delta_and_delta_is_still_a_bound(delta):
-    """The exact sum over 1,723 pure queries of 1e-9: both directions hold, delta's within a factor of 3 of its target."""
+    """The exact sum over 1,723 pure queries of 1e-9: both directions hold, delta's within a factor of 3."""
     per_use, count = mpmath.mpf(1e-9), 1723
     with mpmath.workdps(400):
         spent = _spent((PureEvent(1e-9), count))
