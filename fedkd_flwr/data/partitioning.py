@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.tables import read_npz, require_file
-from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
+from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, check_choice, explain
 from fedkd_flwr.seeds import derive_rng, derive_seed
 
 __all__ = ["CLASS_ORDERS", "NAMES", "SIZE_SKEWS", "partition", "read_split"]
@@ -105,9 +105,9 @@ def partition(
     >>> sorted(np.concatenate(parts).tolist())
     [0, 1, 2, 3]
     """
-    _check_choice("partitioner", name, NAMES)
-    _check_choice("class-order", class_order, CLASS_ORDERS)
-    _check_choice("size-skew", size_skew, SIZE_SKEWS)
+    check_choice("partitioner", name, NAMES)
+    check_choice("class-order", class_order, CLASS_ORDERS)
+    check_choice("size-skew", size_skew, SIZE_SKEWS)
     if name == "file":
         return _from_file(len(y), num_parties, path, index, rows)
     if not num_parties >= 1:
@@ -297,11 +297,6 @@ def _no_such_partition(path: str | os.PathLike[str], index: int, arrays: dict[st
         f"have arrays public_{index}, test_{index}, party_{index}_00, ...",
         f"arrays {keys}, ... ({len(arrays)} in all)",
     )
-
-
-def _check_choice(key: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ConfigError(explain(key, f"be one of {', '.join(known)}", value))
 
 
 def _check_classes(classes_per_party: int, y: NDArray[np.integer]) -> int:

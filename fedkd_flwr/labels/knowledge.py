@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.errors import ConfigError, DataError, check_whole, explain
 from fedkd_flwr.labels.consensus import Ties, majority
 
 __all__ = ["Knowledge", "KnowledgeBuffer", "draw_by_entropy", "entropy", "hard_targets", "onto_simplex"]
@@ -182,8 +182,7 @@ class KnowledgeBuffer:
     """
 
     def __init__(self, num_rounds: int, held: Iterable[Knowledge] = ()) -> None:
-        if isinstance(num_rounds, bool) or not isinstance(num_rounds, int) or not num_rounds >= 1:
-            raise ConfigError(explain("buffer_rounds", "be a whole number >= 1", num_rounds))
+        check_whole("buffer_rounds", num_rounds, 1)
         self._held: deque[Knowledge] = deque(held, maxlen=num_rounds)
 
     def __len__(self) -> int:

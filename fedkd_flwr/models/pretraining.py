@@ -16,6 +16,7 @@ from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["pretrain"]
 
+_BATCH = 64  # rows of a minibatch: public rows are many, whatever number suits a party's own
 _KEPT = 12  # bodies a process remembers: a simulation's process plays several parties, with up to ten architectures
 _bodies: OrderedDict[tuple[Any, ...], list[NDArray[np.float32]]] = OrderedDict()
 
@@ -54,7 +55,7 @@ def pretrain(
     same_classes : bool
         Whether that is the model's own label space.
     epochs : int
-        Whole passes, 1 or more.
+        Whole passes, 1 or more, in minibatches of 64.
     seed : int
         The same for all who are to start alike.
     name : str
@@ -70,10 +71,10 @@ def pretrain(
         raise ConfigError(explain("a pre-trained model", "be a torch net", "another estimator", way_out))
     if same_classes and num_classes != model.num_classes:
         raise ConfigError(explain("num_classes", f"be {model.num_classes}, the model's own", num_classes))
-    params = repr(sorted(_resized(model, num_classes, seed).get_params().items(), key=lambda item: item[0]))
+    net = Classifier(_resized(model, num_classes, seed).set_params(batch_size=_BATCH), num_classes=num_classes)
+    params = repr(sorted(net.template.get_params().items(), key=lambda item: item[0]))
     key = (name, params, epochs)
     if key not in _bodies:
-        net = Classifier(_resized(model, num_classes, seed), num_classes=num_classes)
         _bodies[key] = net.train_epochs(X, y, epochs=epochs).arrays()
         while len(_bodies) > _KEPT:
             _bodies.popitem(last=False)

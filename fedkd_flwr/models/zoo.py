@@ -17,7 +17,7 @@ from typing import Any
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.errors import ConfigError, check_whole, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import import_extra
 
@@ -160,8 +160,7 @@ def make_model(
     >>> make_model("random-forest", num_classes=2, num_features=4, seed=1, params={"max_depth": 6}).num_classes
     2
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or not seed >= 0:
-        raise ConfigError(explain("seed", "be an integer >= 0", seed))
+    check_whole("seed", seed, 0)
     if not num_features >= 1:
         raise ConfigError(explain("num_features", "be >= 1", num_features))
     params = dict(params or {})

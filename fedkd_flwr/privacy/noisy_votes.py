@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.errors import ConfigError, check_whole, explain
 from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.privacy.mechanisms import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
@@ -68,8 +68,7 @@ class NoisyVotes:
     unit: int = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.num_queries, bool) or not isinstance(self.num_queries, int) or not self.num_queries >= 1:
-            raise ConfigError(explain("num_queries", "be a whole number >= 1", self.num_queries))
+        check_whole("num_queries", self.num_queries, 1)
         if isinstance(self.max_answers, bool) or not (
             isinstance(self.max_answers, int) and 0 <= self.max_answers <= self.num_queries
         ):

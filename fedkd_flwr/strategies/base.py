@@ -29,7 +29,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import ConfigError, TooFewPartiesError, explain
+from fedkd_flwr.errors import ConfigError, TooFewPartiesError, check_whole, explain
 from fedkd_flwr.labels import PublicSpec, Ties
 from fedkd_flwr.payloads import Reply, Scalar, array_bytes, instruction_record, open_reply
 from fedkd_flwr.privacy.claims import PrivacyClaim
@@ -68,8 +68,7 @@ class ExchangeConfig:
     delta: float = 1e-5
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not self.seed >= 0:
-            raise ConfigError(explain("seed", "be a whole number >= 0", self.seed))
+        check_whole("seed", self.seed, 0)
         if self.ties not in ("random", "lowest"):
             raise ConfigError(explain("ties", 'be "random" or "lowest"', self.ties))
         for name in ("node_settle_s", "node_deadline_s"):
@@ -128,13 +127,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         for name, fraction in (("fraction_train", fraction_train), ("fraction_evaluate", fraction_evaluate)):
             if not 0.0 < fraction <= 1.0:
                 raise ConfigError(explain(name, "be within (0, 1]", fraction))
-        for name, count, least in (
-            ("min_train_nodes", min_train_nodes, 1),
-            ("min_evaluate_nodes", min_evaluate_nodes, 0),
-            ("min_available_nodes", min_available_nodes, 0),
-        ):
-            if isinstance(count, bool) or not isinstance(count, int) or not count >= least:
-                raise ConfigError(explain(name, f"be a whole number >= {least}", count))
+        check_whole("min_train_nodes", min_train_nodes, 1)
+        check_whole("min_evaluate_nodes", min_evaluate_nodes, 0)
+        check_whole("min_available_nodes", min_available_nodes, 0)
         if min_available_nodes and min_train_nodes > min_available_nodes:
             way_out = "Lower min-parties or raise num-parties."
             raise ConfigError(explain("min_train_nodes", f"be at most {min_available_nodes}", min_train_nodes, way_out))
@@ -243,8 +238,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
 
     def check_rounds(self, num_rounds: int) -> None:
         """Refuse a number of rounds that cannot be run, and a second run, before anybody is waited for."""
-        if isinstance(num_rounds, bool) or not isinstance(num_rounds, int) or not num_rounds >= 1:
-            raise ConfigError(explain("num_rounds", "be a whole number >= 1", num_rounds))
+        check_whole("num_rounds", num_rounds, 1)
         if len(self.record.rounds) > self.rounds_done:
             raise ConfigError(explain("a strategy", "start one run", "a second start", "Make a new one for each run."))
 

@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.errors import ConfigError, check_whole, explain
 from fedkd_flwr.payloads import Scalar
-from fedkd_flwr.strategies.soft import SoftConfig, SoftStrategy, check_whole
+from fedkd_flwr.strategies.soft import SoftConfig, SoftStrategy
 
 __all__ = ["DD", "DDConfig"]
 

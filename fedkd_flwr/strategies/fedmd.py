@@ -28,9 +28,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.errors import check_choice, check_whole
 from fedkd_flwr.payloads import Scalar
-from fedkd_flwr.strategies.soft import SoftConfig, SoftStrategy, check_whole
+from fedkd_flwr.strategies.soft import SoftConfig, SoftStrategy
 
 __all__ = ["FedMD", "FedMDConfig"]
 
@@ -69,10 +69,8 @@ class FedMDConfig(SoftConfig):
         check_whole("digest_epochs", self.digest_epochs, 1)
         check_whole("digest_batch", self.digest_batch, 1)
         check_whole("revisit_epochs", self.revisit_epochs, 0)
-        if self.final_revisit not in (True, False):
-            raise ConfigError(explain("final_revisit", "be true or false", self.final_revisit))
-        if self.digest_order not in ("digest-first", "revisit-first"):
-            raise ConfigError(explain("digest_order", 'be "digest-first" or "revisit-first"', self.digest_order))
+        check_choice("final_revisit", self.final_revisit, (True, False))
+        check_choice("digest_order", self.digest_order, ("digest-first", "revisit-first"))
 
 
 class FedMD(SoftStrategy):

@@ -29,7 +29,7 @@ from flwr.serverapp.strategy import FedProx as FlowerFedProx
 from flwr.serverapp.strategy import Result
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import ConfigError, DataError, PayloadError, explain
+from fedkd_flwr.errors import ConfigError, DataError, PayloadError, check_whole, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.payloads import Reply, Scalar, array_bytes, numbered
 from fedkd_flwr.run_record import RoundRecord, RunRecord
@@ -67,10 +67,8 @@ class FedProxConfig(ExchangeConfig):
         mu = self.proximal_mu
         if isinstance(mu, bool) or not (isinstance(mu, int | float) and 0.0 <= mu < float("inf")):
             raise ConfigError(explain("proximal_mu", "be a finite number >= 0", mu, "0 is FedAvg."))
-        for name, least in (("local_epochs", 1), ("solo_epochs", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not value >= least:
-                raise ConfigError(explain(name, f"be a whole number >= {least}", value))
+        check_whole("local_epochs", self.local_epochs, 1)
+        check_whole("solo_epochs", self.solo_epochs, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,8 +312,7 @@ class FedKTProx(FedProx):
         if initial_arrays is not None:
             way_out = "FedProx starts from FedKT's model; use fedprox for other weights."
             raise ConfigError(explain("initial_arrays", "be left out", "some", way_out))
-        if isinstance(num_rounds, bool) or not isinstance(num_rounds, int) or not num_rounds >= 1:
-            raise ConfigError(explain("num_rounds", "be a whole number >= 1", num_rounds))
+        check_whole("num_rounds", num_rounds, 1)
         began = time.monotonic()
         self.fedkt.start(grid, num_rounds=1, timeout=timeout, train_config=train_config)
         first = self.fedkt.model

@@ -35,7 +35,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, explain
+from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, check_choice, check_whole, explain
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, decode_labels
 from fedkd_flwr.labels.knowledge import Knowledge, KnowledgeBuffer, draw_by_entropy, hard_targets, onto_simplex
 from fedkd_flwr.models.classifier import Classifier
@@ -105,14 +105,11 @@ class PrivateKTConfig(ExchangeConfig):
         if not 0.0 < self.round_epsilon < math.inf:
             raise ConfigError(explain("round_epsilon", "be > 0 and finite", self.round_epsilon, "The paper has 5."))
         for name in ("transfer_rows", "buffer_rounds", "buffer_steps", "local_epochs", "solo_epochs"):
-            value, least = getattr(self, name), 0 if name == "solo_epochs" else 1
-            if isinstance(value, bool) or not isinstance(value, int) or not value >= least:
-                raise ConfigError(explain(name, f"be a whole number >= {least}", value))
+            check_whole(name, getattr(self, name), 0 if name == "solo_epochs" else 1)
         if not 0.0 <= self.self_training_share <= 1.0:
             raise ConfigError(explain("self_training_share", "be within [0, 1]", self.self_training_share))
-        for name, choices in {"targets": ("hard", "soft"), "participation": ("any", "once")}.items():
-            if getattr(self, name) not in choices:
-                raise ConfigError(explain(name, f"be one of {', '.join(choices)}", getattr(self, name)))
+        check_choice("targets", self.targets, ("hard", "soft"))
+        check_choice("participation", self.participation, ("any", "once"))
 
 
 class PrivateKT(ExchangeStrategy[PartyLabels]):

@@ -18,7 +18,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import ConfigError, PayloadError, explain
+from fedkd_flwr.errors import ConfigError, PayloadError, check_choice, check_whole, explain
 from fedkd_flwr.labels import ABSTAIN, Labels, decode_labels
 from fedkd_flwr.labels.knowledge import onto_simplex
 from fedkd_flwr.labels.row_codec import encode_rows
@@ -102,9 +102,7 @@ class SoftConfig(ExchangeConfig):
             "subset_replacement": (True, False),
         }
         for name, choices in words.items():
-            if getattr(self, name) not in choices:
-                rule = f"be one of {', '.join(str(choice) for choice in choices)}"
-                raise ConfigError(explain(name, rule, getattr(self, name)))
+            check_choice(name, getattr(self, name), choices)
         make_weighting(self.aggregation_weights)
         for name in ("public_batch", "pretrain_epochs", "subset_rows"):
             check_whole(name, getattr(self, name), 0)
@@ -140,12 +138,6 @@ class SoftConfig(ExchangeConfig):
         if (scores or labels) and self.aggregation_weights != "equal":
             way_out = "Noisy answers say little about who is right."
             raise ConfigError(explain("aggregation_weights", "be equal with noise", self.aggregation_weights, way_out))
-
-
-def check_whole(name: str, value: object, least: int) -> None:
-    """Refuse what is no whole number of at least ``least``; True and False are none."""
-    if isinstance(value, bool) or not isinstance(value, int) or not value >= least:
-        raise ConfigError(explain(name, f"be a whole number >= {least}", value))
 
 
 @dataclass(frozen=True, kw_only=True)

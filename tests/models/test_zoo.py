@@ -252,7 +252,7 @@ def test_broken_import_string_says_what_is_wrong(spec, params, message):
 
 
 def test_negative_seed_is_refused():
-    with pytest.raises(ConfigError, match="seed must be an integer >= 0, got -1"):
+    with pytest.raises(ConfigError, match="seed must be a whole number >= 0, got -1"):
         make_model("knn", num_classes=2, num_features=2, seed=-1)
 
 

@@ -167,6 +167,16 @@ def test_each_round_digests_the_last_round_s_rows_in_the_order_the_run_says(tmp_
     assert [what for _, what, _ in per_party][:2] == [first, {"digest": "revisit", "revisit": "digest"}[first]]
 
 
+@pytest.mark.parametrize("final_revisit", [True, False])
+def test_the_very_last_revisit_alone_can_be_left_out(tmp_path, final_revisit):
+    pytest.importorskip("torch")
+    Watched.log = []
+    _run(_members(2, state=tmp_path), client=Watched, rounds=2, public_batch=20, final_revisit=final_revisit)
+    # round 2 at both parties, then the end at both
+    taught = [what for _, what, _ in Watched.log]
+    assert taught == ["digest", "revisit"] * 2 + (["digest", "revisit"] if final_revisit else ["digest"]) * 2
+
+
 def test_all_parties_get_the_same_rows_drawn_anew_each_round(tmp_path):
     strategy, network = _run(_members(make=model), rounds=2, public_batch=20)
     by_round = {}
@@ -526,7 +536,8 @@ def test_a_party_that_demands_privacy_refuses_a_run_without_any(caplog):
         ({"initial_epochs": 0}, "initial_epochs must be a whole number >= 1, got 0"),
         ({"digest_epochs": True}, "digest_epochs must be a whole number >= 1, got True"),
         ({"revisit_epochs": -1}, "revisit_epochs must be a whole number >= 0, got -1"),
-        ({"digest_order": "both"}, 'digest_order must be "digest-first" or "revisit-first", got \'both\''),
+        ({"digest_order": "both"}, "digest_order must be one of digest-first, revisit-first, got 'both'"),
+        ({"final_revisit": "no"}, "final_revisit must be one of True, False, got 'no'"),
         ({"digest_loss": "l1-logits"}, "digest_loss must fit share 'softmax', got 'l1-logits'"),
         ({"aggregation_weights": "loud"}, "aggregation_weights must be one of equal, agreement, dawid-skene"),
         ({"soft_bits": 8}, "soft_bits must be one of 32, 16, got 8"),

@@ -1,10 +1,12 @@
-"""FedKT-Prox against FedProx from fresh weights: accuracy after each round of two runs, and rounds to reach it.
+"""Accuracy of the server's model after each round, of one run or several: a picture, and rounds to reach an accuracy.
 
-    python benchmarks/prox_curve.py RUNS/<fedkt-prox>/record.json RUNS/<fedprox>/record.json --picture curve.svg
+    python benchmarks/curves.py RUNS/<fedkt-prox>/record.json RUNS/<fedprox>/record.json --picture curve.svg
+    python benchmarks/curves.py RUNS/<privatekt>/record.json --published 5:0.207 10:0.298 30:0.61 100:0.892
 
-Both runs come from ``simulations/fedkt-prox-cifar10.toml`` and ``fedprox-cifar10.toml`` with one seed, so that parties
-and rows are the same. FedKT's exchange of labels counts as round 1. A run reaches an accuracy in the first round whose
-model has it on the common test rows; bytes are a party's, both ways, up to and with that round.
+FedKT-Prox against FedProx from fresh weights: runs of ``simulations/fedkt-prox-cifar10.toml`` and
+``fedprox-cifar10.toml`` with one seed, so that parties and rows are the same; FedKT's exchange of labels counts as
+round 1. A run reaches an accuracy in the first round whose model has it on the common test rows; bytes are a party's,
+both ways, up to and with that round. Published points are drawn, and printed beside what the first run had there.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from fedkd_flwr.report.canvas import BLUE, GREY, ORANGE, Canvas
 from fedkd_flwr.report.facts import size
 from fedkd_flwr.run_record import RunRecord
 
-STYLES = ((BLUE, "o", "-"), (ORANGE, "s", "--"))
-NAMES = {"fedkt-prox": "FedKT-Prox", "fedprox": "FedProx from fresh weights"}
+STYLES = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREY, "^", "-."))
+MANY = 40  # rounds from which on points are not marked one by one
+NAMES = {"fedkt-prox": "FedKT-Prox", "fedprox": "FedProx from fresh weights", "privatekt": "PrivateKT"}
 
 
 def curve(record: RunRecord) -> list[tuple[int, float]]:
@@ -76,30 +79,56 @@ def compare(records: Sequence[RunRecord], targets: Sequence[float]) -> list[dict
     return lines
 
 
-def draw(records: Sequence[RunRecord], targets: Sequence[float], path: Path) -> str:
-    """Draw both curves, with a line from each accuracy to the rounds that reach it; return the title."""
+def beside(points: Sequence[tuple[int, float]], published: Sequence[tuple[int, float]]) -> list[dict[str, object]]:
+    """Return each published point with what a run had after that round, where it came so far.
+
+    >>> beside([(1, 0.2), (2, 0.3)], [(2, 0.25), (9, 0.8)])
+    [{'round': 2, 'published': 0.25, 'here': 0.3}]
+    """
+    here = dict(points)
+    return [{"round": r, "published": p, "here": round(here[r], 4)} for r, p in published if r in here]
+
+
+def title_of(records: Sequence[RunRecord], names: Sequence[str], targets: Sequence[float]) -> str:
+    """Return what the picture shows, in one line."""
+    if len(records) == 1:
+        last, accuracy = curve(records[0])[-1]
+        return f"{names[0]}: {accuracy:.1%} after round {last}"
     fewest = [rounds_to(curve(record), targets[-1]) for record in records]
-    names = [NAMES.get(record.algorithm, record.algorithm) for record in records]
     needed = [f"{name} {'never' if n is None else n}" for name, n in zip(names, fewest, strict=True)]
-    title = f"Rounds to {targets[-1]:.1%} accuracy: {', '.join(needed)}"
+    return f"Rounds to {targets[-1]:.1%} accuracy: {', '.join(needed)}"
+
+
+def draw(
+    records: Sequence[RunRecord], targets: Sequence[float], published: Sequence[tuple[int, float]], path: Path
+) -> str:
+    """Draw the curves, with a line from each accuracy to the rounds that reach it; return the title."""
+    names = [NAMES.get(record.algorithm, record.algorithm) for record in records]
+    if len(set(names)) < len(names):
+        names = [f"{name}, run {record.run_id}" for name, record in zip(names, records, strict=True)]
+    title = title_of(records, names, targets)
     with Canvas(3.6) as canvas:
         axes = canvas.figure.add_subplot()
-        for record, name, (colour, marker, line) in zip(records, names, STYLES, strict=True):
+        for record, name, (colour, marker, line) in zip(records, names, STYLES, strict=False):
             rounds, accuracies = zip(*curve(record), strict=True)
-            axes.plot(rounds, accuracies, color=colour, marker=marker, linestyle=line, markersize=4.5, label=name)
+            size_ = 4.5 if len(rounds) < MANY else 0
+            axes.plot(rounds, accuracies, color=colour, marker=marker, linestyle=line, markersize=size_, label=name)
             for target in targets:
                 if (reached := rounds_to(curve(record), target)) is not None:
                     axes.vlines(reached, 0, target, color=colour, linewidth=0.8, linestyle=":")
         for target in targets:
             axes.axhline(target, color=GREY, linewidth=0.7, zorder=0)
             axes.annotate(f"{target:.1%}", (1.0, target), xycoords=("axes fraction", "data"), fontsize=8, va="bottom")
+        if published:
+            axes.plot(*zip(*published, strict=True), "D", color=ORANGE, markersize=6, label="published")
         if records[0].algorithm == "fedkt-prox":
             first = curve(records[0])[0]
             axes.annotate("FedKT's round", first, xytext=(8, -12), textcoords="offset points", fontsize=8.5)
         axes.set_ylim(0, None)
         axes.set_xlim(0.5, None)
         axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set_xlabel("round (FedKT's exchange of labels is round 1)")
+        both = any(record.algorithm == "fedkt-prox" for record in records)
+        axes.set_xlabel("round (FedKT's exchange of labels is round 1)" if both else "round")
         axes.set_ylabel("accuracy on the common test rows")
         axes.grid(axis="x")
         canvas.title(title)
@@ -108,29 +137,41 @@ def draw(records: Sequence[RunRecord], targets: Sequence[float], path: Path) -> 
     return title
 
 
+def _point(text: str) -> tuple[int, float]:
+    number, _, accuracy = text.partition(":")
+    return int(number), float(accuracy)
+
+
 def main() -> None:
     """Parse the command line, print the comparison, draw it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("records", nargs=2, type=Path, metavar="RECORD", help="record.json of fedkt-prox, of fedprox")
+    parser.add_argument("records", nargs="+", type=Path, metavar="RECORD", help="record.json of up to three runs")
     parser.add_argument("--targets", nargs="*", type=float, default=[], help="accuracies (default: three, by the runs)")
+    parser.add_argument("--published", nargs="*", type=_point, default=[], metavar="ROUND:ACCURACY")
     parser.add_argument("--picture", type=Path, help="file for the picture: .svg, .png or .pdf")
     parser.add_argument("--out", type=Path, help="JSON file for the comparison")
     options = parser.parse_args()
+    if len(options.records) > len(STYLES):
+        parser.error(f"at most {len(STYLES)} records")
     records = [RunRecord.load(path) for path in options.records]
     if differ := [key for key in ("fingerprint", "seed") if len({getattr(r, key) for r in records}) > 1]:
         sys.exit(f"The runs differ in {', '.join(differ)}: their parties and rows are not the same.")
-    targets = sorted(options.targets) or targets_of(records)
-    lines = compare(records, targets)
-    for line in lines:
+    targets = sorted(options.targets) or (targets_of(records) if len(records) > 1 else [])
+    lines, points = compare(records, targets), beside(curve(records[0]), options.published)
+    for line in [*lines, *points]:
         said = (f"{k} {size(v) if 'bytes' in k and isinstance(v, int) else v}" for k, v in line.items())
         print("  ".join(said))
     if options.picture:
-        print(draw(records, targets, options.picture))
+        print(
+            draw(records, targets, [p for p in options.published if p[0] in dict(curve(records[0]))], options.picture)
+        )
     if options.out:
-        command = shlex.join(["python", "benchmarks/prox_curve.py", *sys.argv[1:]])
-        curves = {record.algorithm: curve(record) for record in records}
+        command = shlex.join(["python", "benchmarks/curves.py", *sys.argv[1:]])
+        curves = [{"algorithm": record.algorithm, "seed": record.seed, "curve": curve(record)} for record in records]
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps({"command": command, "curves": curves, "reached": lines}, indent=1) + "\n")
+        options.out.write_text(
+            json.dumps({"command": command, "curves": curves, "reached": lines, "published": points}) + "\n"
+        )
 
 
 if __name__ == "__main__":
