@@ -8,6 +8,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from numpy.typing import NDArray
+
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import ModelFactory, Party
@@ -18,6 +20,24 @@ from fedkd_flwr.models.zoo import make_model, parse_params, pick_model
 from fedkd_flwr.strategies.base import ExchangeStrategy
 
 __all__ = ["ALGORITHMS", "Algorithm", "check_role", "final_model", "model_factory"]
+
+
+def _fit(model: Classifier, X: NDArray[Any], y: NDArray[Any], config: RunConfig, rounds: int) -> object:
+    return model.fit(X, y)
+
+
+def _steps(model: Classifier, X: NDArray[Any], y: NDArray[Any], config: RunConfig, rounds: int) -> object:
+    # gradient learners get the steps the parties had; the others fit as they always do
+    return model.update(X, y, steps=config.steps_per_round * (rounds + 1)) if model.continues else model.fit(X, y)
+
+
+def _revisits(model: Classifier, X: NDArray[Any], y: NDArray[Any], config: RunConfig, rounds: int) -> object:
+    epochs = config.initial_epochs + config.revisit_epochs * rounds
+    return model.train_epochs(X, y, epochs=epochs) if model.supports_soft_steps else model.fit(X, y)
+
+
+def _passes(model: Classifier, X: NDArray[Any], y: NDArray[Any], config: RunConfig, rounds: int) -> object:
+    return model.train_epochs(X, y, epochs=config.local_epochs * config.rounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +52,15 @@ class Algorithm:
         The party's class, ``module:class`` within `fedkd_flwr.clients`: only what runs is imported.
     strategy : callable
         ``strategy(config, public, **flower)`` makes the server's strategy; ``flower`` are its keywords.
+    train_pooled : callable
+        ``train_pooled(model, X, y, config, rounds)`` trains a model on all private rows for as long as the parties
+        trained theirs in so many rounds, for comparison.
     """
 
     client: str
     strategy: Callable[..., ExchangeStrategy[Any]]
     roles: tuple[str, ...] = ()
+    train_pooled: Callable[[Classifier, NDArray[Any], NDArray[Any], RunConfig, int], object] = _fit
 
     def make_client(self, config: RunConfig, node: NodeConfig, party: Party, index: int) -> PartyClient:
         """Return a party's client; ``index`` counts in the cycle of mixed models."""
@@ -199,12 +223,14 @@ def _fedkt_prox(config: RunConfig, public: PublicSet, **flower: Any) -> Exchange
 
 
 ALGORITHMS: dict[str, Algorithm] = {
-    "dd": Algorithm(client="dd:DDClient", strategy=_dd),
-    "fedct": Algorithm(client="fedct:FedCTClient", strategy=_fedct),
+    "dd": Algorithm(client="dd:DDClient", strategy=_dd, train_pooled=_steps),
+    "fedct": Algorithm(client="fedct:FedCTClient", strategy=_fedct, train_pooled=_steps),
     "fedkt": Algorithm(client="fedkt:FedKTClient", strategy=_fedkt, roles=("teacher", "student", "final")),
-    "fedkt-prox": Algorithm(client="fedprox:FedKTProxClient", strategy=_fedkt_prox, roles=("teacher", "student")),
-    "fedprox": Algorithm(client="fedprox:FedProxClient", strategy=_fedprox),
+    "fedkt-prox": Algorithm(
+        client="fedprox:FedKTProxClient", strategy=_fedkt_prox, roles=("teacher", "student"), train_pooled=_passes
+    ),
+    "fedprox": Algorithm(client="fedprox:FedProxClient", strategy=_fedprox, train_pooled=_passes),
     "privatekt": Algorithm(client="privatekt:PrivateKTClient", strategy=_privatekt),
-    "fedmd": Algorithm(client="fedmd:FedMDClient", strategy=_fedmd),
+    "fedmd": Algorithm(client="fedmd:FedMDClient", strategy=_fedmd, train_pooled=_revisits),
     "pate": Algorithm(client="pate:PATEClient", strategy=_pate, roles=("final",)),
 }

@@ -139,8 +139,10 @@ def party_sizes(config: RunConfig, num_parties: int) -> list[int]:
     return [len(positions) for positions in _dealt(config, num_parties)]
 
 
-def _data_digest(config: RunConfig, positions: NDArray[np.int64]) -> str:
-    pool = simulated_pool(config)
+@lru_cache(maxsize=128)
+def _data_digest(config: RunConfig, num_parties: int, index: int) -> str:
+    """Return what names a simulated party's rows; a process is asked for the same parties in every round."""
+    pool, positions = simulated_pool(config), _dealt(config, num_parties)[index]
     return hashlib.sha256(pool.X[positions].tobytes() + pool.y[positions].tobytes()).hexdigest()
 
 
@@ -154,7 +156,7 @@ def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = 
     if config.subset_rows:
         root, kept = output_root(config.output_dir) / "runs" / run_id, []
         for i, positions in enumerate(dealt):
-            digest = _data_digest(config, positions)
+            digest = _data_digest(config, num_parties, i)
             drawn = SubsetStore(LedgerStore(root, party=party_name(i), data_digest=digest)).stored()
             kept.append(positions[drawn if drawn is not None else []])
     else:
@@ -241,7 +243,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         public, X, y = read.public, read.X[train], pool.y[train]
         root = Path(node.state_dir).expanduser() if node.state_dir else output_root(config.output_dir)
         ledgers = root if node.state_dir else root / "runs" / run_id
-        data_digest = _data_digest(config, positions)
+        data_digest = _data_digest(config, node.num_partitions, index)
         # whoever simulates holds all the data anyway
         weigh = index < (5 if config.model.startswith("mixed") else 1)  # one of each model is enough to compare
         keep = config.save_party_models

@@ -126,7 +126,7 @@ def _keep_model(model: Classifier, record: RunRecord, path: Path) -> None:
 
 def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None:
     """Train one model on all private rows pooled: what no federation could see."""
-    from fedkd_flwr.apps.algorithms import model_factory
+    from fedkd_flwr.apps.algorithms import ALGORITHMS, model_factory
     from fedkd_flwr.apps.assembly import central_rows, simulated_pool
     from fedkd_flwr.clients.soft import pretrain_on
     from fedkd_flwr.models.zoo import pick_model
@@ -140,18 +140,9 @@ def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None
     if not len(y):
         record.notes.append("no centralised model: no party's rows were there to pool")
         return
-    # gradient learners get the steps the parties had; the others fit as they always do
-    steps = config.steps_per_round * (len(record.rounds) + 1)
     if config.pretrain_epochs and model.supports_soft_steps:
         pretrain_on(pool.public, model, epochs=config.pretrain_epochs, seed=config.seed)
-    if config.algorithm in ("fedct", "dd") and model.continues:
-        model.update(X, y, steps=steps)
-    elif config.algorithm == "fedmd" and model.supports_soft_steps:
-        model.train_epochs(X, y, epochs=config.initial_epochs + config.revisit_epochs * len(record.rounds))
-    elif config.algorithm in ("fedprox", "fedkt-prox"):  # the passes that every party made over its own rows
-        model.train_epochs(X, y, epochs=config.local_epochs * config.rounds)
-    else:
-        model.fit(X, y)
+    ALGORITHMS[config.algorithm].train_pooled(model, X, y, config, len(record.rounds))
     record.centralised = float((model.predict(pool.X_test) == pool.y_test).mean())
     record.centralised_model = spec
 
