@@ -143,7 +143,7 @@ def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None
     if config.pretrain_epochs and model.supports_soft_steps:
         pretrain_on(pool.public, model, epochs=config.pretrain_epochs, seed=config.seed)
     ALGORITHMS[config.algorithm].train_pooled(model, X, y, config, len(record.rounds))
-    record.centralised = float((model.predict(pool.X_test) == pool.y_test).mean())
+    record.centralised = model.accuracy(pool.X_test, pool.y_test)
     record.centralised_model = spec
 
 

@@ -64,10 +64,7 @@ class FedCTClient(PartyClient):
             return None
         rows = self.party.public.num_rows
         words = f"{mechanism.words} on each of {rows} labels"
-        relation = "any change of the party's data"
-        return Charge(
-            events=[(mechanism.dp_event(), rows)], mechanism=words, unit="party", neighbouring_relation=relation
-        )
+        return Charge.of_party(mechanism.dp_event(), rows, words)
 
     def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Privatise the labels."""

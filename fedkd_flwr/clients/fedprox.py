@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.fedkt import FedKTClient
 from fedkd_flwr.clients.party import Answer, Finished, Instruction, ModelFactory, Party
-from fedkd_flwr.errors import DataError, PayloadError, explain
+from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.payloads import Scalar
 
@@ -65,11 +65,7 @@ class FedProxClient(PartyClient):
 
     def _received(self, instruction: Instruction, *stream: str | int) -> Classifier:
         """Return this party's net with the weights the server sent."""
-        model = self.party.model(seed=instruction.seed(*stream))
-        try:
-            return model.set_arrays(list(instruction.arrays.values()))
-        except DataError as error:
-            raise PayloadError(f"The server's model does not fit this party's: {error}") from error
+        return self.party.net_with(list(instruction.arrays.values()), seed=instruction.seed(*stream))
 
 
 class FedKTProxClient(FedProxClient):

@@ -126,7 +126,20 @@ class Party:
 
     def accuracies(self, model: Classifier) -> dict[str, float]:
         """Return the model's accuracy on each set of test rows."""
-        return {name: float((model.predict(X) == y).mean()) for name, (X, y) in self.tests.items() if len(y)}
+        return {name: model.accuracy(X, y) for name, (X, y) in self.tests.items() if len(y)}
+
+    def net_with(self, arrays: Sequence[NDArray[Any]], *, seed: int) -> Classifier:
+        """Return this party's net with weights that the server sent.
+
+        Raises
+        ------
+        PayloadError
+            If they do not fit.
+        """
+        try:
+            return self.model(seed=seed).set_arrays(arrays)
+        except DataError as error:
+            raise PayloadError(f"The server's model does not fit this party's: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,6 +236,12 @@ class Charge:
     unit: str = "record"
     adversary: str = "server"
     neighbouring_relation: str = "replace one record"
+
+    @classmethod
+    def of_party(cls, event: Any, rows: int, words: str) -> Charge:
+        """Return the cost of so many noisy answers, each of which any of the party's rows may have changed."""
+        relation = "any change of the party's data"
+        return cls(events=[(event, rows)], mechanism=words, unit="party", neighbouring_relation=relation)
 
 
 @dataclass(frozen=True, kw_only=True)

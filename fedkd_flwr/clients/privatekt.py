@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
-from fedkd_flwr.errors import DataError, PayloadError
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.payloads import numbered_arrays
 from fedkd_flwr.privacy.mechanisms import RandomizedResponse
@@ -56,12 +55,7 @@ class PrivateKTClient(PartyClient):
     def charge(self, instruction: Instruction) -> Charge:
         """Return what the labels of one round cost, whatever the server assumes: any label may change."""
         mechanism, rows = self._mechanism(instruction), self.num_rows(instruction)
-        return Charge(
-            events=[(mechanism.dp_event(), rows)],
-            mechanism=f"{mechanism.words} on each of {rows} labels",
-            unit="party",
-            neighbouring_relation="any change of the party's data",
-        )
+        return Charge.of_party(mechanism.dp_event(), rows, f"{mechanism.words} on each of {rows} labels")
 
     def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Privatise the labels."""
@@ -86,11 +80,7 @@ class PrivateKTClient(PartyClient):
 
     def _received(self, instruction: Instruction, *stream: str | int) -> Classifier:
         """Return this party's net with the weights the server sent."""
-        model = self.party.model(seed=instruction.seed(*stream))
-        try:
-            return model.set_arrays(numbered_arrays(instruction.arrays, "model"))
-        except DataError as error:
-            raise PayloadError(f"The server's model does not fit this party's: {error}") from error
+        return self.party.net_with(numbered_arrays(instruction.arrays, "model"), seed=instruction.seed(*stream))
 
     def _trained(self, model: Classifier, epochs: int) -> bool:
         """Train on this party's rows; tell whether that went well.

@@ -257,11 +257,7 @@ class SoftClient(PartyClient):
         mechanism = self._mechanism(instruction)
         if mechanism is None:
             return None
-        rows, words = self.num_rows(instruction), mechanism.words
-        relation = "any change of the party's data"
-        return Charge(
-            events=[(mechanism.dp_event(), rows)], mechanism=words, unit="party", neighbouring_relation=relation
-        )
+        return Charge.of_party(mechanism.dp_event(), self.num_rows(instruction), mechanism.words)
 
     def _mechanism(self, instruction: Instruction) -> RandomizedResponse | ScoreMechanism | None:
         """Return the noise asked for; at a party that is told of a claim and of nothing else, none."""

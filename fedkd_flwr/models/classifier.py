@@ -276,6 +276,10 @@ class Classifier(SoftTraining):
         labels: NDArray[np.int16] = classes.astype(np.int16)[codes]
         return labels
 
+    def accuracy(self, X: NDArray[Any], y: NDArray[np.integer]) -> float:
+        """Return the share of rows, at least one, whose predicted label is ``y``; see `predict`."""
+        return float((self.predict(X) == y).mean())
+
     def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Return the probability of each class for each row.
 

@@ -33,7 +33,7 @@ from fedkd_flwr.errors import ConfigError, DataError, PayloadError, check_whole,
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.payloads import Reply, Scalar, array_bytes, numbered
 from fedkd_flwr.run_record import RoundRecord, RunRecord
-from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage
+from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage, check_net
 from fedkd_flwr.strategies.fedkt import FedKT, FedKTConfig
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.waiting import WatchedGrid
@@ -134,10 +134,7 @@ class FedProx(ExchangeStrategy[PartyWeights]):
         self.test = test
         seed = int(self.rng("model").integers(2**31))
         self.model, self._spare = global_model(seed=seed), global_model(seed=seed)
-        if not self.model.supports_soft_steps:
-            way_out = "Set model to a torch net, such as mlp or cnn-fedkt."
-            seen = ", ".join(self.model.type_names)
-            raise ConfigError(explain("model", "be a torch net: its weights go to the parties", seen, way_out))
+        check_net(self.model)
         self.model.initialize()
         # who is asked, and how many must answer, is decided here and not by Flower's own sampling
         self.flower = FlowerFedProx(min_train_nodes=1, min_available_nodes=1, proximal_mu=self.config.proximal_mu)
@@ -245,7 +242,7 @@ class FedProx(ExchangeStrategy[PartyWeights]):
         if self.test is None or not len(self.test[1]):
             return None
         self._spare.set_arrays([array.numpy() for array in arrays.values()])
-        accuracy = float((self._spare.predict(self.test[0]) == self.test[1]).mean())
+        accuracy = self._spare.accuracy(*self.test)
         self.record.server_accuracy = accuracy
         if self.record.rounds:
             self.record.rounds[-1].server_accuracy = accuracy

@@ -44,7 +44,7 @@ from fedkd_flwr.privacy.claims import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.mechanisms import RandomizedResponse, kept_share
 from fedkd_flwr.run_record import RoundRecord, RunRecord
 from fedkd_flwr.stores import load_checkpoint, save_checkpoint
-from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage
+from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage, check_net
 from fedkd_flwr.strategies.labels import PartyLabels
 from fedkd_flwr.strategies.participation import Participations
 from fedkd_flwr.strategies.reception import notes_of
@@ -161,10 +161,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         self.earlier = Participations()
         self.buffer = KnowledgeBuffer(self.config.buffer_rounds)
         self.model = self._fresh("model")
-        if not self.model.supports_soft_steps:
-            way_out = "Set model to a torch net, such as mlp or cnn-privatekt."
-            seen = ", ".join(self.model.type_names)
-            raise ConfigError(explain("model", "be a torch net: its weights go to the parties", seen, way_out))
+        check_net(self.model)
         self.model.initialize()
         if resume_from is not None:
             self._resume(resume_from)
@@ -223,7 +220,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         self.model = self._taught(server_round)
         self.rows = self._draw(server_round + 1)
         if self.test is not None and len(self.test[1]):
-            accuracy = float((self.model.predict(self.test[0]) == self.test[1]).mean())
+            accuracy = self.model.accuracy(*self.test)
             this.server_accuracy = self.record.server_accuracy = accuracy
         return ArrayRecord({name: Array(array) for name, array in numbered("model", self.model.arrays()).items()})
 

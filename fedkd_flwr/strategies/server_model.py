@@ -275,7 +275,7 @@ class ServerModelStrategy(LabelStrategy):
         log(INFO, "\tfitting the final model on %d public rows", int((answered.labels != ABSTAIN).sum()))
         self.model = self._taught(rows, answered, "final-model")
         if self.test is not None and len(self.test[1]):
-            self.record.server_accuracy = float((self.model.predict(self.test[0]) == self.test[1]).mean())
+            self.record.server_accuracy = self.model.accuracy(*self.test)
             log(INFO, "\tfinal model: accuracy %.4f on common test rows", self.record.server_accuracy)
         labels = self.model.predict(self.public.X)
         return self._cross_fitted(labels, rows, answered) if self.settings.party_models else labels
