@@ -1,4 +1,4 @@
-"""Every figure of docs/privacy.md that an argument rests on, computed again and found in the text."""
+"""Every privacy figure that the documentation's arguments rest on, computed again and found in the text."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from fedkd_flwr.privacy.accounting import Accountant
-from fedkd_flwr.privacy.mechanisms import BitFlip, LaplaceMax, RandomizedResponse, Subsampling
+from fedkd_flwr.privacy.calibration import calibrate_gaussian
+from fedkd_flwr.privacy.mechanisms import BitFlip, GaussianMax, LaplaceMax, RandomizedResponse, Subsampling
+from fedkd_flwr.report.claims import bound_text
 
-TEXT = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
 DELTA = 1e-5
 
 
@@ -49,8 +51,40 @@ FIGURES = {
 }
 
 
+def _spent(queries, runs=1, votes=1):
+    """Runs that ask for epsilon 2 each, composed, where one change moves so many votes."""
+    noise = calibrate_gaussian(num_queries=queries, epsilon=2.0, delta=DELTA).sigma
+    return Accountant().compose(GaussianMax(sigma=noise, votes=votes).dp_event(), queries * runs).epsilon(DELTA)
+
+
+ELSEWHERE = {
+    "README.md, noise of 200 queries": (
+        "standard deviation 39.8763 votes",
+        f"standard deviation {calibrate_gaussian(num_queries=200, epsilon=2.0, delta=DELTA).sigma:.4f} votes",
+    ),
+    "docs/deploy.md, two runs": ("epsilon 2.95358 spent before", f"epsilon {_spent(50, 2):.6g} spent before"),
+    "docs/deploy.md, three runs": ("3.72184 together", f"{_spent(50, 3):.6g} together"),
+    "docs/deploy.md, what is left": ("left epsilon 0.0464167 of 3", f"left epsilon {3 - _spent(50, 2):.6g} of 3"),
+    "docs/quickstart.md, all of a party's 25 teachers": (
+        "everything a party holds at epsilon 131.3",
+        f"everything a party holds at epsilon {bound_text(_spent(50, votes=25))}",
+    ),
+}
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_of_the_privacy_page_is_what_the_code_computes(name):
     written, computed = FIGURES[name]
-    assert written in " ".join(TEXT.split())
+    assert written in _words("docs/privacy.md")
     assert computed == written
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_privacy_figure_of_another_page_is_what_the_code_computes(name):
+    written, computed = ELSEWHERE[name]
+    assert written in _words(name.split(",")[0])
+    assert computed == written
+
+
+def _words(page):
+    return " ".join((ROOT / page).read_text(encoding="utf-8").split())
