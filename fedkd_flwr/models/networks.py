@@ -76,8 +76,8 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         ``auto`` takes a GPU if there is one.
     precision : {"float32", "bfloat16"}
         ``bfloat16``: training computes layers in bfloat16 and keeps weights, losses and the optimiser in float32
-        (torch's autocast); about twice as fast for convolutions where the processor has instructions for it, and
-        slower where it has none. Answers are always computed in float32.
+        (torch's autocast); faster for wide layers where the processor has instructions for it, slower
+        where it has none. Answers are always computed in float32.
     seed : int
         Source of initial weights, batches and dropout. Torch's global generator is neither used nor changed.
     """

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from logging import INFO, WARN
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
+from typing import Any, ClassVar, Generic, Literal
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -38,10 +38,7 @@ from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.strategies.reception import Answered, Reception
 from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
 
-if TYPE_CHECKING:
-    from fedkd_flwr.models.classifier import Classifier
-
-__all__ = ["ExchangeConfig", "ExchangeStrategy", "check_net"]
+__all__ = ["ExchangeConfig", "ExchangeStrategy"]
 
 Stage = Literal["fit", "evaluate"]
 
@@ -446,11 +443,3 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         reasons = ", ".join(f"{r.party or 'node ' + r.node_id}: {r.code}" for r in this.rejected) or "none answered"
         way_out = f"Left out: {reasons}. See those parties' own logs, or lower min-parties."
         return explain(f"valid replies in round {this.server_round}", f"be >= {self.min_train_nodes}", count, way_out)
-
-
-def check_net(model: Classifier) -> None:
-    """Refuse a global model that is no torch net."""
-    if not model.supports_soft_steps:
-        way_out = "Set model to a torch net, such as mlp, cnn-fedkt or cnn-privatekt."
-        seen = ", ".join(model.type_names)
-        raise ConfigError(explain("model", "be a torch net: its weights go to the parties", seen, way_out))

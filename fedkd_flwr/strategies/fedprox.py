@@ -33,7 +33,7 @@ from fedkd_flwr.errors import ConfigError, DataError, PayloadError, check_whole,
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.payloads import Reply, Scalar, array_bytes, numbered
 from fedkd_flwr.run_record import RoundRecord, RunRecord
-from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage, check_net
+from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage
 from fedkd_flwr.strategies.fedkt import FedKT, FedKTConfig
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.waiting import WatchedGrid
@@ -134,7 +134,6 @@ class FedProx(ExchangeStrategy[PartyWeights]):
         self.test = test
         seed = int(self.rng("model").integers(2**31))
         self.model, self._spare = global_model(seed=seed), global_model(seed=seed)
-        check_net(self.model)
         self.model.initialize()
         # who is asked, and how many must answer, is decided here and not by Flower's own sampling
         self.flower = FlowerFedProx(min_train_nodes=1, min_available_nodes=1, proximal_mu=self.config.proximal_mu)

@@ -44,7 +44,7 @@ from fedkd_flwr.privacy.claims import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.mechanisms import RandomizedResponse, kept_share
 from fedkd_flwr.run_record import RoundRecord, RunRecord
 from fedkd_flwr.stores import load_checkpoint, save_checkpoint
-from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage, check_net
+from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage
 from fedkd_flwr.strategies.labels import PartyLabels
 from fedkd_flwr.strategies.participation import Participations
 from fedkd_flwr.strategies.reception import notes_of
@@ -161,7 +161,6 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         self.earlier = Participations()
         self.buffer = KnowledgeBuffer(self.config.buffer_rounds)
         self.model = self._fresh("model")
-        check_net(self.model)
         self.model.initialize()
         if resume_from is not None:
             self._resume(resume_from)

@@ -444,7 +444,7 @@ def test_bad_settings_are_refused(settings, message):
 
 @pytest.mark.parametrize("algorithm", ["fedprox", "fedkt-prox"])
 def test_a_model_without_weights_is_refused_before_anybody_is_asked(algorithm):
-    with pytest.raises(ConfigError, match="model must be a torch net: its weights go to the parties"):
+    with pytest.raises(ConfigError, match="model must be a torch net, got an estimator"):
         make(algorithm, global_model=model)
 
 
