@@ -3,7 +3,8 @@
     python benchmarks/simulate.py fedkt-adult --data-root /data --partition-path /oracles/fedkt-a9a-partitions.npz \
         --vary partition-index 0 1 2 3 4
 
-One line per run, then the means; ``--out`` keeps them as JSON with the command that made them.
+One line per run, then the means; ``--out`` keeps them as JSON with the command that made them. "up KB" is what a party
+sent in the last round.
 """
 
 from __future__ import annotations
@@ -120,6 +121,7 @@ def line(record: RunRecord, peak: int) -> dict[str, Any]:
         "central": record.centralised,
         "consensus": last.consensus_accuracy,
         "labelled": last.labelled_share,
+        "up KB": last.bytes_up / max(last.asked, 1) / 1e3,
         "start-up s": record.startup_seconds,
         "exchange s": sum(r.seconds for r in record.rounds),
         "all s": record.seconds,
@@ -157,7 +159,9 @@ def main() -> None:
     means = {k: statistics.fmean(x[k] for x in lines) for k in lines[0] if all(isinstance(x[k], float) for x in lines)}
     print("mean  " + "  ".join(f"{k} {v:.4f}" for k, v in means.items()))
     if options.out:
-        command = shlex.join(["python", "benchmarks/simulate.py", *sys.argv[1:]])
+        # the command is kept, the folders of this machine are not
+        here = {value: f"/path/to/{Path(value).name}" for value in (options.data_root, options.partition_path) if value}
+        command = shlex.join(["python", "benchmarks/simulate.py", *(here.get(word, word) for word in sys.argv[1:])])
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps({"command": command, "runs": lines, "means": means}, indent=1) + "\n")
 

@@ -163,6 +163,7 @@ def check_params(net: Any) -> None:
         ("max_steps", "be an integer >= 1", net.max_steps is None or number(net.max_steps, 1, inf, whole=True)),
         ("device", "be cpu or auto", net.device in ("cpu", "auto")),
         ("precision", "be float32 or bfloat16", net.precision in ("float32", "bfloat16")),
+        ("freeze_norm", "be true or false", isinstance(net.freeze_norm, bool)),
         ("seed", "be an integer >= 0", number(net.seed, 0, 2**63, whole=True)),
     ]
     fits = len(widths(net)) <= MAX_LAYERS and all(number(w, 1, 2**20, whole=True) for w in widths(net))

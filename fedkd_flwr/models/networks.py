@@ -31,11 +31,19 @@ GRADIENT_ROWS = 1024  # rows at once of a gradient over all rows: memory stays t
 
 
 class _Net(NeuralNetClassifier):  # type: ignore[misc]  # skorch has no types
-    """skorch's net, its training in mixed precision where asked."""
+    """skorch's net, its training in mixed precision or beside unchanged batch statistics where asked."""
 
-    def __init__(self, *args: Any, mixed_precision: bool = False, **keywords: Any) -> None:
+    def __init__(self, *args: Any, mixed_precision: bool = False, freeze_norm: bool = False, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self.mixed_precision = mixed_precision
+        self.freeze_norm = freeze_norm
+
+    def _set_training(self, training: bool = True) -> None:
+        super()._set_training(training)
+        if self.freeze_norm:
+            for layer in self.module_.modules():
+                if isinstance(layer, nn.BatchNorm2d):
+                    layer.eval()  # its weights go on learning
 
     def infer(self, x: Tensor, **fit_params: Any) -> Tensor:
         """Return the module's outputs, float32: losses are never computed in less."""
@@ -78,6 +86,10 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         ``bfloat16``: training computes layers in bfloat16 and keeps weights, losses and the optimiser in float32
         (torch's autocast); faster for wide layers where the processor has instructions for it, slower
         where it has none. Answers are always computed in float32.
+    freeze_norm : bool
+        Whether batch normalisation keeps the running averages that the net started with, in training too, in place of
+        those of each minibatch: for a pre-trained net that sees few rows, or rows of two kinds in turn. Its scales and
+        shifts are learnt as ever. A net that started from nothing has means 0 and variances 1.
     seed : int
         Source of initial weights, batches and dropout. Torch's global generator is neither used nor changed.
     """
@@ -105,6 +117,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         max_steps: int | None = None,
         device: str = "cpu",
         precision: str = "float32",
+        freeze_norm: bool = False,
         seed: int = 0,
     ) -> None:
         self.net = net
@@ -123,6 +136,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         self.max_steps = max_steps
         self.device = device
         self.precision = precision
+        self.freeze_norm = freeze_norm
         self.seed = seed
 
     def validate(self) -> None:
@@ -202,7 +216,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
     def full_batch_steps(self, X: NDArray[Any], targets: NDArray[Any], *, steps: int) -> Self:
         """Take ``steps`` steps along the gradient over all rows together, summed up part by part."""
         rows, wanted = self._to_batch(X, targets)
-        self.net_.module_.train()
+        self.net_._set_training()
         optimizer, criterion = self.net_.optimizer_, nn.CrossEntropyLoss()
         total = torch.zeros(())
         with self._own_generator():
@@ -287,6 +301,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
             verbose=0,
             device=device,
             mixed_precision=self.precision == "bfloat16",
+            freeze_norm=self.freeze_norm,
             **extra,
         ).initialize()
         self.classes_ = np.arange(self.num_classes)

@@ -34,7 +34,8 @@ def pretrain(
 ) -> Classifier:
     """Give a net the weights that training on labelled public rows leaves, and return it.
 
-    Every layer but the last is taken over, and batch normalisation's running averages with them. The last layer, whose
+    Every layer but the last is taken over, and batch normalisation's running averages with them (which this training
+    moves whether or not the net is to keep them afterwards: ``freeze_norm``). The last layer, whose
     size is the number of classes, starts at zero, so that all classes are equally likely before the first private row;
     it is taken over too where the public labels are of the same classes. The optimiser starts afresh.
 
@@ -69,7 +70,8 @@ def pretrain(
         raise ConfigError(explain("a pre-trained model", "be a torch net", "another estimator", way_out))
     if same_classes and num_classes != model.num_classes:
         raise ConfigError(explain("num_classes", f"be {model.num_classes}, the model's own", num_classes))
-    net = Classifier(_resized(model, num_classes, seed).set_params(batch_size=_BATCH), num_classes=num_classes)
+    public_net = _resized(model, num_classes, seed).set_params(batch_size=_BATCH, freeze_norm=False)
+    net = Classifier(public_net, num_classes=num_classes)
     params = repr(sorted(net.template.get_params().items(), key=lambda item: item[0]))
     key = (name, params, epochs)
     if key not in _bodies:

@@ -60,6 +60,33 @@ def test_batch_normalisation_s_averages_come_with_the_body():
     assert not np.any(model.arrays()[-1])  # one dense layer without bias comes last
 
 
+@pytest.mark.parametrize("freeze", [True, False])
+def test_frozen_batch_averages_stay_those_of_the_public_rows_however_the_net_goes_on(freeze):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((64, 784)).astype(np.float32), np.arange(64) % 10
+    model = _net(1, name="cnn-fedmd", features=784, channels=[4, 4], batch_size=16, freeze_norm=freeze)
+    untrained = model.initialize().arrays()
+    pretrain(model, X, y, num_classes=10, same_classes=False, epochs=1, seed=7, name="noise")
+    averages = [4, 5, 10, 11]  # of two blocks: weight and bias, scale and shift, mean and variance
+    started = model.arrays()
+    assert len(started) == 13
+    assert all((started[i] != untrained[i]).any() for i in averages)  # pre-training moves them in any case
+
+    X_own, y_own, answers = X[:20] + 1, y[:20] % LETTERS, rng.random((64, LETTERS))
+    before = started
+    for step in (
+        lambda: model.train_epochs(X_own, y_own, epochs=1),
+        lambda: model.digest(X, answers, epochs=1, loss="l1-logits"),
+        lambda: model.joint_steps(X_own, y_own, X, answers, steps=1, weight=1.0, loss="l1-logits"),
+        lambda: model.full_batch_steps(X_own, y_own, steps=1),
+    ):
+        step()
+        after = model.arrays()
+        assert [bool((after[i] == before[i]).all()) for i in averages] == [freeze] * 4
+        before = after
+    assert all((after[i] != started[i]).any() for i in set(range(13)) - set(averages))
+
+
 def test_the_same_start_is_computed_once(digits, monkeypatch):
     from fedkd_flwr.models.classifier import Classifier
 
