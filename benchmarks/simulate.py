@@ -51,6 +51,12 @@ def _toml(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(_text, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 class PeakMemory(threading.Thread):
     """Watches the resident memory of Flower's simulation and Ray's party processes, all together."""
 
@@ -95,7 +101,7 @@ def run(config: dict[str, Any], folder: Path, actors: int) -> tuple[RunRecord, i
     memory = PeakMemory()
     memory.start()
     while True:
-        time.sleep(2.0)
+        time.sleep(5.0)  # asking costs a second of computing
         listed = _flwr("list", "--run-id", run_id)
         status = listed["runs"][0]["status"]
         if status.startswith("finished"):
@@ -111,6 +117,7 @@ def line(record: RunRecord, peak: int) -> dict[str, Any]:
     """Return the figures of one run."""
     means = record.mean_accuracies()
     first, last = record.rounds[0], record.rounds[-1]
+    measured = [list(r.accuracy.values()) for r in record.rounds]
     return {
         "seed": record.seed,
         "parties": f"{len(first.answered)}/{first.asked}",
@@ -126,6 +133,7 @@ def line(record: RunRecord, peak: int) -> dict[str, Any]:
         "exchange s": sum(r.seconds for r in record.rounds),
         "all s": record.seconds,
         "peak GB": peak / 1e9,
+        "federated by round": [round(statistics.fmean(values), 4) for values in measured if values],
     }
 
 
@@ -152,10 +160,7 @@ def main() -> None:
             varied = {**config, **tomllib.loads(f"{key} = {value}")}
             figures = {key: value, **line(*run(varied, Path(folder), options.actors))}
             lines.append(figures)
-            print(
-                "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in figures.items()),
-                flush=True,
-            )
+            print("  ".join(f"{k} {_text(v)}" for k, v in figures.items()), flush=True)
     means = {k: statistics.fmean(x[k] for x in lines) for k in lines[0] if all(isinstance(x[k], float) for x in lines)}
     print("mean  " + "  ".join(f"{k} {v:.4f}" for k, v in means.items()))
     if options.out:
