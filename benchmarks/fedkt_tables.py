@@ -31,8 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from fedkd_flwr.privacy.accounting import Accountant, PureEvent, noisy_max_epsilons
-from fedkd_flwr.privacy.mechanisms import LaplaceMax
+from fedkd_flwr.privacy.cost.accountant import Accountant, PureEvent, noisy_max_epsilons
+from fedkd_flwr.privacy.noise.votes import LaplaceMax
 
 ROWS = {"Adult": 8_140, "cod-rna": 18_078}  # public + test
 DELTA = 1e-5

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.privacy import pate
+from fedkd_flwr.privacy.cost import pate_laplace as pate
 
 
 def plain_laplace_moment(counts: list[float], gamma: float, order: float) -> float:

@@ -29,10 +29,10 @@ from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_confi
 from fedkd_flwr.clients import Instruction
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.labels import ABSTAIN, HALF, VoteCounter, consistent_labels, majority, voter_weights
-from fedkd_flwr.models.teaching import teach
+from fedkd_flwr.models.distillation import teach
 from fedkd_flwr.models.zoo import make_model
-from fedkd_flwr.privacy.calibration import calibrate_gaussian
-from fedkd_flwr.privacy.noisy_votes import NoisyVotes
+from fedkd_flwr.privacy.cost.calibration import calibrate_gaussian
+from fedkd_flwr.privacy.noise.plan import NoisyVotes
 from fedkd_flwr.seeds import derive_seed
 
 PARTIES = 50

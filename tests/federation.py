@@ -16,8 +16,8 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model
-from fedkd_flwr.payloads import open_instruction, reply_record
-from fedkd_flwr.stores import PartyState
+from fedkd_flwr.stores.party_state import PartyState
+from fedkd_flwr.wire.records import open_instruction, reply_record
 
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
 SCHEMA = Schema(

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import DataError
-from fedkd_flwr.privacy.claims import label_privacy, noisy_max_at_party, noisy_max_at_server
-from fedkd_flwr.privacy.mechanisms import GaussianMax, LaplaceMax, RandomizedResponse
+from fedkd_flwr.privacy.claims.claim import label_privacy, noisy_max_at_party, noisy_max_at_server
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
 from fedkd_flwr.run_record import WITHHELD, PartyRecord, Rejection, RoundRecord, RunRecord
 
 

@@ -26,14 +26,14 @@ from fedkd_flwr.data.partitioning import partition, read_split
 from fedkd_flwr.data.public import PublicLabels, PublicSet
 from fedkd_flwr.data.tables import load_party_table, load_public
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
-from fedkd_flwr.ledger_store import LedgerStore
 from fedkd_flwr.models.zoo import pick_model
-from fedkd_flwr.privacy.ledger import Budget
+from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.seeds import derive_rng, derive_seed
-from fedkd_flwr.stores import PartyState
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import PartyState
+from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.strategies.base import ExchangeStrategy
-from fedkd_flwr.subset_store import SubsetStore
 
 __all__ = [
     "central_rows",

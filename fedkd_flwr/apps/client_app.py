@@ -8,7 +8,7 @@ from flwr.clientapp import ClientApp
 
 from fedkd_flwr.clients.base import RefusingClient
 from fedkd_flwr.errors import PayloadError
-from fedkd_flwr.payloads import flower_reply, from_flower, open_instruction, reply_record
+from fedkd_flwr.wire.records import flower_reply, from_flower, open_instruction, reply_record
 
 __all__ = ["answer", "app", "client_of", "finish"]
 

@@ -28,9 +28,9 @@ from flwr.server.strategy import Strategy
 from flwr.serverapp import Grid
 
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.payloads import reply_record
 from fedkd_flwr.strategies.base import ExchangeStrategy
 from fedkd_flwr.strategies.fedprox import FedProx
+from fedkd_flwr.wire.records import reply_record
 
 __all__ = ["LegacyStrategy", "node_of"]
 

@@ -16,7 +16,7 @@ from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RunRecord
-from fedkd_flwr.stores import write_atomic
+from fedkd_flwr.stores.files import write_atomic
 
 __all__ = ["app"]
 
@@ -128,7 +128,7 @@ def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None
     """Train one model on all private rows pooled: what no federation could see."""
     from fedkd_flwr.apps.algorithms import ALGORITHMS, model_factory
     from fedkd_flwr.apps.assembly import central_rows, simulated_pool
-    from fedkd_flwr.clients.soft import pretrain_on
+    from fedkd_flwr.clients.score_exchange import pretrain_on
     from fedkd_flwr.models.zoo import pick_model
     from fedkd_flwr.seeds import derive_seed
 

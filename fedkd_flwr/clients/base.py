@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.errors import Code, DataError, FedkdError, ModelBytesError, PayloadError, RefusalError, explain
-from fedkd_flwr.labels import ABSTAIN, decode_labels, digest, encode_labels
+from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.payloads import WIRE_VERSION, Scalar, named_arrays
-from fedkd_flwr.privacy.ledger_entries import canonical, plain_events
+from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.stores import Saved, StoredReply
+from fedkd_flwr.stores.party_state import Saved, StoredReply
+from fedkd_flwr.wire.label_codec import decode_labels, digest, encode_labels
+from fedkd_flwr.wire.records import WIRE_VERSION, Scalar, named_arrays
 
 __all__ = ["PartyClient", "RefusingClient"]
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from fedkd_flwr.clients.party import Instruction
-from fedkd_flwr.clients.soft import Lesson, SoftClient
+from fedkd_flwr.clients.score_exchange import Lesson, SoftClient
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 

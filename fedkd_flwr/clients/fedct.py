@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.memory import restore
+from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.privacy.mechanisms import BitFlip, RandomizedResponse, label_mechanism
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, label_mechanism
 
 __all__ = ["FedCTClient"]
 

@@ -18,8 +18,8 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, ModelFactory, Party
 from fedkd_flwr.errors import Code, DataError, Note, explain
 from fedkd_flwr.labels import ABSTAIN, Ties, VoteCounter, majority
-from fedkd_flwr.models.teaching import teach
-from fedkd_flwr.privacy.noisy_votes import NOISES, NoisyAnswers, NoisyVotes, make_noise
+from fedkd_flwr.models.distillation import teach
+from fedkd_flwr.privacy.noise.plan import NOISES, NoisyAnswers, NoisyVotes, make_noise
 
 __all__ = ["FedKTClient"]
 

@@ -18,7 +18,7 @@ from fedkd_flwr.clients.fedkt import FedKTClient
 from fedkd_flwr.clients.party import Answer, Finished, Instruction, ModelFactory, Party
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.payloads import Scalar
+from fedkd_flwr.wire.records import Scalar
 
 __all__ = ["FedKTProxClient", "FedProxClient"]
 

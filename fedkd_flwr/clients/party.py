@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import Code, DataError, PayloadError, explain
-from fedkd_flwr.labels import Labels, PublicSpec, check_labels
-from fedkd_flwr.ledger_store import LedgerStore
+from fedkd_flwr.labels import Labels, check_labels
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.payloads import Scalar
-from fedkd_flwr.privacy.ledger import Budget
+from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.seeds import derive_rng, derive_seed
-from fedkd_flwr.stores import PartyState, Saved
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import PartyState, Saved
+from fedkd_flwr.wire.label_codec import PublicSpec
+from fedkd_flwr.wire.records import Scalar
 
 __all__ = ["Answer", "Charge", "Finished", "Instruction", "ModelFactory", "Party"]
 
@@ -228,7 +229,7 @@ class Charge:
     mechanism : str
         The mechanism and its parameters, in words.
     unit, adversary, neighbouring_relation : str
-        As in `fedkd_flwr.privacy.claims.PrivacyClaim`.
+        As in `fedkd_flwr.privacy.claims.claim.PrivacyClaim`.
     """
 
     events: Sequence[tuple[Any, int]]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.payloads import numbered_arrays
-from fedkd_flwr.privacy.mechanisms import RandomizedResponse
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.wire.records import numbered_arrays
 
 __all__ = ["PrivateKTClient"]
 

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.models._checks import check_answers, check_labels, check_rows, check_targets, check_text_rows
-from fedkd_flwr.models.soft import fit_soft_estimator, soft_weights, takes_weights
+from fedkd_flwr.models.soft_targets import fit_soft_estimator, soft_weights, takes_weights
 from fedkd_flwr.models.training import SoftTraining
 
 __all__ = ["Classifier"]
@@ -148,7 +148,7 @@ class Classifier(SoftTraining):
 
         What is minimised is the expected weighted 0/1 loss (or what the estimator takes in its place): predicting
         class c in row i gains ``targets[i, c]``. So only differences within a row matter, and rows with larger
-        differences matter more. `fedkd_flwr.models.soft` says how each kind of estimator gets there; one whose
+        differences matter more. `fedkd_flwr.models.soft_targets` says how each kind of estimator gets there; one whose
         ``fit`` takes no ``sample_weight`` learns the label of the largest target. One-hot targets are labels: this is
         then `fit` itself.
 

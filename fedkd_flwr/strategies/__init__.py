@@ -6,11 +6,11 @@ from fedkd_flwr.strategies.fedct import FedCT, FedCTConfig
 from fedkd_flwr.strategies.fedkt import FedKT, FedKTConfig
 from fedkd_flwr.strategies.fedmd import FedMD, FedMDConfig
 from fedkd_flwr.strategies.fedprox import FedKTProx, FedProx, FedProxConfig, PartyWeights
-from fedkd_flwr.strategies.labels import LabelStrategy, PartyLabels
+from fedkd_flwr.strategies.label_exchange import LabelStrategy, PartyLabels
+from fedkd_flwr.strategies.one_shot_vote import ServerModelConfig, ServerModelStrategy
 from fedkd_flwr.strategies.pate import PATE, PATEConfig
 from fedkd_flwr.strategies.privatekt import PrivateKT, PrivateKTConfig
-from fedkd_flwr.strategies.server_model import ServerModelConfig, ServerModelStrategy
-from fedkd_flwr.strategies.soft import PartyScores, SoftConfig, SoftStrategy
+from fedkd_flwr.strategies.score_exchange import PartyScores, SoftConfig, SoftStrategy
 
 __all__ = [
     "DD",

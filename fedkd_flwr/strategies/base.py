@@ -6,8 +6,8 @@
     last round only:   configure_evaluate sends the final result; parties finish and report what they may
 
 Flower's loop carries what `aggregate_train` returns into the next `configure_train`. What a round sends, how a reply is
-read and what answers combine to is each algorithm's own; `fedkd_flwr.strategies.labels` says it for labels on all
-public rows.
+read and what answers combine to is each algorithm's own; `fedkd_flwr.strategies.label_exchange` says it for labels on
+all public rows.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, TooFewPartiesError, check_whole, explain
-from fedkd_flwr.labels import PublicSpec, Ties
-from fedkd_flwr.payloads import Reply, Scalar, array_bytes, instruction_record, open_reply
-from fedkd_flwr.privacy.claims import PrivacyClaim
+from fedkd_flwr.labels import Ties
+from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.run_record import Rejection, RoundRecord, RunRecord
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.strategies.reception import Answered, Reception
 from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
+from fedkd_flwr.wire.label_codec import PublicSpec
+from fedkd_flwr.wire.records import Reply, Scalar, array_bytes, instruction_record, open_reply
 
 __all__ = ["ExchangeConfig", "ExchangeStrategy"]
 

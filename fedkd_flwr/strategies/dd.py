@@ -9,9 +9,9 @@ the consensus among neighbours, as FedCT's authors compare with. The whole round
     server   mean in party-name order                                                      -> averages of round t
     end      the averages of the last round: the same steps once more; each party keeps its own model
 
-The exchange, noise and subsets are those of `fedkd_flwr.strategies.soft`, as for FedMD. The distance is the mean
-squared difference of probabilities, the paper's squared distance up to a factor, or the L1 distance of logits where
-these are shared.
+The exchange, noise and subsets are those of `fedkd_flwr.strategies.score_exchange`, as for FedMD. The distance is the
+mean squared difference of probabilities, the paper's squared distance up to a factor, or the L1 distance of logits
+where these are shared.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedkd_flwr.errors import ConfigError, check_whole, explain
-from fedkd_flwr.payloads import Scalar
-from fedkd_flwr.strategies.soft import SoftConfig, SoftStrategy
+from fedkd_flwr.strategies.score_exchange import SoftConfig, SoftStrategy
+from fedkd_flwr.wire.records import Scalar
 
 __all__ = ["DD", "DDConfig"]
 

@@ -38,12 +38,12 @@ from fedkd_flwr.labels import (
     qualified_majority,
     voter_weights,
 )
-from fedkd_flwr.payloads import Scalar
-from fedkd_flwr.privacy.claims import PrivacyClaim, label_privacy
-from fedkd_flwr.privacy.mechanisms import BitFlip, RandomizedResponse, kept_share, label_mechanism
+from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share, label_mechanism
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import ExchangeConfig
-from fedkd_flwr.strategies.labels import LabelStrategy, PartyLabels
+from fedkd_flwr.strategies.label_exchange import LabelStrategy, PartyLabels
+from fedkd_flwr.wire.records import Scalar
 
 __all__ = ["FedCT", "FedCTConfig"]
 
@@ -173,7 +173,7 @@ class FedCT(LabelStrategy):
                 num_classes=self.spec.num_classes,
                 calibration=config.calibration,
             )
-        from fedkd_flwr.privacy.calibration import calibrate_labels
+        from fedkd_flwr.privacy.cost.calibration import calibrate_labels
 
         return calibrate_labels(
             name,

@@ -34,13 +34,13 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels import VoteCounter, consistent_labels
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.payloads import Scalar
-from fedkd_flwr.privacy.claims import PrivacyClaim, noisy_max_at_party
-from fedkd_flwr.privacy.mechanisms import ConfidentGaussianMax, LaplaceMax
-from fedkd_flwr.privacy.noisy_votes import NoisyVotes
+from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_max_at_party
+from fedkd_flwr.privacy.noise.plan import NoisyVotes
+from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, LaplaceMax
 from fedkd_flwr.strategies.base import Stage
-from fedkd_flwr.strategies.labels import PartyLabels
-from fedkd_flwr.strategies.server_model import ServerModelConfig, ServerModelStrategy
+from fedkd_flwr.strategies.label_exchange import PartyLabels
+from fedkd_flwr.strategies.one_shot_vote import ServerModelConfig, ServerModelStrategy
+from fedkd_flwr.wire.records import Scalar
 
 __all__ = ["FedKT", "FedKTConfig"]
 

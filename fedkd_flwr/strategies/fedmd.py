@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from fedkd_flwr.errors import check_choice, check_whole
-from fedkd_flwr.payloads import Scalar
-from fedkd_flwr.strategies.soft import SoftConfig, SoftStrategy
+from fedkd_flwr.strategies.score_exchange import SoftConfig, SoftStrategy
+from fedkd_flwr.wire.records import Scalar
 
 __all__ = ["FedMD", "FedMDConfig"]
 

@@ -31,12 +31,12 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import ConfigError, DataError, PayloadError, check_whole, explain
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.payloads import Reply, Scalar, array_bytes, numbered
 from fedkd_flwr.run_record import RoundRecord, RunRecord
 from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage
 from fedkd_flwr.strategies.fedkt import FedKT, FedKTConfig
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.waiting import WatchedGrid
+from fedkd_flwr.wire.records import Reply, Scalar, array_bytes, numbered
 
 __all__ = ["FedKTProx", "FedProx", "FedProxConfig", "PartyWeights"]
 

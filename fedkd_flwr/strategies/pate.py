@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Literal
 
 from fedkd_flwr.labels import VoteCounter
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.privacy.claims import PrivacyClaim
-from fedkd_flwr.strategies.labels import PartyLabels
-from fedkd_flwr.strategies.server_model import ServerModelConfig, ServerModelStrategy
+from fedkd_flwr.privacy.claims.claim import PrivacyClaim
+from fedkd_flwr.strategies.label_exchange import PartyLabels
+from fedkd_flwr.strategies.one_shot_vote import ServerModelConfig, ServerModelStrategy
 
 __all__ = ["PATE", "PATEConfig"]
 

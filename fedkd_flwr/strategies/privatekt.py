@@ -35,19 +35,21 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms._knowledge import Knowledge, KnowledgeBuffer, draw_by_entropy, hard_targets
 from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, check_choice, check_whole, explain
-from fedkd_flwr.labels import ABSTAIN, VoteCounter, decode_labels
-from fedkd_flwr.labels.knowledge import Knowledge, KnowledgeBuffer, draw_by_entropy, hard_targets, onto_simplex
+from fedkd_flwr.labels import ABSTAIN, VoteCounter
+from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.payloads import Reply, Scalar, numbered
-from fedkd_flwr.privacy.claims import PrivacyClaim, label_privacy
-from fedkd_flwr.privacy.mechanisms import RandomizedResponse, kept_share
+from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.run_record import RoundRecord, RunRecord
-from fedkd_flwr.stores import load_checkpoint, save_checkpoint
+from fedkd_flwr.stores.checkpoints import load_checkpoint, save_checkpoint
+from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage
-from fedkd_flwr.strategies.labels import PartyLabels
-from fedkd_flwr.strategies.participation import Participations
+from fedkd_flwr.strategies.label_exchange import PartyLabels
 from fedkd_flwr.strategies.reception import notes_of
+from fedkd_flwr.wire.label_codec import decode_labels
+from fedkd_flwr.wire.records import Reply, Scalar, numbered
 
 __all__ = ["PrivateKT", "PrivateKTConfig"]
 

@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar
 from flwr.common import log
 
 from fedkd_flwr.errors import Note, PayloadError
-from fedkd_flwr.payloads import Reply
 from fedkd_flwr.run_record import Rejection
+from fedkd_flwr.wire.records import Reply
 
 __all__ = ["PartyAnswer", "Reception", "notes_of"]
 

@@ -14,7 +14,7 @@ from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.config import parse_node_config, parse_run_config
 from fedkd_flwr.apps.server_app import app as server_app
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.privacy.mechanisms import Subsampling
+from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.seeds import derive_seed
 

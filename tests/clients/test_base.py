@@ -11,10 +11,10 @@ from federation import model, parties, party, public_set, rows
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient, RefusingClient
 from fedkd_flwr.errors import Code, DataError
-from fedkd_flwr.labels import decode_labels, digest
-from fedkd_flwr.ledger_store import LedgerStore
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.privacy.ledger import Budget
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.wire.label_codec import decode_labels, digest
 
 CONFIG = {
     "algorithm": "fedct",

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedkd_flwr.privacy.mechanisms import BitFlip, GaussianMax, LaplaceMax, RandomizedResponse
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
 
 RUNS = 400_000
 CONFIDENCE = 0.999

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fedkd_flwr.privacy.accounting import Accountant
-from fedkd_flwr.privacy.calibration import calibrate_gaussian
-from fedkd_flwr.privacy.mechanisms import BitFlip, GaussianMax, LaplaceMax, RandomizedResponse, Subsampling
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.calibration import calibrate_gaussian
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
 from fedkd_flwr.report.claims import bound_text
 
 ROOT = Path(__file__).parents[2]

@@ -2,14 +2,16 @@ import math
 
 import pytest
 
-from fedkd_flwr.privacy.claims import (
+from fedkd_flwr.privacy.claims.claim import (
     label_privacy,
     no_privacy,
     noisy_max_at_party,
     noisy_max_at_server,
     subsampling,
 )
-from fedkd_flwr.privacy.mechanisms import GaussianMax, RandomizedResponse, Subsampling
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.privacy.noise.votes import GaussianMax
 from fedkd_flwr.report import claims
 from fedkd_flwr.run_record import WITHHELD, RoundRecord, RunRecord
 

@@ -10,9 +10,9 @@ from threadpoolctl import threadpool_limits
 
 from fedkd_flwr.clients import DDClient
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.ledger_store import LedgerStore
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.stores import PartyState
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import DD, DDConfig
 
 

@@ -13,15 +13,15 @@ from threadpoolctl import threadpool_limits
 from fedkd_flwr.clients import FedMDClient
 from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.errors import ConfigError, PayloadError
-from fedkd_flwr.labels.row_codec import decode_rows, encode_rows
-from fedkd_flwr.labels.soft_codec import encode_scores
-from fedkd_flwr.ledger_store import LedgerStore
-from fedkd_flwr.payloads import Reply, open_instruction
-from fedkd_flwr.privacy.ledger import Budget
-from fedkd_flwr.privacy.mechanisms import Subsampling
-from fedkd_flwr.stores import PartyState
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import PartyState
+from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.strategies import FedMD, FedMDConfig
-from fedkd_flwr.subset_store import SubsetStore
+from fedkd_flwr.wire.records import Reply, open_instruction
+from fedkd_flwr.wire.row_codec import decode_rows, encode_rows
+from fedkd_flwr.wire.score_codec import encode_scores
 
 ALLOW = frozenset({"fedmd"})
 
@@ -243,7 +243,7 @@ def test_logits_with_infinities_leave_their_party_out():
 
 def test_labels_weigh_a_small_part_of_logits(tmp_path):
     """Bytes up a round at ten classes: at least 25 times less."""
-    from fedkd_flwr.labels import PublicSpec, encode_labels
+    from fedkd_flwr.wire.label_codec import PublicSpec, encode_labels
 
     spec = PublicSpec(num_public=5000, num_classes=10, fingerprint="ab" * 32)
     logits = np.random.default_rng(1).normal(size=(5000, 10)).astype(np.float32)

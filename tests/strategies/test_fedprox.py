@@ -15,10 +15,10 @@ from grid import InProcessGrid
 from fedkd_flwr.apps.client_app import answer, finish
 from fedkd_flwr.clients import FedCTClient, FedKTProxClient, FedProxClient
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
-from fedkd_flwr.ledger_store import LedgerStore
-from fedkd_flwr.payloads import from_flower, numbered
-from fedkd_flwr.privacy.ledger import Budget
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies import FedKTConfig, FedKTProx, FedProx, FedProxConfig
+from fedkd_flwr.wire.records import from_flower, numbered
 
 pytest.importorskip("torch")
 
@@ -236,7 +236,7 @@ def test_a_repeated_request_gets_the_same_weights(tmp_path):
     clients = [FedProxClient(p) for p in held]
     grid = InProcessGrid(mounted(clients), [{}] * 2)
     make().start(grid, num_rounds=1)
-    from fedkd_flwr.payloads import open_instruction
+    from fedkd_flwr.wire.records import open_instruction
 
     first, again = (clients[0].fit(*open_instruction(grid.sent[0].content, "fit"))[0] for _ in range(2))
     assert first  # evaluate has cleared what was kept: both are computed, from the same seed

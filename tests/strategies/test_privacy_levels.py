@@ -12,15 +12,16 @@ from grid import InProcessGrid
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
 from fedkd_flwr.errors import Code, ConfigError, RefusalError
-from fedkd_flwr.labels import ABSTAIN, consistent_labels, decode_labels
-from fedkd_flwr.ledger_store import LedgerStore
+from fedkd_flwr.labels import ABSTAIN, consistent_labels
 from fedkd_flwr.models.zoo import make_model
-from fedkd_flwr.payloads import open_instruction
-from fedkd_flwr.privacy.accounting import Accountant
-from fedkd_flwr.privacy.ledger import Budget
-from fedkd_flwr.privacy.mechanisms import RandomizedResponse
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.run_record import RoundRecord, RunRecord
+from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PartyLabels, PATEConfig
+from fedkd_flwr.wire.label_codec import decode_labels
+from fedkd_flwr.wire.records import open_instruction
 
 QUICK = {"seed": 1, "node_settle_s": 0.0}
 L2 = {"level": "L2", "noise": "gaussian", "sigma": 2.0, "teachers_per_student": 4, "num_queries": 30}
@@ -113,7 +114,8 @@ def test_simulated_parties_report_all_the_same_and_the_record_says_simulation():
 @pytest.mark.parametrize("level", AT_THE_PARTY)
 def test_but_for_the_privatised_values_replies_are_the_same_whatever_the_private_rows_are(level, monkeypatch):
     """With the mechanism's output held fixed, two parties with nothing in common send the same bytes."""
-    from fedkd_flwr.privacy.mechanisms import BitFlip, GaussianMax
+    from fedkd_flwr.privacy.noise.labels import BitFlip
+    from fedkd_flwr.privacy.noise.votes import GaussianMax
 
     monkeypatch.setattr(RandomizedResponse, "privatize", lambda self, x, *, rng=None: np.zeros(x.shape, np.int16))
     monkeypatch.setattr(
@@ -462,7 +464,7 @@ def test_a_repeated_request_gets_the_same_bytes_and_one_charge(tmp_path):
 
 
 def test_a_crash_after_the_charge_loses_no_reply_and_charges_once(tmp_path, monkeypatch):
-    from fedkd_flwr.stores import PartyState
+    from fedkd_flwr.stores.party_state import PartyState
 
     member = _with_budget(tmp_path, epsilon=float("inf"))[1]
     member = dataclasses.replace(member, state=PartyState(tmp_path, run_id="1", party="b"))
@@ -514,7 +516,7 @@ ASKED = {
 
 def _refused_once(tmp_path):
     """Return a party whose reply was made and kept, but not paid for: another run of the server's was faster."""
-    from fedkd_flwr.stores import PartyState
+    from fedkd_flwr.stores.party_state import PartyState
 
     member = _with_budget(tmp_path, epsilon=1300.0)[1]
     member = dataclasses.replace(member, state=PartyState(tmp_path, run_id="1", party="b"))
@@ -541,7 +543,7 @@ def test_a_reply_that_was_not_paid_for_is_not_sold_for_less(tmp_path):
 
 
 def test_a_guess_at_a_reply_that_never_left_gets_the_same_answer_right_or_wrong(tmp_path):
-    from fedkd_flwr.labels import digest
+    from fedkd_flwr.wire.label_codec import digest
 
     member = _refused_once(tmp_path)
     unsent = member.state.load().arrays["value.labels"]

@@ -14,14 +14,14 @@ from grid import InProcessGrid
 
 from fedkd_flwr.clients import PrivateKTClient
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
-from fedkd_flwr.labels import decode_labels, encode_labels
-from fedkd_flwr.ledger_store import LedgerStore
-from fedkd_flwr.payloads import numbered_arrays, open_instruction, open_reply
-from fedkd_flwr.privacy.ledger import Budget
-from fedkd_flwr.privacy.ledger_entries import plain_events
-from fedkd_flwr.privacy.mechanisms import RandomizedResponse
+from fedkd_flwr.privacy.ledger.entry import plain_events
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies import PartyLabels, PrivateKT, PrivateKTConfig
-from fedkd_flwr.strategies.participation import Participations
+from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
+from fedkd_flwr.wire.records import numbered_arrays, open_instruction, open_reply
 
 torch = pytest.importorskip("torch")
 

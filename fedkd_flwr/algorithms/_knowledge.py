@@ -1,0 +1,173 @@
+"""What a server that teaches its model a few public rows a round keeps and draws: the steps of PrivateKT, one by one.
+
+Qi et al., "Differentially private knowledge transfer for federated learning", Nature Communications 14, 2023: equations
+(3) to (5) and Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import ConfigError, DataError, check_whole, explain
+from fedkd_flwr.labels.consensus import Ties, majority
+
+__all__ = ["Knowledge", "KnowledgeBuffer", "draw_by_entropy", "entropy", "hard_targets"]
+
+
+def entropy(probs: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the entropy of each row's class probabilities, in nats: how uncertain a model is of the row.
+
+    Parameters
+    ----------
+    probs : ndarray of shape (num_rows, num_classes)
+        Probabilities; 0 counts as 0.
+
+    Returns
+    -------
+    ndarray of shape (num_rows,), float64
+        Within 0..ln(num_classes).
+
+    Examples
+    --------
+    >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3).tolist()
+    [0.0, 0.693]
+    """
+    exact = np.asarray(probs, dtype=np.float64)
+    found: NDArray[np.float64] = -(exact * np.log(np.where(exact > 0, exact, 1.0))).sum(axis=1)
+    return found + 0.0  # -0.0 is no uncertainty
+
+
+def draw_by_entropy(
+    probs: NDArray[np.floating], count: int, *, prefer: str, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw different rows one after the other, each with weight exp(entropy) or exp(-entropy) among those left.
+
+    Equations (4) and (5): rows to ask parties about are uncertain ones, rows to train oneself on are certain ones.
+
+    Parameters
+    ----------
+    probs : ndarray of shape (num_rows, num_classes)
+        The model's class probabilities of each row.
+    count : int
+        How many, 1 to num_rows.
+    prefer : {"uncertain", "certain"}
+        Weight exp(+entropy), or exp(-entropy).
+    rng : Generator
+        Where the draw comes from.
+
+    Returns
+    -------
+    ndarray of shape (count,), int64
+        Row numbers, in the order drawn.
+
+    Raises
+    ------
+    ConfigError
+        If there are fewer rows, or ``prefer`` is unknown.
+
+    Examples
+    --------
+    >>> rows = draw_by_entropy(np.full((5, 2), 0.5), 5, prefer="uncertain", rng=np.random.default_rng(1))
+    >>> sorted(rows.tolist())
+    [0, 1, 2, 3, 4]
+    """
+    if not 1 <= count <= len(probs):
+        raise ConfigError(explain("rows to draw", f"be within 1..{len(probs)} (public rows)", count))
+    if prefer not in ("uncertain", "certain"):
+        raise ConfigError(explain("prefer", 'be "uncertain" or "certain"', prefer))
+    logs = entropy(probs) * (1.0 if prefer == "uncertain" else -1.0)
+    # the largest of log-weight + Gumbel noise is a draw by weight, the next one a draw among the rest, and so on
+    order = np.argsort(-(logs + rng.gumbel(size=len(logs))), kind="stable")
+    return order[:count].astype(np.int64)
+
+
+def hard_targets(estimates: NDArray[np.floating], *, ties: Ties, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return each row's largest estimate as one-hot: the argmax that the published code learns from.
+
+    Parameters
+    ----------
+    estimates : ndarray of shape (num_rows, num_classes)
+        Estimated shares of the classes: of sum 1, so that the largest is above 0.
+    ties, rng
+        As in `fedkd_flwr.labels.consensus.majority`; estimates equal up to rounding are a tie.
+
+    Returns
+    -------
+    ndarray of the same shape, float64
+
+    Examples
+    --------
+    >>> hard_targets(np.array([[-0.2, 1.2], [0.5, 0.5]]), ties="lowest", rng=np.random.default_rng(0)).tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    labels = majority(np.round(np.asarray(estimates, dtype=np.float64), 9), ties=ties, rng=rng)
+    one_hot: NDArray[np.float64] = np.eye(estimates.shape[1])[labels]
+    return one_hot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knowledge:
+    """What one round taught: public rows and what to learn on them.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (num_rows,), int64
+        Public row numbers.
+    targets : ndarray of shape (num_rows, num_classes), float64
+        Probabilities of the classes.
+    """
+
+    rows: NDArray[np.int64]
+    targets: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if not (self.rows.ndim == 1 and len(self.rows) and self.targets.shape[:1] == self.rows.shape):
+            seen = f"rows {self.rows.shape}, targets {self.targets.shape}"
+            raise DataError(explain("knowledge", "be (n,) rows and (n, classes) targets, n >= 1", seen))
+
+
+class KnowledgeBuffer:
+    """The knowledge of the last rounds; the oldest leaves first.
+
+    Parameters
+    ----------
+    num_rounds : int
+        How many rounds it holds, the paper's B: 1 or more.
+
+    Examples
+    --------
+    >>> buffer = KnowledgeBuffer(2)
+    >>> for row in (4, 7, 4):
+    ...     buffer.push(Knowledge(rows=np.array([row]), targets=np.array([[0.0, 1.0]])))
+    >>> buffer.all().rows.tolist()
+    [7, 4]
+    """
+
+    def __init__(self, num_rounds: int, held: Iterable[Knowledge] = ()) -> None:
+        check_whole("buffer_rounds", num_rounds, 1)
+        self._held: deque[Knowledge] = deque(held, maxlen=num_rounds)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def push(self, knowledge: Knowledge) -> None:
+        """Take in one round's knowledge."""
+        self._held.append(knowledge)
+
+    def rounds(self) -> list[Knowledge]:
+        """Return what is held, the oldest round first."""
+        return list(self._held)
+
+    def all(self) -> Knowledge:
+        """Return all rounds as one; a row that several rounds asked about occurs as often."""
+        if not self._held:
+            raise DataError(explain("the knowledge buffer", "hold a round before it is learnt from", "none"))
+        return Knowledge(
+            rows=np.concatenate([one.rows for one in self._held]),
+            targets=np.concatenate([one.targets for one in self._held]),
+        )

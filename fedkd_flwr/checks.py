@@ -1,0 +1,158 @@
+"""One way each of checking a whole number, a number, a choice and a flag: *name, rule, value seen, way out*.
+
+Settings, node configs, mechanisms and stores all use these. True and False are no numbers, NaN is none either, and
+NumPy's scalars count as what they hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from fedkd_flwr.errors import ConfigError, FedkdError, explain
+
+__all__ = ["check_choice", "check_flag", "check_number", "check_whole", "number_rule"]
+
+
+def check_whole(
+    name: str,
+    value: object,
+    least: int = 0,
+    most: int | None = None,
+    *,
+    way_out: str = "",
+    error: type[FedkdError] = ConfigError,
+) -> int:
+    """Return a whole number within ``least..most``.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in the message.
+    value : object
+        What was given.
+    least, most : int
+        Its range, both ends included; no upper end if ``most`` is None.
+    way_out : str
+        What the reader can do, if there is more to say than the rule.
+    error : type
+        What is raised.
+
+    Raises
+    ------
+    ConfigError
+        Or ``error``: if it is something else.
+
+    Examples
+    --------
+    >>> check_whole("rounds", 3, 1)
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not _within(int(value), least, most):
+        rule = f"be a whole number >= {least}" if most is None else f"be a whole number within {least}..{most}"
+        raise error(explain(name, rule, value, way_out))
+    return int(value)
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    least: float = -math.inf,
+    above: float = -math.inf,
+    most: float = math.inf,
+    below: float = math.inf,
+    way_out: str = "",
+    error: type[FedkdError] = ConfigError,
+) -> float:
+    """Return a finite number within a range, as a float.
+
+    Parameters
+    ----------
+    name, value, way_out, error
+        As in `check_whole`.
+    least, most : float
+        Its range, both ends included.
+    above, below : float
+        Ends that are not included.
+
+    Raises
+    ------
+    ConfigError
+        Or ``error``: if it is no number, not finite, or outside.
+
+    Examples
+    --------
+    >>> check_number("quorum", 1, least=0, most=1)
+    1.0
+    """
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    number = _as_float(value) if is_number else math.nan
+    if not (math.isfinite(number) and least <= number <= most and above < number < below):
+        raise error(explain(name, number_rule(least=least, above=above, most=most, below=below), value, way_out))
+    return number
+
+
+def number_rule(
+    *, least: float = -math.inf, above: float = -math.inf, most: float = math.inf, below: float = math.inf
+) -> str:
+    """Return the rule of a number's range in words.
+
+    >>> number_rule(least=0, most=1), number_rule(above=0), number_rule(above=0, below=1)
+    ('be within [0, 1]', 'be finite and > 0', 'be within (0, 1)')
+    """
+    low, high = max(least, above), min(most, below)
+    if low > -math.inf and high < math.inf:
+        return f"be within {'(' if above >= least else '['}{low:g}, {high:g}{')' if below <= most else ']'}"
+    if low > -math.inf:
+        return f"be finite and {'>' if above >= least else '>='} {low:g}"
+    if high < math.inf:
+        return f"be finite and {'<' if below <= most else '<='} {high:g}"
+    return "be a finite number"
+
+
+def check_choice(
+    name: str, value: object, choices: Collection[Any], *, way_out: str = "", error: type[FedkdError] = ConfigError
+) -> Any:
+    """Return a value that is one of ``choices``, and of the same type: 1 is not True.
+
+    Raises
+    ------
+    ConfigError
+        Or ``error``: naming them.
+
+    Examples
+    --------
+    >>> check_choice("ties", "random", ("random", "lowest"))
+    'random'
+    """
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        raise error(explain(name, f"be one of {', '.join(str(choice) for choice in choices)}", value, way_out))
+    return value
+
+
+def check_flag(name: str, value: object, *, error: type[FedkdError] = ConfigError) -> bool:
+    """Return true or false; 0 and 1 are neither.
+
+    Raises
+    ------
+    ConfigError
+        Or ``error``: if it is something else.
+    """
+    if not isinstance(value, bool):
+        raise error(explain(name, "be true or false", value))
+    return value
+
+
+def _within(value: int, least: int, most: int | None) -> bool:
+    return least <= value and (most is None or value <= most)
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond the largest float
+        return math.inf

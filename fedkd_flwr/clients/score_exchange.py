@@ -1,0 +1,329 @@
+"""A party that answers public rows with scores and learns from their averages: what FedMD and DD have in common.
+
+The other half is `fedkd_flwr.strategies.score_exchange`. Sending logits or probabilities tells more than labels: a
+party takes part only where its own ``allow`` names the algorithm, and no default does.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.kept_model import restore
+from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, RefusalError, explain
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.pretraining import pretrain
+from fedkd_flwr.models.training import LOSS_NAMES
+from fedkd_flwr.privacy.claims.claim import subsampling
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.privacy.noise.scores import ScoreMechanism, score_mechanism
+from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.stores.subset import SubsetStore
+from fedkd_flwr.wire.label_codec import encode_labels
+from fedkd_flwr.wire.row_codec import decode_rows
+from fedkd_flwr.wire.score_codec import SoftKind, decode_scores, encode_scores
+
+__all__ = ["Lesson", "SoftClient", "pretrain_on"]
+
+logger = logging.getLogger("flwr.party")
+
+SHARES = ("logits", "softmax", "argmax")
+
+
+class Lesson(NamedTuple):
+    """What the last round's averages teach: public rows (n, d), targets (n, C), and the loss to compare with."""
+
+    X: NDArray[Any]
+    targets: NDArray[np.floating[Any]]
+    loss: str
+
+
+def pretrain_on(public: PublicSet, model: Classifier, *, epochs: int, seed: int) -> None:
+    """Give a net the start that the run's seed makes at all parties alike; see `fedkd_flwr.models.pretraining`.
+
+    Raises
+    ------
+    DataError
+        If the public rows have no labels.
+    """
+    if public.labels is None:
+        way_out = "Give this node the public file with the column of labels that public-label names."
+        raise DataError(explain("public rows", "have labels to pre-train on", "none", way_out))
+    pretrain(
+        model,
+        public.X,
+        public.labels.y,
+        num_classes=public.labels.num_classes,
+        same_classes=public.labels.of_schema,
+        epochs=epochs,
+        seed=derive_seed(seed, "pretrain"),
+        name=public.fingerprint,
+    )
+
+
+class SoftClient(PartyClient):
+    """A party of an exchange of scores. Subclasses say how it starts, `begin`, and how it goes on, `improve`.
+
+    Parameters
+    ----------
+    party : Party
+        What it holds and allows.
+    noise_rng : Generator, optional
+        For tests: seeded noise, and a seeded subset, protect nothing.
+    """
+
+    def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
+        super().__init__(party)
+        self.noise_rng = noise_rng
+
+    @abstractmethod
+    def begin(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
+        """Train a net, which has its first weights, on a party's own rows for the first time."""
+
+    @abstractmethod
+    def improve(
+        self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson, instruction: Instruction
+    ) -> None:
+        """Train a net on from where it is, on a party's own rows and a lesson."""
+
+    @abstractmethod
+    def practise(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
+        """Train a net that has begun as long on its own rows as `improve` did in all rounds (SOLO)."""
+
+    # ---------------------------------------------------------------- one visit
+
+    def learn(self, instruction: Instruction) -> Answer:
+        """Learn from the last averages; return the answers for the rows asked next."""
+        model, notes = self._taught(instruction)
+        accuracies = self.party.accuracies(model)
+        return Answer(
+            values=self._answers(model, instruction),
+            metrics={f"accuracy-{name}": value for name, value in accuracies.items()},
+            notes=notes,
+            model=model if model.supports_soft_steps else None,
+            meta={"learnt-from": self._source(instruction)},
+        )
+
+    def finish(self, instruction: Instruction) -> Finished:
+        """Learn from the final averages; SOLO sees the party's own rows for as long."""
+        model, _ = self._taught(instruction)
+        X, y = self._own_rows(instruction)
+        alone = self._fresh(instruction)
+        self._start(alone, X, y, instruction)
+        if alone.supports_soft_steps:
+            self.practise(alone, X, y, instruction)
+        return Finished(model=model, solo=self.party.accuracies(alone))
+
+    def _taught(self, instruction: Instruction) -> tuple[Classifier, list[str]]:
+        fresh = self._fresh(instruction)
+        kept: Classifier | None = None
+        notes: list[str] = []
+        if fresh.supports_soft_steps and self._may_continue(instruction):
+            kept, notes = restore(self.party, instruction, fresh)
+        X, y = self._own_rows(instruction)
+        lesson, model = self._lesson(instruction), kept or fresh
+        if not model.supports_soft_steps:
+            self._refit(model, X, y, lesson)
+            return model, notes
+        if kept is None:
+            self._start(model, X, y, instruction)
+        if lesson is not None:
+            self.improve(model, X, y, lesson, instruction)
+        return model, notes
+
+    def _source(self, instruction: Instruction) -> str:
+        """Return which rows of its own a party learns from, in words."""
+        subset = self._subsampling(instruction)
+        return "all rows" if subset is None else subset.words
+
+    def _may_continue(self, instruction: Instruction) -> bool:
+        """Tell whether the kept model knows no row that this instruction's claim leaves out.
+
+        A round under noise learns from all rows; a net kept from it would carry them into answers that a subset's claim
+        lets out without noise.
+        """
+        saved, source = instruction.saved, self._source(instruction)
+        if source == "all rows" or saved is None or saved.meta.get("learnt-from") == source:
+            return True
+        logger.warning("%s: the kept model learnt from other rows than %s: it starts afresh", self.party.name, source)
+        return False
+
+    def _start(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
+        """Give a net its first weights, from public labels where asked, and train it; fit any other learner."""
+        if not model.supports_soft_steps:
+            model.fit(X, y)
+            return
+        model.initialize()
+        if epochs := instruction.integer("pretrain-epochs", minimum=0):
+            pretrain_on(self.party.public, model, epochs=epochs, seed=instruction.integer("seed", minimum=0))
+        self.begin(model, X, y, instruction)
+
+    def _refit(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson | None) -> None:
+        if lesson is None:
+            model.fit(X, y)
+            return
+        own = np.eye(self.party.public.num_classes)[y]
+        model.fit_soft(np.concatenate([X, lesson.X]), np.concatenate([own, lesson.targets]))
+
+    def _fresh(self, instruction: Instruction) -> Classifier:
+        fresh = self.party.model(seed=instruction.seed("model"))
+        if instruction.choice("share", SHARES) == "logits" and not fresh.supports_soft_steps:
+            way_out = 'Use share "softmax" or "argmax" for the run, or a torch net here (mlp, cnn-fedmd).'
+            raise ConfigError(explain("model", "be a torch net to share logits", self.party.model_name, way_out))
+        return fresh
+
+    def _lesson(self, instruction: Instruction) -> Lesson | None:
+        public, arrays = self.party.public, instruction.arrays
+        kind: SoftKind = "logits" if instruction.choice("share", SHARES) == "logits" else "probs"
+        loss = instruction.choice("digest-loss", LOSS_NAMES)
+        if (loss == "l1-logits") > (kind == "logits"):
+            raise PayloadError(explain("digest-loss", f"fit averages of {kind}", loss))
+        if "previous" not in arrays:
+            return None
+        rows = decode_rows(arrays["previous"], num_public=public.num_rows)
+        if kind not in arrays:
+            raise PayloadError(explain("payload", f"hold {kind} of the last rows", sorted(arrays)))
+        spec = self.party.spec.rows(len(rows))
+        targets = decode_scores(arrays[kind], public=spec, server_round=instruction.server_round, kind=kind)
+        if kind == "logits" and loss != "l1-logits":
+            shifted = np.exp(targets.astype(np.float64) - targets.max(axis=1, keepdims=True))
+            targets = (shifted / shifted.sum(axis=1, keepdims=True)).astype(np.float32)
+        return Lesson(X=public.X[rows], targets=targets, loss=loss)
+
+    # ---------------------------------------------------------------- what leaves
+
+    @staticmethod
+    def is_last(instruction: Instruction) -> bool:
+        """Tell whether the run is at its end: nothing more is asked."""
+        return "indices" not in instruction.arrays
+
+    def _asked(self, instruction: Instruction) -> NDArray[np.int64]:
+        if self.is_last(instruction):
+            return np.arange(self.party.public.num_rows)
+        return decode_rows(instruction.arrays["indices"], num_public=self.party.public.num_rows)
+
+    def num_rows(self, instruction: Instruction) -> int:
+        """Return how many public rows are asked."""
+        return len(self._asked(instruction))
+
+    def _answers(self, model: Classifier, instruction: Instruction) -> dict[str, NDArray[Any]]:
+        X, share = self.party.public.X[self._asked(instruction)], instruction.choice("share", SHARES)
+        if share == "logits":
+            return {"logits": model.logits(X)}
+        if share == "argmax":
+            return {"labels": model.predict(X)[None]}
+        probs = model.predict_proba(X)
+        return {"probs": probs / probs.sum(axis=1, keepdims=True)}
+
+    def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
+        """Add the noise that the run asks for."""
+        mechanism = self._mechanism(instruction)
+        if mechanism is None:
+            return answer.values
+        if isinstance(mechanism, RandomizedResponse):
+            return {"labels": mechanism.privatize(answer.values["labels"], rng=self.noise_rng)}
+        name = mechanism.kind
+        noisy = mechanism.privatize(answer.values[name], rng=self.noise_rng)
+        return {"scores" if name == "probs" else name: noisy}
+
+    def encode(
+        self, values: Mapping[str, NDArray[Any]], instruction: Instruction, base: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Return labels packed, and scores at the run's precision."""
+        spec, at = self.party.spec.rows(self.num_rows(instruction)), instruction.server_round
+        bits = instruction.integer("soft-bits", minimum=16)
+        return {
+            name: encode_labels(array, public=spec, server_round=at)
+            if name == "labels"
+            else encode_scores(array, public=spec, server_round=at, kind=name, bits=bits)  # type: ignore[arg-type]
+            for name, array in values.items()
+        }
+
+    # ---------------------------------------------------------------- what it costs
+
+    def charge(self, instruction: Instruction) -> Charge | None:
+        """Return the cost of a round's noisy answers; of one subset for ever, where it was not charged before."""
+        if (subset := self._subsampling(instruction)) is not None:
+            return self._charge_subset(subset)
+        mechanism = self._mechanism(instruction)
+        if mechanism is None:
+            return None
+        return Charge.of_party(mechanism.dp_event(), self.num_rows(instruction), mechanism.words)
+
+    def _mechanism(self, instruction: Instruction) -> RandomizedResponse | ScoreMechanism | None:
+        """Return the noise asked for; at a party that is told of a claim and of nothing else, none."""
+        config, classes = instruction.config, self.party.public.num_classes
+        if config.get("privacy") != "party" or "subset-rows" in config:
+            return None
+        share = instruction.choice("share", SHARES)
+        if share == "argmax":
+            instruction.choice("label-mechanism", ("randomized-response",))
+            return RandomizedResponse(epsilon=instruction.number("label-epsilon", above=0.0), num_classes=classes)
+        return score_mechanism(
+            instruction.choice("score-noise", ("laplace", "gaussian")),
+            kind="logits" if share == "logits" else "probs",
+            num_classes=classes,
+            scale=instruction.number("score-scale", above=0.0),
+            bound=instruction.number("logit-bound", above=0.0) if share == "logits" else 0.0,
+        )
+
+    def _subsampling(self, instruction: Instruction) -> Subsampling | None:
+        if "subset-rows" not in instruction.config:
+            return None
+        if not self.party.whole:
+            # held out by the run's seed, the rest is in another order in every run: one subset would be many
+            rule = "come with the same key in the run config, for parties to hold nothing out"
+            raise PayloadError(explain("subset-rows", rule, instruction.config["subset-rows"]))
+        size, replacement = instruction.integer("subset-rows", minimum=1), instruction.flag("subset-replacement")
+        try:
+            return Subsampling(num_rows=len(self.party.y), subset_rows=size, replacement=replacement)
+        except ConfigError as error:
+            raise DataError(str(error), code=Code.TOO_FEW_ROWS) from error
+
+    def _charge_subset(self, subset: Subsampling) -> Charge:
+        party = self.party
+        if not subset.delta < 1 and party.demands_privacy:
+            way_out = "Ask for fewer rows than it holds, or for a draw with replacement."
+            message = explain("subset-rows", f"protect anybody at {party.name}", f"all of its {len(party.y)}", way_out)
+            raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
+        paid = party.ledger is not None and any(e.mechanism == subset.words for e in party.ledger.load().entries)
+        from dp_accounting import dp_event as events
+
+        # all replies of all runs are computed from the one subset: only the first tells anything new
+        event = events.NoOpDpEvent() if paid else subset.dp_event()
+        relation = "add, remove or replace one record"
+        words = f"{subset.words}: charged before" if paid else subset.words
+        return Charge(events=[(event, 1)], mechanism=words, neighbouring_relation=relation)
+
+    def _own_rows(self, instruction: Instruction) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the rows to learn from: all, or the party's one subset."""
+        subset = self._subsampling(instruction)
+        if subset is None:
+            return self.party.X, self.party.y
+        party = self.party
+        if party.ledger is None:
+            way_out = "Give this party a ledger (a state-dir): a subset that nobody remembers would be drawn again."
+            message = explain("ledger", "be given to learn from one subset for ever", None, way_out)
+            raise DataError(message, code=Code.WRONG_CONFIG)
+        rows = SubsetStore(party.ledger).rows(subset, rng=self.noise_rng)
+        if instruction.server_round == 1:
+            claim = subsampling(subset)
+            notes = " ".join(claim.notes)
+            numbers = f"epsilon {claim.epsilon:.4g}, delta {claim.delta:.4g} ({claim.neighbouring_relation})"
+            logger.info("%s learns from a %s: %s. %s", party.name, subset.words, numbers, notes)
+        others = np.setdiff1d(np.arange(len(party.y)), rows)
+        # what it measures on them stays with it: beside a claim the base class lets no metric out
+        tests = {**party.tests, "own": (party.X[others], party.y[others])}
+        measured = replace(party, tests=tests)
+        self.party = measured
+        return party.X[rows], party.y[rows]

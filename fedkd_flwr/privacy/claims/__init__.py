@@ -1,0 +1,1 @@
+"""Privacy claims: what a run states, and about whom."""

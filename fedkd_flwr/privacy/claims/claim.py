@@ -1,0 +1,388 @@
+"""Privacy claims: what is promised to whom, against whom, how far, and on what basis. Never a bare epsilon.
+
+A claim covers what it was computed for and nothing else (docs/privacy.md). The functions here write the right claim for
+each place noise is added; `joining` joins claims.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.privacy.cost.accountant import Accountant, noisy_max_epsilons
+from fedkd_flwr.privacy.cost.events import check_number
+
+__all__ = [
+    "BASES",
+    "EVERYONE",
+    "SERVER",
+    "PrivacyClaim",
+    "label_privacy",
+    "no_privacy",
+    "noisy_max_at_party",
+    "noisy_max_at_server",
+    "subsampling",
+]
+
+SERVER = "server"
+EVERYONE = "everyone who sees the result"
+SEEDED = "none: seeded"
+
+BASES = ("proven", "assumed sensitivity", "estimated sensitivity", "none")
+"""What a claim may rest on, strongest first."""
+
+_SENSITIVITIES = {"worst-case": "proven", "assumed": "assumed sensitivity", "estimated": "estimated sensitivity"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyClaim:
+    """One statement: for any two neighbouring data sets, what is seen is (epsilon, delta)-indistinguishable.
+
+    Parameters
+    ----------
+    unit : {"record", "party"}
+        What is protected: one row of one party, or everything one party holds.
+    adversary : str
+        Who is protected against: `SERVER`, which sees every reply, or `EVERYONE` who sees the result.
+    epsilon, delta : float
+        The guarantee; epsilon may be infinite (no guarantee). A claim without a basis is made infinite.
+    neighbouring_relation : str
+        Which data sets are compared.
+    publishable : bool
+        Whether the numbers were computed without looking at private votes.
+    basis : str
+        ``proven``, ``assumed sensitivity``, ``estimated sensitivity``, or ``none: why``.
+    mechanism : str
+        The noise, in words.
+    protects_from : str
+        Who has to be trusted, in words.
+    notes : tuple of str
+        Warnings that belong to the numbers.
+
+    Raises
+    ------
+    ConfigError
+        For a unknown unit or basis, a negative or NaN epsilon, a delta outside [0, 1].
+    """
+
+    unit: Literal["record", "party"]
+    adversary: str
+    epsilon: float
+    delta: float
+    neighbouring_relation: str
+    publishable: bool
+    basis: str
+    mechanism: str
+    protects_from: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("record", "party"):
+            raise ConfigError(explain("unit", 'be "record" or "party"', self.unit))
+        if self.basis.partition(":")[0] not in BASES:
+            raise ConfigError(explain("basis", f"begin with one of {', '.join(BASES)}", repr(self.basis)))
+        if not isinstance(self.publishable, bool):
+            raise ConfigError(explain("publishable", "be true or false", self.publishable))
+        check_number("epsilon", self.epsilon, above=0.0)
+        check_number("delta", self.delta, above=0.0, below=1.0)
+        if self.basis.startswith("none"):
+            object.__setattr__(self, "epsilon", math.inf)
+        elif not (self.epsilon < math.inf and self.delta < 1):
+            # nothing is promised: the basis says so too, for readers who look at it alone
+            object.__setattr__(self, "basis", "none: no finite bound")
+            object.__setattr__(self, "epsilon", math.inf)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the claim as plain JSON types under the headings the report reads; no bound is null."""
+        bounded = self.epsilon < math.inf
+        named: dict[str, Any] = {
+            "unit": self.unit,
+            "adversary": self.adversary,
+            "epsilon": self.epsilon if bounded else None,
+            "delta": self.delta if bounded else None,
+            "neighbouring relation": self.neighbouring_relation,
+            "publishable": self.publishable,
+            "basis": self.basis,
+            "mechanism": self.mechanism,
+        }
+        if self.protects_from:
+            named["protects from"] = self.protects_from
+        if self.notes:
+            named["notes"] = " ".join(self.notes)
+        return named
+
+
+def _exposure(delta: float, num_units: int | None, unit: str) -> tuple[str, ...]:
+    """Warn where delta allows exposing somebody entirely."""
+    if num_units is None or not delta >= 1 / max(num_units, 1):
+        return ()
+    noun = {"record": "records", "party": "parties"}[unit]
+    return (
+        f"Warning: delta {delta:.3g} is at least 1 in {num_units:,}, the number of {noun}: "
+        f"a mechanism that simply exposes one {unit} entirely would satisfy this delta.",
+    )
+
+
+def _check_positive(name: str, value: object) -> None:
+    if not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        raise ConfigError(explain(name, "be an int >= 1", value))
+
+
+def _noisy_max(
+    mechanism: Any,
+    *,
+    num_queries: int,
+    delta: float,
+    counts: Any,
+    max_answers: int,
+    released: str,
+    num_units: int | None,
+    seeded: bool,
+    **fields: Any,
+) -> tuple[PrivacyClaim, ...]:
+    """Return the publishable claim and, given the votes and where it is smaller, the operator's."""
+    if released not in ("labels", "counts"):
+        raise ConfigError(explain("released", 'be "labels" or "counts"', released))
+    if counts is not None and released == "counts":
+        way_out = "The data-dependent bound holds for labels only: give no votes."
+        raise ConfigError(explain("counts", "be None where noisy counts are released", "votes", way_out))
+    found = noisy_max_epsilons(mechanism, num_queries=num_queries, delta=delta, counts=counts, max_answers=max_answers)
+    # the sum of pure epsilons is worth more than an equal epsilon at a delta > 0
+    at = 0.0 if found.plain_sum <= found.tight else delta
+    words = (
+        f"{mechanism.words}; {num_queries:,} queries, {'noisy counts' if released == 'counts' else 'labels'} released"
+    )
+    public = PrivacyClaim(
+        epsilon=found.smallest_publishable,
+        delta=at,
+        publishable=True,
+        basis=SEEDED if seeded else "proven",
+        mechanism=f"{words}, at most {max_answers:,} answers" if max_answers else words,
+        notes=_exposure(at, num_units, fields["unit"]),
+        **fields,
+    )
+    if found.data_dependent is None or not found.data_dependent < public.epsilon or seeded:
+        return (public,)
+    note = "Computed from the private votes: for the operator only."
+    notes = (note, *_exposure(delta, num_units, fields["unit"]))
+    return public, replace(public, epsilon=found.data_dependent, delta=delta, publishable=False, notes=notes)
+
+
+def noisy_max_at_server(
+    mechanism: Any,
+    *,
+    num_queries: int,
+    delta: float,
+    num_parties: int | None = None,
+    counts: Any = None,
+    max_answers: int = 0,
+    released: Literal["labels", "counts"] = "labels",
+    seeded: bool = False,
+) -> tuple[PrivacyClaim, ...]:
+    """Claim for noisy max at the server (FedKT L1, PATE): one party, against everyone who sees the result.
+
+    Parameters
+    ----------
+    mechanism : LaplaceMax, GaussianMax or ConfidentGaussianMax
+        With ``votes`` as many as one party casts (FedKT's s).
+    num_queries, delta, counts, max_answers
+        As in `fedkd_flwr.privacy.cost.accountant.noisy_max_epsilons`.
+    num_parties : int, optional
+        For the warning that delta is not below 1 / parties.
+    released : {"labels", "counts"}
+        What the server lets out: the noisy winners, or the noisy counts (same price).
+    seeded : bool
+        Whether any of the noise came from a seed: then nothing is claimed.
+
+    Returns
+    -------
+    tuple of PrivacyClaim
+        The publishable claim; with ``counts``, where it is smaller, a second one for the operator only.
+    """
+    return _noisy_max(
+        mechanism,
+        num_queries=num_queries,
+        delta=delta,
+        counts=counts,
+        max_answers=max_answers,
+        released=released,
+        num_units=num_parties,
+        seeded=seeded,
+        unit="party",
+        adversary=EVERYONE,
+        neighbouring_relation="replace one party",
+        protects_from="everyone but the server, which sees the votes as they were cast and is trusted to add the noise",
+    )
+
+
+def noisy_max_at_party(
+    mechanism: Any,
+    *,
+    num_queries: int,
+    delta: float,
+    teachers: int,
+    partitions: int = 1,
+    num_records: int | None = None,
+    num_parties: int | None = None,
+    counts: Any = None,
+    max_answers: int = 0,
+    released: Literal["labels", "counts"] = "labels",
+    seeded: bool = False,
+) -> tuple[PrivacyClaim, ...]:
+    """Claim for noisy max at a party (FedKT L2): one record against the server, and the whole party beside it.
+
+    Formal guarantees: a record is in one teacher's subset of each partition, so it moves one vote per query, and the
+    partitions compose. It holds if rows are cut by position, not by value, and the number of rows is public. Over
+    *parties* records compose in parallel: the run's record-level claim is `joining.parallel` of the parties' claims,
+    but somebody present at two parties is covered by `joining.sequential` of theirs.
+
+    Parameters
+    ----------
+    mechanism : LaplaceMax, GaussianMax or ConfidentGaussianMax
+        With ``votes = 1``.
+    num_queries : int
+        Per partition.
+    teachers : int
+        Teachers per partition (FedKT's t): the votes that all change where the whole party changes.
+    partitions : int
+        FedKT's s.
+    num_records : int, optional
+        Rows of the party, if public: for the warning on delta.
+    counts : ndarray of shape (num_queries * partitions, num_classes), optional
+        The true votes, partition by partition; as in `noisy_max_at_server`, as are the others.
+
+    Returns
+    -------
+    tuple of PrivacyClaim
+        Record-level claim (with ``counts``, where it is smaller, the operator's too), then the party-level one.
+    """
+    _check_positive("teachers", teachers)
+    _check_positive("partitions", partitions)
+    if mechanism.votes != 1:
+        way_out = "A record moves one vote; the party-level claim scales by itself."
+        raise ConfigError(explain("votes", "be 1 for noise at the party", mechanism.votes, way_out))
+    common: dict[str, Any] = {
+        "num_queries": num_queries * partitions,
+        "delta": delta,
+        "max_answers": max_answers * partitions,
+        "released": released,
+        "seeded": seeded,
+        "adversary": SERVER,
+        "protects_from": "the server and everyone after it; the party adds the noise itself",
+    }
+    record = _noisy_max(
+        mechanism,
+        counts=counts,
+        num_units=num_records,
+        unit="record",
+        neighbouring_relation="replace one record, number of records public",
+        **common,
+    )
+    party = _noisy_max(
+        replace(mechanism, votes=teachers),
+        counts=None,
+        num_units=num_parties,
+        unit="party",
+        # a party with fewer records than teachers says so
+        neighbouring_relation="any change of the party's data, number of records public",
+        **common,
+    )
+    return record + party
+
+
+def label_privacy(
+    mechanism: Any,
+    *,
+    num_labels: int,
+    delta: float,
+    rounds: int = 1,
+    sensitivity: Literal["worst-case", "assumed", "estimated"] = "worst-case",
+    changed_labels: int | None = None,
+    num_parties: int | None = None,
+    seeded: bool = False,
+) -> PrivacyClaim:
+    """Claim for labels privatised one by one at the party (DP-FedCT, PrivateKT), against the server.
+
+    Formal guarantees: two data sets of the party may differ in every label, in every round: this worst case is proven
+    and covers any change of the party's data. With an assumed or estimated sensitivity the claim holds only for
+    changes of the data that change at most ``changed_labels`` labels a round; nothing proves that one record changes
+    no more.
+
+    Parameters
+    ----------
+    mechanism : RandomizedResponse, BitFlip or NoPrivacy
+        Of one label.
+    num_labels : int
+        Labels released per round.
+    rounds : int
+        Rounds the party takes part in.
+    sensitivity : {"worst-case", "assumed", "estimated"}
+        What bounds the number of labels that may differ.
+    changed_labels : int, optional
+        That number, per round, where it is assumed or estimated; 1 to ``num_labels``.
+    delta, num_parties, seeded
+        As in `noisy_max_at_server`.
+    """
+    if sensitivity not in _SENSITIVITIES:
+        raise ConfigError(explain("sensitivity", f"be one of {', '.join(_SENSITIVITIES)}", sensitivity))
+    _check_positive("num_labels", num_labels)
+    _check_positive("rounds", rounds)
+    relation, changed = "any change of the party's data", num_labels
+    if sensitivity != "worst-case":
+        _check_positive("changed_labels", changed_labels)
+        changed = min(int(changed_labels or 0), num_labels)
+        relation = f"a change of the party's data that changes at most {changed:,} labels a round ({sensitivity})"
+    elif changed_labels is not None:
+        way_out = 'Use sensitivity "assumed" or "estimated" for a smaller number.'
+        raise ConfigError(explain("changed_labels", "be None in the worst case", changed_labels, way_out))
+    epsilon = Accountant().compose(mechanism.dp_event(), changed * rounds).epsilon(delta)
+    return PrivacyClaim(
+        unit="party",
+        adversary=SERVER,
+        epsilon=epsilon,
+        delta=delta,
+        neighbouring_relation=relation,
+        publishable=sensitivity != "estimated",
+        basis=SEEDED if seeded else _SENSITIVITIES[sensitivity],
+        mechanism=f"{mechanism.words}; {num_labels:,} labels a round, {rounds:,} rounds",
+        protects_from="the server and everyone after it; the party adds the noise itself",
+        notes=_exposure(delta, num_parties, "party"),
+    )
+
+
+def subsampling(mechanism: Any, *, seeded: bool = False) -> PrivacyClaim:
+    """Claim for learning from one random subset (NFDP): one record, add or remove, against the server.
+
+    ``mechanism`` is a `fedkd_flwr.privacy.noise.votes.Subsampling`; ``seeded`` as in `noisy_max_at_server`.
+    """
+    once = "Holds if the subset is drawn once and kept for ever, and nothing is computed from the other rows."
+    return PrivacyClaim(
+        unit="record",
+        adversary=SERVER,
+        epsilon=mechanism.epsilon,
+        delta=mechanism.delta,
+        neighbouring_relation="add or remove one record",
+        publishable=True,
+        basis=SEEDED if seeded else "proven",
+        mechanism=mechanism.words,
+        protects_from="the server and everyone after it; the party draws the subset itself",
+        notes=(once, *_exposure(mechanism.delta, mechanism.num_rows, "record")),
+    )
+
+
+def no_privacy(
+    *, unit: Literal["record", "party"] = "record", adversary: str = SERVER, why: str = "no noise"
+) -> PrivacyClaim:
+    """Return the claim of a run that claims nothing; ``why`` completes its basis, ``none: ...``."""
+    return PrivacyClaim(
+        unit=unit,
+        adversary=adversary,
+        epsilon=math.inf,
+        delta=0.0,
+        neighbouring_relation="any",
+        publishable=True,
+        basis=f"none: {why}",
+        mechanism="none",
+    )

@@ -1,0 +1,291 @@
+"""What released noise costs: events composed into epsilon and delta, always as upper bounds.
+
+An *event* says what one use of a mechanism does (`fedkd_flwr.privacy.cost.events`); an `Accountant` collects events and
+states what all of them together cost. Pure, Laplace and randomised-response events are composed through privacy loss
+distributions (`fedkd_flwr.privacy.cost.losses`), Gaussian events exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.privacy.cost import losses
+from fedkd_flwr.privacy.cost.events import (
+    ApproximateEvent,
+    Event,
+    PureEvent,
+    check_count,
+    check_delta,
+    check_number,
+    event_from_json,
+    event_to_json,
+    leaves,
+    pure_epsilon,
+)
+
+__all__ = [
+    "Accountant",
+    "ApproximateEvent",
+    "Event",
+    "NoisyMaxEpsilons",
+    "PureEvent",
+    "event_from_json",
+    "event_to_json",
+    "noisy_max_epsilons",
+    "plain_sum",
+]
+
+
+class Accountant:
+    """Collects events and bounds what their composition costs; events may be chosen adaptively.
+
+    Formal guarantees
+    -----------------
+    `epsilon` and `delta` are upper bounds for the sequential composition of everything composed, under the neighbouring
+    relation the events were written for: all events of one accountant must speak of the same unit and relation, e.g.
+    the same record seen by a party's s partitions, or the same party over rounds. What different parties release about
+    *their own* records composes in parallel (`fedkd_flwr.privacy.claims.joining.parallel`), not here.
+
+    ==============================  ===================================================
+    nothing composed                epsilon 0
+    a `NonPrivateDpEvent`           epsilon inf at every delta, delta 1 at every epsilon
+    delta = 0, a Gaussian event     inf: no finite pure guarantee exists
+    delta = 0, pure events only     the plain sum, which is tight there
+    delta below that of an          inf: the statement itself has a larger delta
+    `ApproximateEvent`
+    ==============================  ===================================================
+
+    A composition of n uses is the same as n compositions of one: events are kept as a multiset.
+
+    Examples
+    --------
+    Eighty-one queries of 0.08 each cost 6.48 by plain sum, and less than half of it at delta = 1e-5:
+
+    >>> accountant = Accountant().compose(PureEvent(0.08), 81)
+    >>> round(accountant.epsilon(0.0), 2), round(accountant.epsilon(1e-5), 2)
+    (6.48, 2.94)
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[Event, int] = {}
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        """Add ``count`` uses of ``event``; returns the accountant itself.
+
+        Raises
+        ------
+        ConfigError
+            For an event of unknown kind or impossible parameters, or a count that is no int >= 0.
+        """
+        check_count(count)
+        for leaf, uses in list(leaves(event, count)):
+            if uses:
+                self._counts[leaf] = self._counts.get(leaf, 0) + uses
+        return self
+
+    @property
+    def events(self) -> tuple[tuple[Event, int], ...]:
+        """Single mechanisms and how often each was used, in an order that does not depend on the order of composing."""
+        return tuple(sorted(self._counts.items(), key=lambda item: repr(item[0])))
+
+    def epsilon(self, delta: float) -> float:
+        """Return an epsilon >= 0 such that everything composed is (epsilon, delta)-DP; ``delta`` within [0, 1)."""
+        check_delta(delta)
+        if not self._counts:
+            return 0.0
+        plain, infinite = self._plain(), self._infinite()
+        basic = plain if infinite <= delta else math.inf
+        if delta == 0 or self._non_private():
+            return basic
+        if (noise := self._only_gaussian()) is not None:
+            return _gaussian_epsilon(noise, delta)
+        parts = self._parts()
+        return min(basic, losses.solve_epsilon(parts, delta, basic)) if parts is not None else basic
+
+    def delta(self, epsilon: float) -> float:
+        """Return a delta within [0, 1] such that everything composed is (epsilon, delta)-DP; ``epsilon`` >= 0."""
+        check_number("epsilon", epsilon, above=0.0)
+        if self._non_private():
+            return 1.0
+        if self._plain() <= epsilon:
+            return self._infinite()
+        if (noise := self._only_gaussian()) is not None:
+            return math.exp(_gaussian_log_delta(noise, epsilon))
+        if (parts := self._parts()) is None:
+            return 1.0
+        return losses.TiltedSum(parts, losses.tilt_for_epsilon(parts, epsilon)).delta(epsilon)
+
+    def _non_private(self) -> bool:
+        import dp_accounting as dp
+
+        return any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf in self._counts)
+
+    def _plain(self) -> float:
+        """Sum the epsilons (basic composition): holds at the composed delta of `_infinite`."""
+        return math.fsum(count * pure_epsilon(leaf) for leaf, count in self.events)
+
+    def _infinite(self) -> float:
+        """Compose the deltas of plain (epsilon, delta) statements."""
+        stated = [(leaf.delta, count) for leaf, count in self.events if isinstance(leaf, ApproximateEvent)]
+        if len(stated) == 1 and stated[0][1] == 1:
+            return float(stated[0][0])  # as stated: no rounding may lift it above a delta that equals it
+        return min(1.0, -math.expm1(math.fsum(count * math.log1p(-delta) for delta, count in stated)) * (1 + 2.0**-50))
+
+    def _only_gaussian(self) -> float | None:
+        """Return the noise multiplier of one Gaussian that equals the composition, if all events are Gaussian."""
+        import dp_accounting as dp
+
+        if not all(isinstance(leaf, dp.GaussianDpEvent) for leaf in self._counts):
+            return None
+        return _one_gaussian([(leaf.noise_multiplier, count) for leaf, count in self.events])
+
+    def _parts(self) -> list[tuple[Any, int]] | None:
+        """Return the composition as loss distributions, or None where Gaussian noise is too little for any grid."""
+        import dp_accounting as dp
+
+        parts: list[tuple[Any, int]] = []
+        gaussian = []
+        for leaf, count in self.events:
+            epsilon = pure_epsilon(leaf)
+            if isinstance(leaf, dp.GaussianDpEvent):
+                gaussian.append((leaf.noise_multiplier, count))
+            elif isinstance(leaf, ApproximateEvent):
+                parts.append((losses.pure_losses(max(epsilon, 1e-12), leaf.delta), count))  # a grid needs a step
+            elif epsilon > 0 and isinstance(leaf, dp.LaplaceDpEvent):
+                parts.append((losses.laplace_losses(epsilon, count), count))
+            elif epsilon > 0 and isinstance(leaf, dp.RandomizedResponseDpEvent):
+                parts.append((losses.response_losses(epsilon, leaf.num_buckets), count))
+            elif epsilon > 0:
+                parts.append((losses.pure_losses(epsilon), count))
+        if gaussian:
+            noise = _one_gaussian(gaussian)
+            if not noise > 1e-6:
+                return None
+            # next to other losses a noise beyond 1e100 costs nothing that a float could hold
+            parts.append((losses.gaussian_losses(min(noise, 1e100)), 1))
+        return parts
+
+
+def _one_gaussian(noises: list[tuple[float, int]]) -> float:
+    """Return the noise multiplier of the Gaussian mechanism that equals this composition: precisions add."""
+    precision = math.fsum(count * (1 / noise) * (1 / noise) for noise, count in noises)
+    return 1 / math.sqrt(precision) if precision > 0 else math.inf
+
+
+def _gaussian_log_delta(noise: float, epsilon: float) -> float:
+    """Return ln(delta) of a Gaussian mechanism (Balle, Wang 2018, Theorem 8), rounded up."""
+    from scipy.special import log_ndtr
+
+    if noise == math.inf:
+        return -math.inf
+    first = float(log_ndtr(0.5 / noise - epsilon * noise))
+    second = epsilon + float(log_ndtr(-0.5 / noise - epsilon * noise))
+    if first == -math.inf:
+        return -math.inf
+    # the difference is taken as known up to the rounding of its two terms
+    gap = min(second - first, 0.0) - 2.0**-50 * (1 + abs(first) + abs(epsilon))
+    return min(0.0, first + math.log(-math.expm1(gap)))
+
+
+def _gaussian_epsilon(noise: float, delta: float) -> float:
+    import dp_accounting as dp
+
+    if noise == math.inf or _gaussian_log_delta(noise, 0.0) <= math.log(delta):
+        return 0.0
+    if not noise > 1e-100:
+        return math.inf
+    with np.errstate(all="ignore"):  # log(0) on its way, far from the root
+        epsilon = float(dp.get_epsilon_gaussian(noise, delta, tol=1e-14))
+    step = 1e-13
+    while _gaussian_log_delta(noise, epsilon) > math.log(delta):  # the root may lie a rounding below
+        epsilon, step = epsilon * (1 + step) + 1e-15, 4 * step
+    return epsilon
+
+
+def plain_sum(event: Event, count: int = 1) -> float:
+    """Return the sum of the epsilons of ``count`` uses at delta = 0 (basic composition); inf where none is finite.
+
+    >>> plain_sum(PureEvent(0.5), 3)
+    1.5
+    """
+    return Accountant().compose(event, count).epsilon(0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyMaxEpsilons:
+    """Bounds on what answering queries by noisy max costs, all at one delta.
+
+    Attributes
+    ----------
+    plain_sum : float
+        Sum of the queries' pure epsilons; inf for Gaussian noise.
+    tight : float
+        Data-independent composition.
+    data_dependent : float or None
+        By moments of the private votes: itself private, for the operator only. None without counts.
+    """
+
+    plain_sum: float
+    tight: float
+    data_dependent: float | None = None
+
+    @property
+    def smallest_publishable(self) -> float:
+        """The smallest bound that tells nothing of the votes."""
+        return min(self.plain_sum, self.tight)
+
+    @property
+    def smallest_valid(self) -> float:
+        """The smallest bound; publishable only if no data-dependent one entered."""
+        found = self.smallest_publishable
+        return found if self.data_dependent is None else min(found, self.data_dependent)
+
+
+def noisy_max_epsilons(
+    mechanism: Any, *, num_queries: int, delta: float, counts: Any = None, max_answers: int = 0
+) -> NoisyMaxEpsilons:
+    """Return the valid bounds for ``num_queries`` answers of one noisy-max mechanism.
+
+    Parameters
+    ----------
+    mechanism : LaplaceMax, GaussianMax or ConfidentGaussianMax
+        Its ``votes`` fix the unit: how many votes one neighbouring change can move.
+    num_queries : int
+        Rows answered (asked, for Confident-GNMax), over all partitions and rounds.
+    delta : float
+        Within [0, 1).
+    counts : ndarray of shape (num_queries, num_classes), optional
+        The true votes, for the data-dependent bound. It holds for released *labels*, not for released noisy counts,
+        and must steer nothing that anybody else sees. Not computed for Confident-GNMax.
+    max_answers : int
+        For Confident-GNMax that stops answering after so many; 0: it may answer all queries.
+
+    Raises
+    ------
+    ConfigError, DataError
+        For a delta outside [0, 1), or counts of another number of rows.
+    """
+    from fedkd_flwr.privacy.cost import pate_laplace as pate
+    from fedkd_flwr.privacy.noise import votes as mechanisms
+
+    check_delta(delta)
+    accountant, dependent = Accountant(), None
+    if max_answers:
+        accountant.compose(mechanism.threshold_event(), num_queries).compose(mechanism.answer_event(), max_answers)
+    else:
+        accountant.compose(mechanism.dp_event(), num_queries)
+    if counts is not None:
+        if len(counts) != num_queries:
+            raise DataError(explain("counts", f"have one row for each of the {num_queries} queries", len(counts)))
+        if delta > 0 and isinstance(mechanism, mechanisms.LaplaceMax):
+            dependent = pate.laplace_epsilon(counts, gamma=mechanism.gamma, votes=mechanism.votes, delta=delta)
+        elif delta > 0 and isinstance(mechanism, mechanisms.GaussianMax):
+            dependent = pate.gaussian_epsilon(counts, sigma=mechanism.sigma, votes=mechanism.votes, delta=delta)
+    return NoisyMaxEpsilons(
+        plain_sum=accountant.epsilon(0.0), tight=accountant.epsilon(delta), data_dependent=dependent
+    )

@@ -1,0 +1,214 @@
+"""From a target epsilon to the noise: the least noise whose accounted cost stays within it.
+
+All of it is data-independent: it sees a mechanism's parameters and how often it will be used, never votes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.events import check_delta
+
+if TYPE_CHECKING:
+    from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+    from fedkd_flwr.privacy.noise.subset import Subsampling
+    from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
+
+__all__ = [
+    "calibrate",
+    "calibrate_confident",
+    "calibrate_gaussian",
+    "calibrate_labels",
+    "calibrate_laplace",
+    "calibrate_subsampling",
+]
+
+M = TypeVar("M")
+
+_TRIED = tuple(10.0**power for power in range(-10, 11))  # noise parameters that the search starts from
+_CLOSE = 1e-6  # ratio of the parameters between which the search ends
+
+
+def _check_target(epsilon: object, delta: object) -> None:
+    if not (isinstance(epsilon, float | int) and not isinstance(epsilon, bool) and 0 < epsilon < math.inf):
+        way_out = "For no noise use mechanism none; it claims nothing."
+        raise ConfigError(explain("epsilon", "be a finite number > 0", epsilon, way_out))
+    check_delta(delta)
+
+
+def _check_uses(name: str, count: object) -> None:
+    if not (isinstance(count, int) and not isinstance(count, bool) and count >= 1):
+        raise ConfigError(explain(name, "be an int >= 1", count))
+
+
+def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: float) -> M:
+    """Return the mechanism with the least noise of which ``count`` uses cost at most ``epsilon`` at ``delta``.
+
+    Parameters
+    ----------
+    make : callable
+        Builds a mechanism (anything with ``dp_event()``) from its noise parameter, a float > 0; the cost must rise or
+        fall with the parameter over all of its range. A `ConfigError` from ``make`` counts as out of range.
+    count : int
+        How often the mechanism will be used: queries, or labels, over all partitions and rounds; >= 1.
+    epsilon, delta : float
+        The target: epsilon > 0 and finite, delta within [0, 1).
+
+    Returns
+    -------
+    mechanism
+        Its accounted epsilon never exceeds the target, and is at least 0.99 of it wherever the parameter between 1e-10
+        and 1e10 allows.
+
+    Raises
+    ------
+    ConfigError
+        For impossible targets, and where no parameter in the range keeps to the target (Gaussian noise at delta = 0).
+    """
+    _check_target(epsilon, delta)
+    _check_uses("count", count)
+
+    def made(parameter: float) -> M | None:
+        try:
+            return make(parameter)
+        except ConfigError:
+            return None
+
+    def affordable(mechanism: Any) -> bool:
+        accountant = Accountant().compose(mechanism.dp_event(), count)
+        # one evaluation of delta is cheaper than solving for epsilon; at delta = 0 only the sum counts
+        within: bool = accountant.delta(epsilon) <= delta if delta > 0 else accountant.epsilon(0.0) <= epsilon
+        return within
+
+    tried = [(x, mechanism) for x in _TRIED if (mechanism := made(x)) is not None]
+    if not tried:
+        make(1.0)  # not the noise is wrong: this says what is
+    fits = [affordable(mechanism) for _, mechanism in tried]
+    if True not in fits:
+        way_out = "Use a larger epsilon, a delta > 0, fewer queries or rounds, or Laplace noise."
+        seen = f"{epsilon:g} at delta {delta:g} for {count} uses"
+        raise ConfigError(explain("epsilon", "be attainable by some noise", seen, way_out))
+    # affordable parameters lie together at the noisy end; which end that is depends on what the parameter means
+    rising = not fits[-1] if False in fits else _cost(tried[0][1]) <= _cost(tried[-1][1])
+    last = len(fits) - 1 - fits[::-1].index(True) if rising else fits.index(True)
+    good, least = tried[last]
+    best: Any = least
+    bad = good * 10 if rising else good / 10
+    while abs(math.log(good / bad)) > _CLOSE:
+        middle = math.sqrt(good) * math.sqrt(bad)
+        mechanism = made(middle)
+        if mechanism is not None and affordable(mechanism):
+            good, best = middle, mechanism
+        else:
+            bad = middle
+    # epsilon at delta may be rounded up further than delta at epsilon was
+    back = -_CLOSE if rising else _CLOSE
+    while not Accountant().compose(best.dp_event(), count).epsilon(delta) <= epsilon:
+        good, back = good * (1 + back), 2 * back
+        best = make(good)
+    found: M = best
+    return found
+
+
+def _cost(mechanism: Any) -> float:
+    """Return what tells two mechanisms of one kind apart at any size: the delta of one use at epsilon 0."""
+    return Accountant().compose(mechanism.dp_event()).delta(0.0)
+
+
+def calibrate_laplace(*, num_queries: int, epsilon: float, delta: float, votes: int = 1) -> LaplaceMax:
+    """Return noisy max with the least Laplace noise; ``votes`` as one neighbouring change moves. See `calibrate`."""
+    from fedkd_flwr.privacy.noise.votes import LaplaceMax
+
+    return calibrate(
+        lambda gamma: LaplaceMax(gamma=gamma, votes=votes), count=num_queries, epsilon=epsilon, delta=delta
+    )
+
+
+def calibrate_gaussian(*, num_queries: int, epsilon: float, delta: float, votes: int = 1) -> GaussianMax:
+    """Return noisy max with the least Gaussian noise; ``delta`` must be > 0. See `calibrate`."""
+    from fedkd_flwr.privacy.noise.votes import GaussianMax
+
+    return calibrate(
+        lambda sigma: GaussianMax(sigma=sigma, votes=votes), count=num_queries, epsilon=epsilon, delta=delta
+    )
+
+
+def calibrate_confident(
+    *, num_queries: int, epsilon: float, delta: float, threshold: float, threshold_ratio: float = 3.0, votes: int = 1
+) -> ConfidentGaussianMax:
+    """Return Confident-GNMax with the least noise, every query charged as if it were answered. See `calibrate`.
+
+    ``threshold_ratio`` is the threshold's noise over the answer's: PATE 2018 uses about 3 to 4.
+    """
+    from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax
+
+    def make(sigma: float) -> ConfidentGaussianMax:
+        return ConfidentGaussianMax(
+            threshold=threshold, sigma_threshold=threshold_ratio * sigma, sigma=sigma, votes=votes
+        )
+
+    return calibrate(make, count=num_queries, epsilon=epsilon, delta=delta)
+
+
+def calibrate_labels(
+    name: Literal["auto", "randomized-response", "xor"],
+    *,
+    num_labels: int,
+    epsilon: float,
+    delta: float,
+    num_classes: int,
+    calibration: Literal["exact", "paper"] = "exact",
+) -> RandomizedResponse | BitFlip:
+    """Return the label mechanism with the least noise of which ``num_labels`` labels cost at most ``epsilon``.
+
+    ``num_labels`` counts labels that may change, over all rounds. ``auto`` takes whichever of the two, each calibrated
+    to the same composed target, estimates the counts with the smaller variance. See `calibrate`.
+    """
+    from fedkd_flwr.privacy.noise.labels import label_mechanism
+
+    def best(kind: str) -> Any:
+        def make(per_label: float) -> Any:
+            return label_mechanism(kind, epsilon=per_label, num_classes=num_classes, calibration=calibration)
+
+        return calibrate(make, count=num_labels, epsilon=epsilon, delta=delta)
+
+    if name != "auto":
+        found: RandomizedResponse | BitFlip = best(name)
+        return found
+    response, flip = best("randomized-response"), best("xor")
+    other = (1 - response.keep) / num_classes  # probability of one wrong class
+    response_variance = other * (1 - other) / response.keep**2
+    p = flip.flip_probability
+    chosen: RandomizedResponse | BitFlip
+    chosen = response if response_variance <= p * (1 - p) / (1 - 2 * p) ** 2 else flip
+    return chosen
+
+
+def calibrate_subsampling(*, num_rows: int, epsilon: float, delta: float, replacement: bool) -> Subsampling:
+    """Return NFDP's largest subset of ``num_rows`` rows whose own epsilon and delta stay within the target.
+
+    Its deltas are large: one drawn row of n costs delta = 1/n already.
+    """
+    from fedkd_flwr.privacy.noise.subset import Subsampling
+
+    _check_target(epsilon, delta)
+    _check_uses("num_rows", num_rows)
+
+    def within(rows: int) -> Subsampling | None:
+        mechanism = Subsampling(num_rows=num_rows, subset_rows=rows, replacement=replacement)
+        return mechanism if mechanism.epsilon <= epsilon and mechanism.delta <= delta else None
+
+    best, low, high = within(1), 1, num_rows
+    if best is None:
+        least = Subsampling(num_rows=num_rows, subset_rows=1, replacement=replacement)
+        way_out = f"A single row costs epsilon {least.epsilon:.4g}, delta {least.delta:.4g}; allow that, or use noise."
+        raise ConfigError(explain("delta", "allow a subset of one row", f"{delta:g} at epsilon {epsilon:g}", way_out))
+    while low < high:
+        middle = (low + high + 1) // 2
+        found = within(middle)
+        best, low, high = (found, middle, high) if found is not None else (best, low, middle - 1)
+    return best

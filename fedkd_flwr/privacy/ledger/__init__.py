@@ -1,0 +1,1 @@
+"""Who has spent what, and who refuses; no disk here, see `fedkd_flwr.stores.ledger`."""

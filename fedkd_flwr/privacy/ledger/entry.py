@@ -1,0 +1,197 @@
+"""One entry of a privacy ledger, and what a ledger is written with: plain events, canonical bytes, one error."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
+
+__all__ = [
+    "VERSION",
+    "WAY_OUT",
+    "Entry",
+    "Events",
+    "canonical",
+    "check_delta",
+    "check_text",
+    "epsilon_of",
+    "is_number",
+    "is_whole",
+    "lost",
+    "plain_events",
+    "read_object",
+    "utc",
+]
+
+VERSION = 1
+WAY_OUT = (
+    "Restore the newest backup of its folder if nothing was released after it. To start over deliberately, remove the "
+    "folder by hand: what this party released before is then no longer counted, and no claim covers it."
+)
+
+Events = Sequence[tuple[Any, int]]
+"""What is released and how often: (event, count), an event as dp-accounting's DpEvent or as its plain JSON."""
+
+
+def lost(source: str, rule: str, seen: object, way_out: str = WAY_OUT) -> DataError:
+    """Return the error of a ledger that cannot be believed; code ``ledger-lost``. Never is one silently replaced."""
+    return DataError(explain(source, rule, seen, way_out), code=Code.LEDGER_LOST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One release: the reply to one request.
+
+    Parameters
+    ----------
+    run_id, server_round : str, int
+        The request; there is one entry for each.
+    algorithm, mechanism : str
+        For the reader.
+    unit : {"record", "party"}
+        Whom the events protect.
+    adversary, neighbouring_relation : str
+        Against whom, and which data sets are compared.
+    events : tuple of (dict, int)
+        Plain JSON of each event and how often it was released, as `plain_events` makes them.
+    when : str
+        ISO 8601, UTC.
+    reply_digest : str
+        SHA-256 of the exact reply, in hexadecimal.
+    """
+
+    run_id: str
+    server_round: int
+    algorithm: str
+    mechanism: str
+    unit: str
+    adversary: str
+    neighbouring_relation: str
+    events: tuple[tuple[dict[str, Any], int], ...]
+    when: str
+    reply_digest: str
+
+    def __post_init__(self) -> None:
+        for name in ("run_id", "algorithm", "mechanism", "adversary", "neighbouring_relation"):
+            check_text(name, getattr(self, name))
+        if not (is_whole(self.server_round) and self.server_round >= 0):
+            raise ConfigError(explain("server_round", "be a whole number >= 0", self.server_round))
+        if self.unit not in ("record", "party"):
+            raise ConfigError(explain("unit", "be record or party", self.unit))
+        _check_events(self.events)
+        if not (isinstance(self.when, str) and utc(self.when) is not None):
+            raise ConfigError(explain("when", "be a date and time in UTC as ISO 8601 writes it", self.when))
+        if not (isinstance(self.reply_digest, str) and re.fullmatch("[0-9a-f]{64}", self.reply_digest)):
+            raise ConfigError(explain("reply_digest", "be a SHA-256 in hexadecimal", self.reply_digest))
+
+    @property
+    def request(self) -> tuple[str, int]:
+        """The run and round it answered."""
+        return self.run_id, self.server_round
+
+
+def plain_events(events: Events) -> tuple[tuple[dict[str, Any], int], ...]:
+    """Return events as plain JSON, each checked to be one that can be accounted for.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If there is none, a count is no whole number >= 1, or an event is of an unknown kind or impossible.
+    """
+    from fedkd_flwr.privacy.cost.accountant import event_from_json, event_to_json
+
+    plain = []
+    for event, count in events:
+        raw = json.loads(canonical(event if isinstance(event, Mapping) else event_to_json(event)))
+        plain.append((event_to_json(event_from_json(raw)), count))
+    _check_events(tuple(plain))
+    return tuple(plain)
+
+
+def epsilon_of(events: Sequence[tuple[dict[str, Any], int]], delta: float) -> float:
+    """Return the epsilon at ``delta`` of all these releases, composed tightly; infinite where none is proven."""
+    if not events:
+        return 0.0
+    from fedkd_flwr.privacy.cost.accountant import Accountant, event_from_json
+
+    counts: dict[bytes, int] = {}
+    for event, count in events:
+        key = canonical(event)
+        counts[key] = counts.get(key, 0) + count
+    accountant = Accountant()
+    for key, count in counts.items():
+        try:
+            event = event_from_json(json.loads(key))
+        except FedkdError as error:
+            way_out = "Install the release of fedkd-flwr that wrote it, or a newer one."
+            raise lost("ledger", "hold events that this release can account for", f"this: {error}", way_out) from error
+        accountant = accountant.compose(event, count)
+    return float(accountant.epsilon(delta))
+
+
+def canonical(value: object) -> bytes:
+    """Return plain JSON as the same bytes on every machine."""
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(explain("ledger entry", "be plain JSON with finite numbers", f"this: {error}")) from error
+
+
+def read_object(data: bytes, keys: set[str], source: str) -> dict[str, Any]:
+    """Return a versioned JSON object with exactly these keys; raises DataError (``ledger-lost``) for anything else."""
+    try:
+        raw = json.loads(data)
+        version = raw["version"]
+        if is_whole(version) and version > VERSION:
+            raise lost(source, f"be of version <= {VERSION}", version, "Install a newer release of fedkd-flwr.")
+        if not (is_whole(version) and version == VERSION and raw.keys() == keys):
+            raise ValueError(f"version {version!r} with {', '.join(raw)}")
+    except DataError:
+        raise
+    except Exception as error:  # anything may stand in a damaged file
+        raise lost(source, "be whole", f"this: {error!r}") from error
+    return dict(raw)
+
+
+def _check_events(events: object) -> None:
+    if not (isinstance(events, tuple) and events):
+        raise ConfigError(explain("events", "hold at least one event", events, "NoOp says that nothing was spent."))
+    for event, count in events:
+        if not (isinstance(event, dict) and is_whole(count) and count >= 1):
+            raise ConfigError(explain("events", "pair an event with a whole number >= 1", (event, count)))
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse what is no text, or an empty one."""
+    if not (isinstance(value, str) and value.strip()):
+        raise ConfigError(explain(name, "be a text that is not empty", value))
+
+
+def check_delta(name: str, value: object) -> None:
+    """Refuse what is no number within [0, 1)."""
+    if not (is_number(value) and 0 <= value < 1):  # type: ignore[operator]
+        raise ConfigError(explain(name, "be a number within [0, 1)", value))
+
+
+def is_whole(value: object) -> bool:
+    """Tell whether this is a whole number; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Tell whether this is a number; True and False are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def utc(text: str) -> datetime | None:
+    """Read a date and time in UTC as ISO 8601 writes it; None for any other text."""
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return date if date.utcoffset() == timedelta(0) else None

@@ -1,0 +1,346 @@
+"""Noise on labels, at the party that holds them: randomised response over classes, or over the bits of one-hot codes.
+
+`mechanisms` exports all of it and says what every mechanism has in common.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.labels.voting import Labels
+from fedkd_flwr.privacy.noise import sampling
+from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_classes, check_int, check_reports, set_float
+from fedkd_flwr.privacy.noise.sampling import WORDS, Rng
+
+if TYPE_CHECKING:
+    from dp_accounting import dp_event as events
+
+__all__ = ["BitFlip", "RandomizedResponse", "kept_share", "label_mechanism"]
+
+_LEAST_EPSILON, _MOST_EPSILON = 1e-10, 700.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponse:
+    """Keep a label with probability beta, else draw a uniform class, which may be the same one.
+
+    Kairouz, Bonawitz and Ramage, "Discrete distribution estimation under local privacy" (ICML 2016), k-RR;
+    PrivateKT (Nature Communications 2023) writes it with beta = (e^eps - 1)/(e^eps - 1 + C).
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon per label: within 1e-10..700.
+    num_classes : int
+        Number of classes C: within 2..32767.
+
+    Formal guarantees
+    -----------------
+    Per label, for any change of it: (epsilon, 0)-DP. The probabilities are whole numbers of 64-bit words, rounded
+    towards more noise: `pure_epsilon` is what the code does, at most ``epsilon``.
+
+    | case | what holds |
+    |---|---|
+    | several labels of one party | compose: one use each |
+    | epsilon beyond about 44 | 2^-64 is the least probability of a change: `pure_epsilon` stays at about 44 + ln C |
+    | a row without a label | refused: abstentions would be visible |
+    | how many labels, and for which rows | not covered |
+
+    Examples
+    --------
+    >>> round(RandomizedResponse(epsilon=1.0, num_classes=10).keep, 4)
+    0.1466
+    >>> RandomizedResponse(epsilon=50.0, num_classes=3).privatize(np.array([0, 2, 1])).tolist()
+    [0, 2, 1]
+    """
+
+    epsilon: float
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        set_float(self, "epsilon", _LEAST_EPSILON, _MOST_EPSILON, "Use NoPrivacy for no noise.")
+        check_int("num_classes", self.num_classes, 2, MOST_CLASSES)
+
+    @property
+    def words(self) -> str:
+        """The mechanism and its parameters, for a claim."""
+        what = f"randomised response over {self.num_classes} classes"
+        return f"{what}, epsilon {self.epsilon:g} a label (kept: {self.keep:.4g})"
+
+    @cached_property
+    def _words(self) -> tuple[int, int]:
+        return sampling.response_words(self.epsilon, self.num_classes)
+
+    @property
+    def keep(self) -> float:
+        """The probability beta with which a label is kept rather than drawn anew."""
+        return self._words[0] / WORDS
+
+    @property
+    def pure_epsilon(self) -> float:
+        """Epsilon of one label at delta 0, of the probabilities used: at most ``epsilon``."""
+        kept, each = self._words
+        return math.log1p(kept / each)
+
+    def privatize(self, labels: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> Labels:
+        """Return privatised labels.
+
+        Parameters
+        ----------
+        labels : ndarray of any shape, integers
+            Classes within 0..C-1; no `ABSTAIN`.
+        rng : Generator or None
+            None draws from the operating system.
+
+        Returns
+        -------
+        ndarray of the same shape, int16
+
+        Raises
+        ------
+        DataError
+            If a label is missing, no integer, or out of range.
+        """
+        labels = check_classes(labels, self.num_classes)
+        kept, each = (np.uint64(count) for count in self._words)
+        words = sampling.words(labels.size, rng).reshape(labels.shape)
+        # from `kept` on the words are C blocks of `each` words, one block per class
+        drawn = (np.maximum(words, kept) - kept) // each
+        return np.where(words < kept, labels, drawn.astype(np.int16)).astype(np.int16)
+
+    def debias(self, counts: NDArray[np.integer[Any]], num_reports: int) -> NDArray[np.float64]:
+        """Estimate the true counts behind the counts of privatised labels, without bias.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (rows, C), integers
+            How many of the reports on a row named each class.
+        num_reports : int
+            Reports on each row: every row of ``counts`` sums to it.
+
+        Returns
+        -------
+        ndarray of shape (rows, C), float64
+            ``(counts - num_reports * (1 - beta) / C) / beta``; may be negative or above ``num_reports``.
+
+        Raises
+        ------
+        DataError
+            If shape, type or sums are not as above.
+        """
+        counts = check_reports("counts", counts, self.num_classes, num_reports)
+        wrong = np.flatnonzero(counts.sum(axis=1) != num_reports)
+        if wrong.size:
+            way_out = "Count one label per report and row."
+            raise DataError(
+                explain("counts", f"sum to {num_reports} on every row", f"row {wrong[0]} does not", way_out)
+            )
+        kept, each = self._words
+        expected = np.float64(num_reports) * (each / WORDS)
+        return np.divide(counts - expected, kept / WORDS, dtype=np.float64)
+
+    def dp_event(self) -> events.DpEvent:
+        """Describe one label."""
+        from dp_accounting import dp_event as events
+
+        _, each = self._words
+        # less noise in the event than in the code, by a rounding: the claim is never the smaller one
+        return events.RandomizedResponseDpEvent(_just_below(self.num_classes * each), self.num_classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitFlip:
+    """The XOR mechanism on one-hot labels: each of the C bits is flipped independently with probability p.
+
+    DP-FedCT (AAAI 2025), after Ji et al., "Differentially private binary- and matrix-valued data query: an XOR
+    mechanism" (VLDB 2021), in its independent case; the exact condition is that of symmetric unary encoding (RAPPOR).
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon per label, which is two bits: within 1e-10..700.
+    num_classes : int
+        Number of classes C: within 2..32767.
+    calibration : {"exact", "paper"}
+        "exact": 2 ln((1-p)/p) = epsilon. "paper": the eigenvalue condition of the XOR paper, which asks for
+        2 ln((1-p)/p) = epsilon / sqrt(C); it is sufficient but not needed, and costs accuracy.
+
+    Formal guarantees
+    -----------------
+    Per label, for any change of it (two bits of its one-hot code differ): (epsilon, 0)-DP. One use is two binary
+    randomised responses. The probability is a whole number of 64-bit words, rounded towards more noise: `pure_epsilon`
+    is what the code does, at most ``epsilon`` (exact) or ``epsilon / sqrt(C)`` (paper).
+
+    | case | what holds |
+    |---|---|
+    | several labels of one party | compose: one use each |
+    | epsilon beyond about 88 | 2^-64 is the least flip probability: `pure_epsilon` stays at about 88.7 |
+    | a row without a label | refused (one bit would differ: it would be covered, but the debiasing would not hold) |
+    | how many labels, and for which rows | not covered |
+
+    Examples
+    --------
+    >>> round(BitFlip(epsilon=2.0, num_classes=10).flip_probability, 4)
+    0.2689
+    >>> BitFlip(epsilon=100.0, num_classes=3).privatize(np.array([0, 2])).tolist()
+    [[1, 0, 0], [0, 0, 1]]
+    """
+
+    epsilon: float
+    num_classes: int
+    calibration: Literal["exact", "paper"] = "exact"
+
+    def __post_init__(self) -> None:
+        set_float(self, "epsilon", _LEAST_EPSILON, _MOST_EPSILON, "Use NoPrivacy for no noise.")
+        check_int("num_classes", self.num_classes, 2, MOST_CLASSES)
+        if self.calibration not in ("exact", "paper"):
+            raise ConfigError(explain("calibration", "be 'exact' or 'paper'", self.calibration))
+
+    @property
+    def words(self) -> str:
+        """The mechanism and its parameters, for a claim."""
+        condition = "" if self.calibration == "exact" else ", the XOR paper's condition"
+        return (
+            f"bit flips (XOR) on one-hot labels of {self.num_classes} classes, epsilon {self.epsilon:g} a label"
+            f"{condition} (flipped: {self.flip_probability:.8g})"
+        )
+
+    @cached_property
+    def _flipped(self) -> int:
+        return sampling.flip_words(self.epsilon, looser_by=1 if self.calibration == "exact" else self.num_classes)
+
+    @property
+    def flip_probability(self) -> float:
+        """The probability p with which each bit is flipped: below 1/2."""
+        return self._flipped / WORDS
+
+    @property
+    def pure_epsilon(self) -> float:
+        """Epsilon of one label at delta 0, of the probability used: at most ``epsilon``."""
+        return 2 * math.log1p((WORDS - 2 * self._flipped) / self._flipped)
+
+    def privatize(self, labels: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> NDArray[np.uint8]:
+        """Return the flipped one-hot bits.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (rows,), integers
+            Classes within 0..C-1; no `ABSTAIN`.
+        rng : Generator or None
+            None draws from the operating system.
+
+        Returns
+        -------
+        ndarray of shape (rows, C), uint8
+            0 or 1; column c stands for class c.
+
+        Raises
+        ------
+        DataError
+            If a label is missing, no integer, or out of range, or the array has another shape.
+        """
+        labels = check_classes(labels, self.num_classes)
+        if labels.ndim != 1:
+            raise DataError(explain("labels", "have shape (rows,)", f"shape {labels.shape}"))
+        bits = sampling.bernoulli(self._flipped, (labels.size, self.num_classes), rng).view(np.uint8)
+        bits[np.arange(labels.size), labels] ^= 1
+        return bits
+
+    def debias(self, bit_sums: NDArray[np.integer[Any]], num_reports: int) -> NDArray[np.float64]:
+        """Estimate the true counts behind summed bits, without bias.
+
+        Parameters
+        ----------
+        bit_sums : ndarray of shape (rows, C), integers
+            Sum of the reports' bits, 0..num_reports each.
+        num_reports : int
+            Reports on each row.
+
+        Returns
+        -------
+        ndarray of shape (rows, C), float64
+            ``(bit_sums - num_reports * p) / (1 - 2 p)``; may be negative or above ``num_reports``.
+
+        Raises
+        ------
+        DataError
+            If shape, type or range are not as above.
+        """
+        bit_sums = check_reports("bit_sums", bit_sums, self.num_classes, num_reports)
+        unflipped_more = (WORDS - 2 * self._flipped) / WORDS
+        expected = np.float64(num_reports) * self.flip_probability
+        return np.divide(bit_sums - expected, unflipped_more, dtype=np.float64)
+
+    def dp_event(self) -> events.DpEvent:
+        """Describe one label: two binary randomised responses."""
+        from dp_accounting import dp_event as events
+
+        # flipping with p is drawing a fair bit with 2p; less noise in the event than in the code, by a rounding
+        return events.SelfComposedDpEvent(events.RandomizedResponseDpEvent(_just_below(2 * self._flipped), 2), 2)
+
+
+def label_mechanism(
+    name: str, *, epsilon: float, num_classes: int, calibration: Literal["exact", "paper"] = "exact"
+) -> RandomizedResponse | BitFlip:
+    """Return the label mechanism of a name; "auto" picks the one whose debiased counts vary less.
+
+    Compared is what one report adds to the variance of the debiased count of a class that is not its own (nearly all
+    classes). With the exact calibration and x = e^(epsilon/2) that is (x^2 + C - 2)/(x^2 - 1)^2 against
+    x (x + 1)^2/(x^2 - 1)^2: the response wins iff C - 2 < x^3 + x^2 + x, always for C <= 5.
+
+    Parameters
+    ----------
+    name : {"auto", "randomized-response", "xor"}
+        Which mechanism.
+    epsilon : float
+        Epsilon per label.
+    num_classes : int
+        Number of classes C.
+    calibration : {"exact", "paper"}
+        Of the bit flips.
+
+    Raises
+    ------
+    ConfigError
+        If the name is unknown or a parameter out of range.
+
+    Examples
+    --------
+    >>> [type(label_mechanism("auto", epsilon=e, num_classes=10)).__name__ for e in (0.9, 0.92)]
+    ['BitFlip', 'RandomizedResponse']
+    """
+    if name not in ("auto", "randomized-response", "xor"):
+        raise ConfigError(explain("mechanism", "be 'auto', 'randomized-response' or 'xor'", name))
+    response = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
+    flips = BitFlip(epsilon=epsilon, num_classes=num_classes, calibration=calibration)
+    if name == "auto":
+        # p (1-p) / (1-2p)^2 and q (1-q) / beta^2, written with negative exponents only: nothing overflows
+        root = math.exp(-flips.epsilon / 2 / (1 if calibration == "exact" else math.sqrt(num_classes)))
+        inverse = math.exp(-response.epsilon)
+        flips_vary = root / (1 - root) ** 2
+        response_varies = inverse * (1 + (num_classes - 2) * inverse) / (1 - inverse) ** 2
+        return response if response_varies < flips_vary else flips
+    return response if name == "randomized-response" else flips
+
+
+def kept_share(mechanism: RandomizedResponse | BitFlip) -> float:
+    """Return the expected share of labels (of bits, for `BitFlip`) that leave as they were: public, it needs no data.
+
+    >>> round(kept_share(RandomizedResponse(epsilon=1.0, num_classes=10)), 4)
+    0.232
+    """
+    if isinstance(mechanism, BitFlip):
+        return 1 - mechanism.flip_probability
+    return mechanism.keep + (1 - mechanism.keep) / mechanism.num_classes
+
+
+def _just_below(noise_words: int) -> float:
+    """Return ``noise_words / 2^64`` as a float that is not above it."""
+    return math.nextafter(noise_words / WORDS, 0.0)

@@ -1,0 +1,168 @@
+"""Noisy voting as one plan: which noise, how many queries, what is released, and what that costs together.
+
+The same plan serves the server (FedKT L1, PATE: one party changes) and a party (FedKT L2: one record changes); only
+the mechanism's ``votes`` differs: how many votes one neighbouring change moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import ConfigError, check_whole, explain
+from fedkd_flwr.labels.voting import ABSTAIN
+from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
+
+__all__ = ["NOISES", "NoisyAnswers", "NoisyVotes", "make_noise"]
+
+NOISES = ("laplace", "gaussian", "confident-gaussian")
+Noise = LaplaceMax | GaussianMax | ConfidentGaussianMax
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyAnswers:
+    """What noisy voting let out.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (num_queries,), int16
+        The noisy winners; ``ABSTAIN`` where no answer was given.
+    counts : ndarray of shape (num_queries, num_classes), float64, optional
+        The noisy counts themselves, where they are released.
+    """
+
+    labels: NDArray[np.int16]
+    counts: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyVotes:
+    """A plan made before any vote is seen.
+
+    Formal guarantees: for two vote tables that differ, in each row, by at most ``mechanism.votes`` votes moved from
+    one class to another (or withdrawn, or added), what `ask` returns is as private as `events` say. Queries must be
+    chosen without looking at votes.
+
+    Parameters
+    ----------
+    mechanism : LaplaceMax, GaussianMax or ConfidentGaussianMax
+        The noise.
+    num_queries : int
+        Public rows asked, >= 1.
+    max_answers : int
+        For Confident-GNMax: asking ends after so many answers, 1 to ``num_queries``; 0 is ``num_queries``. The cost is
+        that of ``num_queries`` thresholds and so many answers, whatever the votes are.
+    release : {"labels", "counts"}
+        The noisy winners, or the noisy counts: they cost the same, and counts tell more.
+    unit : int
+        How many counted units make one vote, where votes are counted in halves; for words only.
+    """
+
+    mechanism: Noise
+    num_queries: int
+    max_answers: int = 0
+    release: Literal["labels", "counts"] = "labels"
+    unit: int = 1
+
+    def __post_init__(self) -> None:
+        check_whole("num_queries", self.num_queries, 1)
+        if isinstance(self.max_answers, bool) or not (
+            isinstance(self.max_answers, int) and 0 <= self.max_answers <= self.num_queries
+        ):
+            raise ConfigError(explain("max_answers", f"be within 0..{self.num_queries}", self.max_answers))
+        confident = isinstance(self.mechanism, ConfidentGaussianMax)
+        if self.release not in ("labels", "counts"):
+            raise ConfigError(explain("release", 'be "labels" or "counts"', self.release))
+        if self.release == "counts" and confident:
+            way_out = 'Use noise "gaussian", or release "labels".'
+            raise ConfigError(explain("release", 'be "labels" with confident-gaussian', self.release, way_out))
+        if self.max_answers and not confident:
+            way_out = "The other mechanisms answer every query: lower num-queries."
+            raise ConfigError(explain("max_answers", "be 0 but for confident-gaussian", self.max_answers, way_out))
+
+    def events(self, times: int = 1) -> list[tuple[Any, int]]:
+        """Return what is released, as (event, how often); ``times`` such plans on the same data compose."""
+        if isinstance(self.mechanism, ConfidentGaussianMax):
+            answers = self.max_answers or self.num_queries
+            return [
+                (self.mechanism.threshold_event(), self.num_queries * times),
+                (self.mechanism.answer_event(), answers * times),
+            ]
+        return [(self.mechanism.dp_event(), self.num_queries * times)]
+
+    @property
+    def words(self) -> str:
+        """The plan in words, for claims."""
+        what = "noisy counts" if self.release == "counts" else "noisy winners"
+        cap = f", at most {self.max_answers} answers" if self.max_answers else ""
+        return f"{self.noise_words}, {self.num_queries} queries{cap}, {what} released"
+
+    @property
+    def noise_words(self) -> str:
+        """The noise in words, in whole votes."""
+        unit, noise = self.unit, self.mechanism
+        if unit == 1:
+            return noise.words
+        votes = noise.votes // unit
+        if isinstance(noise, LaplaceMax):
+            return replace(noise, gamma=noise.gamma * unit, votes=votes).words
+        if isinstance(noise, GaussianMax):
+            return replace(noise, sigma=noise.sigma / unit, votes=votes).words
+        return replace(
+            noise,
+            threshold=noise.threshold / unit,
+            sigma_threshold=noise.sigma_threshold / unit,
+            sigma=noise.sigma / unit,
+            votes=votes,
+        ).words
+
+    def ask(self, counts: NDArray[np.integer[Any]], *, rng: np.random.Generator | None = None) -> NoisyAnswers:
+        """Answer the queries.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (num_queries, num_classes), integer
+            The true votes on the queried rows.
+        rng : Generator, optional
+            For tests: seeded noise protects nothing. By default the operating system's entropy.
+        """
+        if len(counts) != self.num_queries:
+            raise ConfigError(explain("counts", f"have {self.num_queries} rows", len(counts)))
+        if isinstance(self.mechanism, ConfidentGaussianMax):
+            labels = self.mechanism.privatize(counts, rng=rng)
+            if self.max_answers:
+                late = np.cumsum(labels != ABSTAIN) > self.max_answers
+                labels = np.where(late, ABSTAIN, labels).astype(np.int16)
+            return NoisyAnswers(labels=labels)
+        if self.release == "labels":
+            return NoisyAnswers(labels=self.mechanism.privatize(counts, rng=rng))
+        noisy = self.mechanism.noisy_counts(counts, rng=rng)
+        return NoisyAnswers(labels=noisy.argmax(axis=1).astype(np.int16), counts=noisy)
+
+
+def make_noise(
+    noise: str,
+    *,
+    votes: int,
+    gamma: float = 0.0,
+    sigma: float = 0.0,
+    threshold: float = 0.0,
+    sigma_threshold: float = 0.0,
+) -> Noise:
+    """Return the mechanism called ``noise``; parameters it does not take are ignored.
+
+    Raises
+    ------
+    ConfigError
+        If the name is unknown, or a parameter it takes is out of range.
+    """
+    if noise == "laplace":
+        return LaplaceMax(gamma=gamma, votes=votes)
+    if noise == "gaussian":
+        return GaussianMax(sigma=sigma, votes=votes)
+    if noise == "confident-gaussian":
+        return ConfidentGaussianMax(threshold=threshold, sigma_threshold=sigma_threshold, sigma=sigma, votes=votes)
+    raise ConfigError(explain("noise", f"be one of {', '.join(NOISES)}", noise))

@@ -1,0 +1,224 @@
+"""Noise on class scores at the party that holds them: Laplace or Gaussian, on probabilities or clipped logits.
+
+FedMD-LDP of Sun and Lyu, "Federated model distillation with noise-free differential privacy" (IJCAI 2021), section 3,
+which leaves sensitivity and composition to the reader. Here a row's scores may change entirely, and rows and rounds
+compose, one use each.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.privacy.noise import sampling
+from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_int, set_float
+from fedkd_flwr.privacy.noise.sampling import CELLS_PER_VOTE, UNITS_PER_VOTE, Rng
+
+if TYPE_CHECKING:
+    from dp_accounting import dp_event as events
+
+__all__ = ["GaussianScores", "LaplaceScores", "ScoreMechanism", "score_mechanism"]
+
+_LEAST, _MOST = 1e-3, 1e9  # of the noise, in units of the scores
+_MOST_LOGIT = 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scores:
+    kind: Literal["probs", "logits"]
+    num_classes: int
+    bound: float = 0.0
+    scale: float
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("probs", "logits"):
+            raise ConfigError(explain("kind", "be probs or logits", self.kind))
+        check_int("num_classes", self.num_classes, 2, MOST_CLASSES)
+        if self.kind == "probs":
+            if self.bound:
+                raise ConfigError(explain("bound", "be 0 for probabilities", self.bound, "They lie within [0, 1]."))
+        else:
+            set_float(self, "bound", 1 / CELLS_PER_VOTE, _MOST_LOGIT, "Logits beyond it are cut off.")
+            # a bound on the grid: clipped values stay within it when they are rounded to the grid
+            object.__setattr__(self, "bound", math.floor(self.bound * CELLS_PER_VOTE) / CELLS_PER_VOTE)
+        set_float(self, "scale", _LEAST, _MOST, "Use no noise without this mechanism.")
+
+    @property
+    def _what(self) -> str:
+        where = "probabilities" if self.kind == "probs" else f"logits clipped to +-{self.bound:g}"
+        return f"each of {self.num_classes} {where}"
+
+    def _cells(self, scores: NDArray[Any]) -> NDArray[np.int64]:
+        """Return scores as whole numbers of grid cells of 2^-20, within the sensitivity the event states."""
+        array = np.asarray(scores)
+        if array.dtype.kind != "f" or array.ndim != 2 or array.shape[1] != self.num_classes:
+            rule = f"be floats of shape (rows, {self.num_classes})"
+            raise DataError(explain(self.kind, rule, f"{array.dtype} of shape {array.shape}"))
+        if not np.isfinite(array).all():
+            raise DataError(explain(self.kind, "be finite", "NaN or infinity", "Lower the model's learning rate."))
+        values = array.astype(np.float64)
+        if self.kind == "logits":
+            clipped: NDArray[np.float64] = np.clip(values, -self.bound, self.bound)
+            return np.rint(clipped * CELLS_PER_VOTE).astype(np.int64)
+        values = np.maximum(values, 0)
+        totals = values.sum(axis=1, keepdims=True)
+        if not (totals > 0).all():
+            raise DataError(explain("probs", "have a sum above 0 in every row", 0.0))
+        exact = values / totals * CELLS_PER_VOTE
+        cells: NDArray[np.int64] = np.floor(exact).astype(np.int64)
+        # every row sums to exactly one: plain rounding would widen the distance of two rows
+        missing = CELLS_PER_VOTE - cells.sum(axis=1)
+        ranks = np.argsort(np.argsort(-(exact - cells), axis=1, kind="stable"), axis=1, kind="stable")
+        cells += ranks < missing[:, None]
+        return cells
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceScores(_Scores):
+    r"""Add Laplace noise to each score of a row.
+
+    Parameters
+    ----------
+    kind : {"probs", "logits"}
+        What the scores are.
+    num_classes : int
+        Number of classes C.
+    scale : float
+        Scale of the noise, in units of the scores: within 1e-3..1e9.
+    bound : float
+        For logits: B; they are clipped to [-B, B]. 0 for probabilities.
+
+    Formal guarantees
+    -----------------
+    Per row, for any change of it. Two rows of probabilities (one-hot ones too) differ by at most 2 in L1: classes lose
+    at most 1 in all and gain at most 1 in all, which costs at most two Laplace mechanisms of sensitivity 1. Clipped
+    logits differ by at most 2 B in each of C places: C Laplace mechanisms of sensitivity 2 B.
+
+    | case | what holds |
+    |---|---|
+    | several rows, or several rounds | compose: one use each |
+    | which rows are asked, and how many | not covered: choose them without looking at private rows |
+    | floats | scores are rounded to a grid of 2^-20 first (rows of probabilities keep their sum), noise is added to
+      whole numbers; what is sent afterwards at float16 or float32 is post-processing |
+
+    Examples
+    --------
+    >>> LaplaceScores(kind="probs", num_classes=3, scale=4.0).pure_epsilon
+    0.5
+    >>> LaplaceScores(kind="logits", num_classes=3, scale=30.0, bound=5.0).pure_epsilon
+    1.0
+    """
+
+    @property
+    def words(self) -> str:
+        """The mechanism and its parameters, for a claim."""
+        return f"Laplace noise of scale {self.scale:g} on {self._what}"
+
+    @property
+    def pure_epsilon(self) -> float:
+        """Epsilon of one row at delta 0."""
+        return (2.0 if self.kind == "probs" else 2 * self.bound * self.num_classes) / self.scale
+
+    def privatize(self, scores: NDArray[Any], /, *, rng: Rng = None) -> NDArray[np.float64]:
+        """Return scores plus noise, on a grid of 2^-20.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (rows, C), float
+            Finite; probabilities are brought to a sum of 1, logits clipped.
+        rng : Generator or None
+            None draws from the operating system.
+
+        Returns
+        -------
+        ndarray of shape (rows, C), float64
+
+        Raises
+        ------
+        DataError
+            If the scores are not finite floats of this shape.
+        """
+        cells = self._cells(scores)
+        return (
+            2 * cells + sampling.laplace_units(math.nextafter(1 / self.scale, 0.0), cells.shape, rng)
+        ) / UNITS_PER_VOTE
+
+    def dp_event(self) -> events.DpEvent:
+        """Describe one row."""
+        from dp_accounting import dp_event as events
+
+        if self.kind == "probs":
+            return events.SelfComposedDpEvent(events.LaplaceDpEvent(self.scale), 2)
+        return events.SelfComposedDpEvent(events.LaplaceDpEvent(self.scale / (2 * self.bound)), self.num_classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianScores(_Scores):
+    r"""Add Gaussian noise to each score of a row.
+
+    Parameters
+    ----------
+    kind, num_classes, bound
+        As in `LaplaceScores`.
+    scale : float
+        Standard deviation of the noise, in units of the scores: within 1e-3..1e9.
+
+    Formal guarantees
+    -----------------
+    Per row, for any change of it: an L2 distance of at most sqrt(2) between two rows of probabilities, and of at most
+    2 B sqrt(C) between two rows of clipped logits. Edge cases as in `LaplaceScores`; how exactly the noise follows its
+    law stands in `fedkd_flwr.privacy.noise.sampling`.
+
+    Examples
+    --------
+    >>> GaussianScores(kind="probs", num_classes=3, scale=1.0).dp_event().noise_multiplier.__round__(4)
+    0.7071
+    """
+
+    @property
+    def words(self) -> str:
+        """The mechanism and its parameters, for a claim."""
+        return f"Gaussian noise of standard deviation {self.scale:g} on {self._what}"
+
+    @property
+    def pure_epsilon(self) -> float:
+        """Infinite: Gaussian noise has no epsilon at delta 0."""
+        return math.inf
+
+    def privatize(self, scores: NDArray[Any], /, *, rng: Rng = None) -> NDArray[np.float64]:
+        """Return scores plus noise, on a grid of 2^-20; see `LaplaceScores.privatize`."""
+        cells = self._cells(scores)
+        return (2 * cells + sampling.gaussian_units(self.scale, cells.shape, rng)) / UNITS_PER_VOTE
+
+    def dp_event(self) -> events.DpEvent:
+        """Describe one row."""
+        from dp_accounting import dp_event as events
+
+        distance = math.sqrt(2) if self.kind == "probs" else 2 * self.bound * math.sqrt(self.num_classes)
+        # the quotient may round up: take the less noisy end
+        return events.GaussianDpEvent(math.nextafter(self.scale / (distance * (1 + 2.0**-52)), 0.0))
+
+
+ScoreMechanism: TypeAlias = LaplaceScores | GaussianScores
+
+
+def score_mechanism(
+    noise: str, *, kind: Literal["probs", "logits"], num_classes: int, scale: float, bound: float = 0.0
+) -> ScoreMechanism:
+    """Return a mechanism by the name of its noise, ``laplace`` or ``gaussian``.
+
+    Raises
+    ------
+    ConfigError
+        If the noise is unknown or a parameter out of range.
+    """
+    if noise == "laplace":
+        return LaplaceScores(kind=kind, num_classes=num_classes, scale=scale, bound=bound)
+    if noise == "gaussian":
+        return GaussianScores(kind=kind, num_classes=num_classes, scale=scale, bound=bound)
+    raise ConfigError(explain("score_noise", "be laplace or gaussian", noise))

@@ -1,0 +1,95 @@
+"""How often each party has been asked, over a run and the runs it continues: what a claim per participation needs.
+
+A node's id is new in every run; its party's name is not. Counts are written down before the messages of a round leave:
+a run that dies in between has asked all the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.stores.files import write_atomic
+
+__all__ = ["Participations"]
+
+_FILE = "participations.json"
+_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Participations:
+    """Rounds each party was asked in, by name.
+
+    Parameters
+    ----------
+    by_party : mapping of str to int
+        Of the parties whose names are known.
+    unnamed : int
+        The most that any node was asked which never gave a name: whoever is not in ``by_party`` may have been it.
+
+    Examples
+    --------
+    >>> earlier = Participations(by_party={"a": 3})
+    >>> earlier.before("a"), earlier.before("b"), earlier.before("")
+    (3, 0, 3)
+    >>> earlier.plus([("a", 1), ("b", 2), ("", 1)])
+    Participations(by_party={'a': 4, 'b': 2}, unnamed=4)
+    """
+
+    by_party: Mapping[str, int] = field(default_factory=dict)
+    unnamed: int = 0
+
+    @property
+    def most(self) -> int:
+        """Participations of the party asked most often."""
+        return max([self.unnamed, *self.by_party.values()])
+
+    def before(self, party: str) -> int:
+        """Return how often a party may have been asked; one without a name ("") may be any."""
+        return self.by_party.get(party, self.unnamed) if party else self.most
+
+    def plus(self, asked: Iterable[tuple[str, int]]) -> Participations:
+        """Return the counts after further rounds: (party or "", rounds) of each node of this run."""
+        counts, unnamed = dict(self.by_party), self.unnamed
+        for party, rounds in asked:
+            if party:
+                counts[party] = counts.get(party, self.unnamed) + rounds
+            elif rounds:
+                unnamed = max(unnamed, self.most + rounds)
+        return Participations(by_party=counts, unnamed=unnamed)
+
+    def save(self, folder: Path) -> None:
+        """Replace the counts in ``folder``."""
+        data = {"version": _VERSION, "unnamed": self.unnamed, "parties": dict(sorted(self.by_party.items()))}
+        write_atomic(folder / _FILE, json.dumps(data).encode())
+
+    @classmethod
+    def load(cls, folder: Path) -> Participations:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        DataError
+            If it is missing or damaged (code ``state-lost``): without it no claim could be true.
+        """
+        path = folder / _FILE
+        try:
+            data = json.loads(path.read_bytes())
+            if not (data["version"] == _VERSION and set(data) == {"version", "unnamed", "parties"}):
+                raise ValueError("other fields, or another version")
+            counts = {str(party): _count(count) for party, count in data["parties"].items()}
+            return cls(by_party=counts, unnamed=_count(data["unnamed"]))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            way_out = "Restore it beside the checkpoint, or start the run afresh."
+            message = explain(f"participations {path}", "be whole", str(error) or type(error).__name__, way_out)
+            raise DataError(message, code=Code.STATE_LOST) from error
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not value >= 0:
+        raise ValueError(f"a count of {value!r}")
+    return value

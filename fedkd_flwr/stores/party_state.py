@@ -1,0 +1,145 @@
+"""What a party keeps between the rounds of one run, and a reply exactly as it leaves; formats that execute nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain
+from fedkd_flwr.stores.files import file_name, write_atomic
+
+__all__ = ["PartyState", "Saved", "StoredReply"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """What one party kept after a round.
+
+    Parameters
+    ----------
+    server_round : int
+        The last round it answered.
+    arrays : mapping of str to ndarray
+        For instance ``labels``: the array it sent.
+    model : bytes
+        Its model, as `fedkd_flwr.models.serialize` writes it; empty where the model is refitted each round.
+    meta : mapping
+        Plain JSON values.
+    """
+
+    server_round: int
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    model: bytes = b""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredReply:
+    """One reply, exactly as it leaves.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray
+        By payload name, in their order.
+    metrics : mapping
+        Plain values beside them: bool, int, float, str or bytes.
+    """
+
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    metrics: Mapping[str, bool | int | float | str | bytes] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Return it as an archive that holds no code.
+
+        Raises
+        ------
+        ConfigError
+            If a metric is no plain value.
+        ValueError
+            If an array holds Python objects.
+        """
+        metrics: dict[str, Any] = {}
+        for name, value in self.metrics.items():
+            if not isinstance(value, bool | int | float | str | bytes):
+                raise ConfigError(explain(f"metric {name}", "be a plain number, text or bytes", value))
+            metrics[name] = {"hex": value.hex()} if isinstance(value, bytes) else value
+        meta = json.dumps({"arrays": list(self.arrays), "metrics": metrics}).encode()
+        arrays: dict[str, NDArray[Any]] = {f"array.{i}": array for i, array in enumerate(self.arrays.values())}
+        buffer = BytesIO()
+        np.savez(buffer, allow_pickle=False, meta=np.frombuffer(meta, dtype=np.uint8), **arrays)
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> StoredReply:
+        """Read `to_bytes`; whoever calls has compared the bytes with their digest."""
+        with np.load(BytesIO(data), allow_pickle=False) as file:
+            meta = json.loads(file["meta"].tobytes())
+            arrays = {name: file[f"array.{i}"] for i, name in enumerate(meta["arrays"])}
+        metrics = {k: bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for k, v in meta["metrics"].items()}
+        return cls(arrays=arrays, metrics=metrics)
+
+
+class PartyState:
+    """One party's memory within one run: a single file, replaced as a whole after each round.
+
+    Parameters
+    ----------
+    root : str or Path
+        The party's state directory.
+    run_id : str
+        The run; another run starts from nothing.
+    party : str
+        The party's name.
+    """
+
+    def __init__(self, root: str | Path, *, run_id: str, party: str) -> None:
+        self.party = party
+        self.directory = Path(root).expanduser() / "runs" / file_name(run_id) / "parties"
+        self.path = self.directory / f"{file_name(party)}.npz"
+
+    def save(self, saved: Saved) -> None:
+        """Replace the state."""
+        # names are listed apart: an archive's own directory carries no checksum
+        names = sorted(saved.arrays)
+        meta = {"server_round": saved.server_round, "party": self.party, "arrays": names, "meta": dict(saved.meta)}
+        arrays: dict[str, NDArray[Any]] = {f"array.{name}": array for name, array in saved.arrays.items()}
+        arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+        arrays["model"] = np.frombuffer(saved.model, dtype=np.uint8)
+        buffer = BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)
+        write_atomic(self.path, buffer.getvalue())
+
+    def remove(self) -> None:
+        """Forget this run."""
+        self.path.unlink(missing_ok=True)
+
+    def load(self) -> Saved | None:
+        """Return the state, or None where there is none yet.
+
+        Raises
+        ------
+        DataError
+            If the file is damaged or belongs to another party (code ``state-lost``).
+        """
+        if not self.path.exists():
+            return None
+        try:
+            # opened here: NumPy leaves the file open when it is no archive
+            with self.path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+                meta = json.loads(file["meta"].tobytes())
+                arrays = {name: file[f"array.{name}"] for name in meta["arrays"]}
+                model = file["model"].tobytes()
+            if meta["party"] != self.party:
+                raise ValueError(f"state of {meta['party']}")
+            return Saved(server_round=int(meta["server_round"]), arrays=arrays, model=model, meta=meta["meta"])
+        except Exception as error:  # a damaged archive may break any part of any parser
+            way_out = "Remove the file to start this run afresh at this party."
+            message = explain(f"state file {self.path}", f"be the whole state of {self.party}", str(error), way_out)
+            raise DataError(message, code=Code.STATE_LOST) from error

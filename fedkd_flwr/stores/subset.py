@@ -1,0 +1,143 @@
+"""The rows a party ever learns from under NFDP: drawn once, kept for ever, shared by all runs.
+
+What is computed from one random subset of a party's rows is differentially private only if nothing else is ever
+computed from the others: a second draw exposes other rows. So the subset lies beside the party's ledger, keyed by
+party and data like it, and a subset that was drawn and is gone is never drawn again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError, explain
+from fedkd_flwr.privacy.noise.sampling import Rng
+from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.stores.files import locked, make_folder, write_atomic
+from fedkd_flwr.stores.ledger import LedgerStore
+
+__all__ = ["SubsetStore"]
+
+_VERSION = 1
+
+
+class SubsetStore:
+    """One party's subset of one set of private rows.
+
+    Beside the ledger, in ``root/ledgers/<party>-<digest>/``:
+
+    | file | holds |
+    |---|---|
+    | ``subset.json`` | n, k, with or without replacement, and the drawn row numbers |
+    | ``subset-drawn.json`` | that one was drawn, and its digest: written second, before anything learns from it |
+
+    Parameters
+    ----------
+    ledger : LedgerStore
+        The party's ledger: where the files lie, and a second witness that a subset was drawn.
+
+    Notes
+    -----
+    A crash between the two files leaves a subset nothing was learnt from; it is taken as the one that was drawn. What
+    cannot be noticed is the whole folder's loss, as for the ledger.
+    """
+
+    def __init__(self, ledger: LedgerStore) -> None:
+        self.ledger = ledger
+        self.party = ledger.new.party
+        self.path = ledger.directory / "subset.json"
+        self.marker = ledger.directory / "subset-drawn.json"
+
+    def rows(self, mechanism: Subsampling, *, rng: Rng = None) -> NDArray[np.int64]:
+        """Return the party's subset; drawn now, from the operating system's entropy, if there never was one.
+
+        Parameters
+        ----------
+        mechanism : Subsampling
+            n, k and how: must be what it was at the first draw.
+        rng : Generator or None
+            For tests: a seeded draw protects nothing.
+
+        Returns
+        -------
+        ndarray of shape (subset_rows,), int64
+            Row numbers, ascending; with replacement some may repeat.
+
+        Raises
+        ------
+        RefusalError
+            If one of another n or k, or drawn the other way, is there (code ``subset-fixed``).
+        DataError
+            If one was drawn and its file is gone or damaged (``subset-lost``).
+        """
+        charged = any(_speaks_of_a_subset(entry.mechanism) for entry in self.ledger.load().entries)
+        make_folder(self.path.parent)
+        with locked(self.path.parent / "subset.lock", timeout_s=self.ledger.lock_timeout_s):
+            if not os.path.lexists(self.path):
+                if charged or os.path.lexists(self.marker):
+                    raise self._lost("no such file")
+                self._draw(mechanism, rng)
+            return self._read(mechanism)
+
+    def stored(self) -> NDArray[np.int64] | None:
+        """Return the drawn row numbers, None where none was drawn or they are gone; for measuring in a simulation."""
+        if not os.path.lexists(self.path):
+            return None
+        return np.array(json.loads(self.path.read_bytes())["rows"], dtype=np.int64)
+
+    def _draw(self, mechanism: Subsampling, rng: Rng) -> None:
+        subset = {
+            "version": _VERSION,
+            "party": self.party,
+            "data_digest": self.ledger.new.data_digest,
+            "num_rows": mechanism.num_rows,
+            "subset_rows": mechanism.subset_rows,
+            "replacement": mechanism.replacement,
+            "rows": mechanism.draw(rng=rng).tolist(),
+        }
+        write_atomic(self.path, json.dumps(subset).encode() + b"\n")
+
+    def _read(self, mechanism: Subsampling) -> NDArray[np.int64]:
+        try:
+            data = self.path.read_bytes()
+            subset = json.loads(data)
+            known = Subsampling(
+                num_rows=subset["num_rows"], subset_rows=subset["subset_rows"], replacement=subset["replacement"]
+            )
+            rows = np.array(subset["rows"], dtype=np.int64)
+            owner = (subset["version"], subset["party"], subset["data_digest"])
+            if owner != (_VERSION, self.party, self.ledger.new.data_digest):
+                raise ValueError(f"a subset of {owner[1:]}, version {owner[0]}")
+            ascending = len(rows) == known.subset_rows and (np.diff(rows) >= (0 if known.replacement else 1)).all()
+            if not (ascending and rows[0] >= 0 and rows[-1] < known.num_rows):
+                raise ValueError("other row numbers than it announces")
+        except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
+            raise self._lost(f"this: {error}") from error
+        witness = json.dumps({"version": _VERSION, "sha256": sha256(data).hexdigest()}).encode() + b"\n"
+        if not os.path.lexists(self.marker):
+            write_atomic(self.marker, witness)
+        elif self.marker.read_bytes() != witness:
+            raise self._lost("another subset than the one that was drawn")
+        if known != mechanism:
+            way_out = (
+                f"Ask for subset-rows {known.subset_rows} and subset-replacement {str(known.replacement).lower()}: a "
+                "second subset beside it would be covered by no claim."
+            )
+            message = explain(f"subset of {self.party}", f"be the one drawn: {known.words}", mechanism.words, way_out)
+            raise RefusalError(message, code=Code.SUBSET_FIXED)
+        return rows
+
+    def _lost(self, seen: str) -> DataError:
+        way_out = (
+            "It is never drawn again: a second subset beside the first is covered by no claim. Restore "
+            f"{self.path.parent} from its newest backup, or leave this party out of such runs."
+        )
+        return DataError(explain(f"subset {self.path}", "be there, whole", seen, way_out), code=Code.SUBSET_LOST)
+
+
+def _speaks_of_a_subset(mechanism: str) -> bool:
+    return "(NFDP)" in mechanism

@@ -1,0 +1,151 @@
+"""The exchange of hard labels on all public rows: what FedKT, FedCT and PATE have in common at the server.
+
+down   the consensus so far, with abstentions         up   one or more label arrays a party
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from logging import INFO
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from flwr.common import log
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import PayloadError, explain
+from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels
+from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage
+from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
+from fedkd_flwr.wire.label_codec import decode_labels, digest, encode_labels
+from fedkd_flwr.wire.records import Reply, Scalar
+
+__all__ = ["LabelStrategy", "PartyLabels"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartyLabels(PartyAnswer):
+    """One party's labels of one round.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (num_arrays, num_public), int16
+        Its label arrays; (1, num_public * num_classes) zeros and ones where it sent one-hot bits.
+    changed_share : float or None
+        Share of labels it changed since its last valid answer.
+    """
+
+    labels: Labels
+    changed_share: float | None = None
+
+
+class LabelStrategy(ExchangeStrategy[PartyLabels]):
+    """Base of the strategies that exchange labels. Subclasses say how labels become a consensus: `combine`.
+
+    Parameters as in `ExchangeStrategy`.
+
+    Attributes
+    ----------
+    consensus : ndarray of shape (num_public,), int16
+        The last consensus.
+    """
+
+    def __init__(self, *args: Any, config: ExchangeConfig, **keywords: Any) -> None:
+        super().__init__(*args, config=config, **keywords)
+        self.consensus: Labels = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
+        self.vote: Labels | None = None  # what was voted, where the consensus is something learnt from it
+        self._held: dict[str, Labels] = {}  # party -> its last acknowledged arrays: the base of what changed
+
+    @abstractmethod
+    def combine(self, server_round: int, answers: Sequence[PartyLabels]) -> Labels:
+        """Turn the valid answers of a round, in party-name order, into the consensus."""
+
+    @property
+    def arrays_per_party(self) -> int:
+        """How many label arrays a reply holds."""
+        return 1
+
+    @property
+    def payload(self) -> str:
+        """What a reply carries: ``labels``, or ``bits`` (labels as one-hot bits)."""
+        return "labels"
+
+    def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
+        """Return the consensus, once there is one."""
+        if (self.consensus != ABSTAIN).any() or stage == "evaluate" or server_round > 1:
+            return {"labels": encode_labels(self.consensus, public=self.spec, server_round=server_round)}
+        return {}
+
+    def told(self, node: int) -> Mapping[str, Scalar]:
+        """Return the base the server holds of this node's labels."""
+        held = self._held.get(self._reception.party_of.get(node, ""))
+        return {} if held is None else {"base": digest(held).hex()}
+
+    def read(self, reply: Reply, server_round: int) -> PartyLabels:
+        """Return the label arrays of a reply."""
+        if self.payload not in reply.arrays:
+            raise PayloadError(f"no {self.payload} in the reply")
+        base = self._held.get(reply.party)
+        spec = self.spec.bits if self.payload == "bits" else self.spec
+        labels = decode_labels(
+            reply.arrays[self.payload],
+            public=spec,
+            server_round=server_round,
+            num_arrays=self.arrays_per_party,
+            base=base,
+        )
+        if self.payload == "bits" and (labels == ABSTAIN).any():
+            raise PayloadError(explain("bits", "be 0 or 1", ABSTAIN), reason="class-out-of-range")
+        changed = float((labels != base).mean()) if base is not None else None
+        self._held[reply.party] = labels
+        return PartyLabels(party=reply.party, labels=labels, changed_share=changed, notes=notes_of(reply))
+
+    def combine_answers(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> ArrayRecord:
+        """Form the consensus, describe it in the record, and return it as plain labels."""
+        previous = self.consensus
+        self.consensus = check_labels(
+            self.combine(server_round, answers),
+            num_public=self.spec.num_public,
+            num_classes=self.spec.num_classes,
+            name="consensus",
+        )
+        self._describe(this, answers)
+        if self._converged(previous, answers, this):
+            self.finished_round = server_round
+            note = f"converged in round {server_round} of {self.num_rounds}: no label changes any more."
+            self.record.notes.append(note)
+            log(INFO, "%s", note)
+        return ArrayRecord({"labels": Array(self.consensus)})
+
+    def _describe(self, this: RoundRecord, answers: Sequence[PartyLabels]) -> None:
+        vote = self.vote if self.vote is not None else self.consensus
+        labelled = vote != ABSTAIN
+        this.labelled_share = float(labelled.mean())
+        if not labelled.any():
+            way_out = "Lower the quorum, or use majority or dawid-skene."
+            text = explain("consensus", "label at least one public row", f"none in round {this.server_round}", way_out)
+            self.note(text)
+        elif self.payload == "labels":
+            shares = [agreement(labels, vote) for a in answers for labels in a.labels]
+            this.agreement = float(np.mean(shares))
+        changed = [a.changed_share for a in answers if a.changed_share is not None]
+        this.changed_share = float(np.mean(changed)) if changed else None
+        if self.public.y is not None and labelled.any():
+            this.consensus_accuracy = float((vote[labelled] == self.public.y[labelled]).mean())
+
+    def note_classes(self, class_voters: NDArray[np.int32]) -> None:
+        """Name the classes that no party, or one party alone, ever gave."""
+        for c, voters in enumerate(class_voters):
+            rule, name = "be given by >= 2 parties", f"class {self.public.schema.classes[c]!r}"
+            if voters == 0:
+                self.note(explain(name, rule, 0, "Nothing learnt from this vote can know it."))
+            elif voters == 1 and class_voters.max() > 1:
+                self.note(explain(name, rule, 1, "A majority outvotes that party; dawid-skene may not."))
+
+    def _converged(self, previous: Labels, answers: Sequence[PartyLabels], this: RoundRecord) -> bool:
+        """Tell whether another round can change nothing; overridden where that can be known."""
+        return False

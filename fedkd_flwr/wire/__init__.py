@@ -1,0 +1,1 @@
+"""Arrays to bytes and back, and the door that turns them into Flower's records."""

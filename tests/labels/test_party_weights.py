@@ -1,0 +1,48 @@
+"""How much a party counts in an average."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.labels.party_weights import WEIGHTINGS, make_weighting
+
+
+def _parties(accuracies, rows=400, classes=4, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(classes, size=rows)
+    guesses = rng.integers(classes, size=(len(accuracies), rows))
+    right = rng.random((len(accuracies), rows)) < np.array(accuracies)[:, None]
+    return np.where(right, truth, guesses).astype(np.int16)
+
+
+@pytest.mark.parametrize("name", WEIGHTINGS)
+def test_weights_are_shares_of_one_and_equal_among_equals(name):
+    same = np.tile(np.arange(4, dtype=np.int16), (3, 25))
+    weights = make_weighting(name)(same, num_classes=4)
+    assert np.allclose(weights, 1 / 3)
+    odd = make_weighting(name)(_parties([0.9, 0.5, 0.1]), num_classes=4)
+    assert odd.min() >= 0
+    assert odd.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", ["agreement", "dawid-skene"])
+def test_who_is_mostly_right_counts_more_than_who_guesses(name):
+    weights = make_weighting(name)(_parties([0.9, 0.9, 0.8, 0.0]), num_classes=4)
+    assert weights[3] < weights[:3].min() / 2
+
+
+@pytest.mark.parametrize("name", WEIGHTINGS)
+def test_one_party_alone_has_all_the_weight(name):
+    assert make_weighting(name)(_parties([0.5]), num_classes=4).tolist() == [1.0]
+
+
+def test_parties_that_agree_nowhere_count_alike():
+    apart = np.array([[1, 2], [2, 1]], dtype=np.int16)
+    assert make_weighting("agreement")(apart, num_classes=3).tolist() == [0.5, 0.5]
+
+
+def test_an_unknown_weighting_names_the_known_ones():
+    with pytest.raises(ConfigError, match="aggregation_weights must be one of equal, agreement, dawid-skene, got 'x'"):
+        make_weighting("x")

@@ -1,0 +1,238 @@
+"""Claims say what they cover, against whom and on what basis, and the report reads them so."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.privacy.claims.claim import (
+    EVERYONE,
+    SERVER,
+    PrivacyClaim,
+    label_privacy,
+    no_privacy,
+    noisy_max_at_party,
+    noisy_max_at_server,
+    subsampling,
+)
+from fedkd_flwr.privacy.claims.joining import parallel, sequential
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax, NoPrivacy
+from fedkd_flwr.report.words import CLAIM_FIELDS, claim_cells, claim_meaning
+
+LAPLACE = LaplaceMax(gamma=0.04)
+CLEAR = np.tile([240, 5, 5], (81, 1))
+
+
+def _claim(**changes):
+    fields = {
+        "unit": "record",
+        "adversary": SERVER,
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "neighbouring_relation": "replace one record",
+        "publishable": True,
+        "basis": "proven",
+        "mechanism": "noise",
+    }
+    return PrivacyClaim(**(fields | changes))
+
+
+def _all_claims():
+    return [
+        *noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, counts=CLEAR),
+        *noisy_max_at_party(GaussianMax(sigma=20.0), num_queries=81, delta=1e-5, teachers=25),
+        label_privacy(RandomizedResponse(epsilon=1e-3, num_classes=10), num_labels=5000, delta=1e-5),
+        subsampling(Subsampling(num_rows=1000, subset_rows=300, replacement=True)),
+        no_privacy(),
+    ]
+
+
+def test_every_claim_has_what_the_report_reads_and_is_plain_json():
+    for claim in _all_claims():
+        plain = claim.as_dict()
+        assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+        cells = claim_cells(plain)
+        assert all(cells[heading] != "–" for heading in CLAIM_FIELDS)
+        # nothing the page would list under a heading of its own but these
+        assert set(cells) - set(CLAIM_FIELDS) <= {"mechanism", "protects from", "notes"}
+
+
+def test_claims_with_a_bound_are_told_with_it_and_claims_without_as_no_guarantee():
+    for claim in _all_claims():
+        meaning = claim_meaning(claim.as_dict())
+        assert meaning.startswith("No guarantee") == (claim.epsilon == math.inf)
+    assert "factor of at most" in claim_meaning(_claim().as_dict())
+
+
+def test_noise_at_the_server_protects_one_party_from_everyone_but_the_server():
+    (claim,) = noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, num_parties=50)
+    assert (claim.unit, claim.adversary, claim.neighbouring_relation) == ("party", EVERYONE, "replace one party")
+    assert (claim.publishable, claim.basis, claim.delta) == (True, "proven", 1e-5)
+    assert claim.epsilon == Accountant().compose(LAPLACE.dp_event(), 81).epsilon(1e-5)
+    assert "server" in claim.protects_from
+    assert "81 queries" in claim.mechanism
+    assert claim.notes == ()
+
+
+def test_a_data_dependent_claim_stands_second_and_is_not_publishable():
+    public, private = noisy_max_at_server(LaplaceMax(gamma=0.1), num_queries=81, delta=1e-5, counts=CLEAR)
+    assert (public.publishable, private.publishable) == (True, False)
+    assert private.epsilon < public.epsilon
+    assert "operator only" in private.notes[0]
+    assert "do not pass them on" in claim_meaning(private.as_dict())
+    # the publishable one is the same without the votes
+    assert noisy_max_at_server(LaplaceMax(gamma=0.1), num_queries=81, delta=1e-5) == (public,)
+
+
+def test_votes_give_no_bound_for_released_counts():
+    with pytest.raises(ConfigError, match="counts must be None where noisy counts are released"):
+        noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, counts=CLEAR, released="counts")
+    (claim,) = noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, released="counts")
+    assert "noisy counts released" in claim.mechanism
+    with pytest.raises(ConfigError, match='released must be "labels" or "counts"'):
+        noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, released="votes")
+
+
+def test_noise_at_a_party_protects_a_record_and_t_times_less_the_whole_party():
+    record, party = noisy_max_at_party(LAPLACE, num_queries=10, delta=0.0, teachers=25, partitions=2, num_records=900)
+    assert (record.unit, record.adversary) == ("record", SERVER)
+    assert record.neighbouring_relation == "replace one record, number of records public"
+    relation = "any change of the party's data, number of records public"
+    assert (party.unit, party.neighbouring_relation) == ("party", relation)
+    # 2 gamma per query and partition; 2 s t gamma for the party
+    assert record.epsilon == pytest.approx(2 * 0.04 * 10 * 2)
+    assert party.epsilon == pytest.approx(25 * record.epsilon)
+    with pytest.raises(ConfigError, match="votes must be 1 for noise at the party, got 5"):
+        noisy_max_at_party(LaplaceMax(gamma=0.04, votes=5), num_queries=10, delta=0.0, teachers=25)
+    with pytest.raises(ConfigError, match="teachers must be an int >= 1"):
+        noisy_max_at_party(LAPLACE, num_queries=10, delta=0.0, teachers=0)
+
+
+def test_partitions_compose_as_so_many_more_queries():
+    two = noisy_max_at_party(LAPLACE, num_queries=10, delta=1e-5, teachers=25, partitions=2)[0]
+    assert two.epsilon == noisy_max_at_party(LAPLACE, num_queries=20, delta=1e-5, teachers=25)[0].epsilon
+
+
+def test_a_pure_claim_that_is_no_larger_names_delta_zero():
+    (claim,) = noisy_max_at_server(LAPLACE, num_queries=1, delta=1e-300)
+    assert (claim.epsilon, claim.delta) == (pytest.approx(0.08), 0.0)
+
+
+def test_privatised_labels_are_claimed_for_any_change_of_the_party_s_data():
+    response = RandomizedResponse(epsilon=1e-3, num_classes=10)
+    worst = label_privacy(response, num_labels=5000, delta=1e-5, rounds=10)
+    assert (worst.unit, worst.adversary, worst.basis) == ("party", SERVER, "proven")
+    assert worst.neighbouring_relation == "any change of the party's data"
+    assert worst.epsilon == Accountant().compose(response.dp_event(), 50_000).epsilon(1e-5)
+
+
+@pytest.mark.parametrize(("sensitivity", "publishable"), [("assumed", True), ("estimated", False)])
+def test_a_smaller_sensitivity_is_named_in_basis_and_relation(sensitivity, publishable):
+    response = RandomizedResponse(epsilon=1e-3, num_classes=10)
+    claim = label_privacy(
+        response, num_labels=5000, delta=1e-5, rounds=10, sensitivity=sensitivity, changed_labels=1500
+    )
+    assert claim.basis == f"{sensitivity} sensitivity"
+    assert "at most 1,500 labels a round" in claim.neighbouring_relation
+    assert claim.publishable is publishable
+    assert claim.epsilon == Accountant().compose(response.dp_event(), 15_000).epsilon(1e-5)
+    assert "not proven" in claim_meaning(claim.as_dict())
+
+
+def test_a_sensitivity_that_is_not_the_worst_case_needs_a_number_and_the_worst_case_takes_none():
+    response = RandomizedResponse(epsilon=1e-3, num_classes=10)
+    with pytest.raises(ConfigError, match="changed_labels must be an int >= 1, got None"):
+        label_privacy(response, num_labels=10, delta=0.0, sensitivity="assumed")
+    with pytest.raises(ConfigError, match="changed_labels must be None in the worst case"):
+        label_privacy(response, num_labels=10, delta=0.0, changed_labels=3)
+    with pytest.raises(ConfigError, match="sensitivity must be one of worst-case"):
+        label_privacy(response, num_labels=10, delta=0.0, sensitivity="hoped", changed_labels=3)
+
+
+def test_labels_without_noise_claim_nothing():
+    claim = label_privacy(NoPrivacy(), num_labels=10, delta=1e-5)
+    assert (claim.epsilon, claim.basis) == (math.inf, "none: no finite bound")
+    assert claim.as_dict()["epsilon"] is None
+
+
+def test_a_subset_s_claim_warns_that_its_delta_exposes_records():
+    claim = subsampling(Subsampling(num_rows=1000, subset_rows=300, replacement=True))
+    assert (claim.unit, claim.neighbouring_relation) == ("record", "add or remove one record")
+    assert (claim.epsilon, claim.delta) == (pytest.approx(0.29985, abs=1e-5), pytest.approx(0.259293, abs=1e-6))
+    assert "drawn once" in claim.notes[0]
+    assert "Warning: delta 0.259 is at least 1 in 1,000, the number of records" in claim.notes[1]
+    # all rows drawn: delta 1 is no claim at all
+    assert subsampling(Subsampling(num_rows=10, subset_rows=10, replacement=False)).epsilon == math.inf
+
+
+@pytest.mark.parametrize(("delta", "warns"), [(1e-5, False), (0.01, False), (0.02, True), (0.5, True)])
+def test_a_delta_of_one_in_n_or_more_warns(delta, warns):
+    (claim,) = noisy_max_at_server(GaussianMax(sigma=40.0), num_queries=10, delta=delta, num_parties=50)
+    assert bool(claim.notes) is warns
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, counts=CLEAR, seeded=True),
+        noisy_max_at_party(LAPLACE, num_queries=81, delta=1e-5, teachers=5, seeded=True),
+        (label_privacy(RandomizedResponse(epsilon=1.0, num_classes=2), num_labels=1, delta=0.0, seeded=True),),
+        (subsampling(Subsampling(num_rows=10, subset_rows=3, replacement=True), seeded=True),),
+    ],
+)
+def test_seeded_noise_claims_nothing(claims):
+    for claim in claims:
+        assert (claim.basis, claim.epsilon, claim.as_dict()["epsilon"]) == ("none: seeded", math.inf, None)
+        assert claim_meaning(claim.as_dict()).startswith("No guarantee")
+
+
+def test_over_parties_the_worst_claim_covers_all_and_over_rounds_claims_add():
+    weak, strong = _claim(epsilon=2.0, delta=1e-6), _claim(epsilon=0.5, delta=1e-5, notes=("a",))
+    assert (parallel([weak, strong]).epsilon, parallel([weak, strong]).delta) == (2.0, 1e-5)
+    assert (sequential([weak, strong]).epsilon, sequential([weak, strong]).delta) == (2.5, pytest.approx(1.1e-5))
+    assert parallel([weak, strong]).notes == ("a",)
+    assert parallel([weak]) == sequential([weak]) == weak
+
+
+def test_joined_claims_are_as_weak_as_the_weakest():
+    joined = parallel([_claim(), _claim(basis="assumed sensitivity"), _claim(publishable=False)])
+    assert (joined.basis, joined.publishable) == ("assumed sensitivity", False)
+    nothing = _claim(basis="none: seeded")
+    assert (parallel([_claim(), nothing]).epsilon, sequential([_claim(), nothing]).basis) == (math.inf, "none: seeded")
+
+
+@pytest.mark.parametrize("field", ["unit", "adversary", "neighbouring_relation"])
+def test_claims_about_different_things_are_not_joined(field):
+    other = replace(_claim(), **{field: "party" if field == "unit" else "else"})
+    with pytest.raises(ConfigError, match=f"{field} of the claims must be the same"):
+        parallel([_claim(), other])
+
+
+def test_no_claims_are_not_joined():
+    with pytest.raises(ConfigError, match="claims must hold at least one claim"):
+        parallel([])
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"unit": "person"}, 'unit must be "record" or "party"'),
+        ({"basis": "believed"}, "basis must begin with one of"),
+        ({"publishable": 1}, "publishable must be true or false"),
+        ({"epsilon": -1.0}, "epsilon must be a number"),
+        ({"epsilon": math.nan}, "epsilon must be a number"),
+        ({"delta": 1.5}, "delta must be a number"),
+        ({"delta": math.nan}, "delta must be a number"),
+    ],
+)
+def test_an_impossible_claim_is_refused(changes, match):
+    with pytest.raises(ConfigError, match=match):
+        _claim(**changes)

@@ -1,0 +1,274 @@
+"""What compositions cost: reference values, bounds that hold, and how the accountant treats odd input."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import dp_accounting as dp
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.privacy.cost.accountant import (
+    Accountant,
+    ApproximateEvent,
+    NoisyMaxEpsilons,
+    PureEvent,
+    noisy_max_epsilons,
+    plain_sum,
+)
+from fedkd_flwr.privacy.cost.events import pure_epsilon
+from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
+
+ORACLE = json.loads((Path(__file__).parents[2] / "oracles" / "privacy.json").read_text(encoding="utf-8"))
+
+EVENTS = [
+    dp.GaussianDpEvent(3.0),
+    dp.LaplaceDpEvent(5.0),
+    dp.RandomizedResponseDpEvent(0.9, 10),
+    dp.SelfComposedDpEvent(dp.LaplaceDpEvent(25.0), 2),
+    dp.ComposedDpEvent([dp.GaussianDpEvent(30.0), dp.LaplaceDpEvent(9.0), dp.NoOpDpEvent()]),
+    dp.NonPrivateDpEvent(),
+    dp.NoOpDpEvent(),
+    PureEvent(0.1),
+    ApproximateEvent(0.1, 1e-7),
+]
+
+
+def _spent(*uses):
+    accountant = Accountant()
+    for event, count in uses:
+        accountant.compose(event, count)
+    return accountant
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=str)
+def test_n_compositions_of_one_use_are_one_composition_of_n(event):
+    single = _spent(*[(event, 1)] * 7)
+    assert single.events == _spent((event, 7)).events == _spent((dp.SelfComposedDpEvent(event, 7), 1)).events
+    for delta in (0.0, 1e-5):
+        assert single.epsilon(delta) == _spent((event, 7)).epsilon(delta)
+    assert single.delta(1.0) == _spent((event, 7)).delta(1.0)
+
+
+def test_the_order_of_composing_changes_nothing():
+    assert _spent(*[(e, 2) for e in EVENTS[:5]]).epsilon(1e-5) == _spent(*[(e, 2) for e in EVENTS[4::-1]]).epsilon(1e-5)
+
+
+@pytest.mark.parametrize("case", ORACLE["randomized_response"], ids=lambda case: f"eps {case['epsilon']:g}")
+def test_randomised_responses_cost_what_the_reference_says(case):
+    event = dp.RandomizedResponseDpEvent(1 - case["beta"], case["C"])
+    one = _spent((event, 1)).epsilon(0.0)
+    assert one == pytest.approx(case["per_label_eps_closed_form"], rel=1e-9)
+    # the reference rounded losses up to a grid of 1e-4: one label by up to 1e-4, a hundred by up to 1e-2
+    assert one * (1 - 1e-9) <= case["pld_eps_1label_delta0"] <= one + 1e-4 * (1 + 1e-9)
+    hundred = _spent((event, 100)).epsilon(1e-5)
+    assert hundred * (1 - 1e-7) <= case["pld_eps_100labels_delta1e5"] <= hundred + 1e-2
+    if abs(one / 1e-4 - round(one / 1e-4)) < 1e-9 and one in (2.5, 1.0):
+        assert hundred == pytest.approx(case["pld_eps_100labels_delta1e5"], rel=1e-7)
+    assert hundred < case["rdp_eps_100labels_delta1e5"] < _spent((event, 100)).epsilon(0.0)
+    assert _spent((event, 100)).epsilon(0.0) == pytest.approx(case["basic_composition_100labels"], rel=1e-9)
+
+
+@pytest.mark.parametrize("case", ORACLE["nfdp"], ids=lambda case: f"{case['k']} of {case['n']}")
+def test_subsampling_costs_what_the_reference_says_at_its_own_delta_and_nothing_finite_below(case):
+    drawn = Subsampling(num_rows=case["n"], subset_rows=case["k"], replacement=case["replacement"])
+    spent = _spent((drawn.dp_event(), 1))
+    assert spent.epsilon(drawn.delta) == pytest.approx(case["epsilon"], rel=1e-12)
+    assert spent.delta(drawn.epsilon) == pytest.approx(case["delta"], rel=1e-12)
+    assert spent.epsilon(drawn.delta * 0.99) == math.inf
+    assert 0 <= spent.epsilon((1 + drawn.delta) / 2) < case["epsilon"]
+
+
+def test_gaussian_queries_alone_cost_the_exact_amount_and_less_than_renyi_s():
+    case = next(c for c in ORACLE["pate2018"] if c["id"] == "gn05_100q_sigma20")
+    exact = _spent((GaussianMax(sigma=20.0).dp_event(), 100)).epsilon(1e-5)
+    assert exact == pytest.approx(dp.get_epsilon_gaussian(20 / math.sqrt(200), 1e-5), rel=1e-10)
+    assert 0.8 * case["eps_data_independent"] < exact < case["eps_data_independent"]
+    # unequal ones: precisions add
+    mixed = _spent((dp.GaussianDpEvent(3.0), 1), (dp.GaussianDpEvent(4.0), 1)).epsilon(1e-5)
+    assert mixed == pytest.approx(dp.get_epsilon_gaussian(12 / 5, 1e-5), rel=1e-10)
+
+
+def test_mixed_gaussian_and_pure_events_cost_more_than_either_and_less_than_both():
+    gaussian, laplace = (dp.GaussianDpEvent(4.0), 3), (dp.LaplaceDpEvent(10.0), 40)
+    both = _spent(gaussian, laplace).epsilon(1e-5)
+    apart = [_spent(one).epsilon(1e-5) for one in (gaussian, laplace)]
+    assert max(apart) < both < sum(apart)
+    # and as dp-accounting finds on a fine grid
+    accountant = dp.pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-4)
+    reference = accountant.compose(*gaussian).compose(*laplace).get_epsilon(1e-5)
+    assert both == pytest.approx(reference, rel=1e-5)
+
+
+def test_fifty_thousand_labels_cost_what_the_design_states():
+    # ALGORITHMS 3: 50,000 labels at 0.001 each are about 0.82, not 50
+    assert 0.81 < _spent((PureEvent(1e-3), 50_000)).epsilon(1e-5) < 0.83
+
+
+def test_the_example_of_the_tables_costs_2_94_by_pure_queries_and_less_by_what_the_noise_is():
+    found = noisy_max_epsilons(LaplaceMax(gamma=0.04), num_queries=81, delta=1e-5)
+    assert found.plain_sum == pytest.approx(6.48)
+    assert round(_spent((PureEvent(0.08), 81)).epsilon(1e-5), 2) == 2.94
+    assert found.tight == found.smallest_publishable == found.smallest_valid == pytest.approx(2.0012, abs=1e-4)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.floats(1e-9, 60),
+    st.integers(1, 10**6),
+    st.sampled_from([1e-300, 1e-12, 1e-5, 0.1, 0.9]),
+    st.sampled_from(["pure", "laplace"]),
+)
+def test_epsilon_is_a_number_within_the_plain_sum_and_its_delta_is_kept(per_use, count, delta, kind):
+    spent = _spent((PureEvent(per_use) if kind == "pure" else dp.LaplaceDpEvent(1 / per_use), count))
+    epsilon = spent.epsilon(delta)
+    assert 0 <= epsilon <= spent.epsilon(0.0) <= per_use * count * (1 + 1e-12)
+    # read the other way round: as good, whichever tilt each of them chose; far out the way back is looser, see below
+    if delta >= 1e-12:
+        assert spent.delta(epsilon) <= delta * (1 + 1e-2)
+    assert spent.epsilon(min(0.99, delta * 2)) <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-250, 1e-100])
+def test_far_out_epsilon_still_keeps_its_delta_and_delta_is_still_a_bound(delta):
+    """The exact sum over 1,723 pure queries of 1e-9: both directions hold, delta's within a factor of 3."""
+    per_use, count = mpmath.mpf(1e-9), 1723
+    with mpmath.workdps(400):
+        spent = _spent((PureEvent(1e-9), count))
+        epsilon, kept = spent.epsilon(delta), mpmath.exp(per_use) / (1 + mpmath.exp(per_use))
+        exact = mpmath.mpf(0)
+        for k in range(count + 1):
+            loss = (2 * k - count) * per_use
+            if loss > epsilon:
+                mass = mpmath.binomial(count, k) * kept**k * (1 - kept) ** (count - k)
+                exact += mass * (1 - mpmath.exp(epsilon - loss))
+        assert exact <= delta
+        assert exact <= spent.delta(epsilon) <= 3 * delta
+
+
+@pytest.mark.parametrize("delta", [1e-320, 1e-300, 1e-12, 0.5])
+@pytest.mark.parametrize("noise", [1e-150, 1e-3, 1.0, 1e9, 1e200])
+def test_gaussian_extremes_give_numbers_that_hold(noise, delta):
+    spent = _spent((dp.GaussianDpEvent(noise), 7))
+    epsilon = spent.epsilon(delta)
+    assert epsilon >= 0
+    if epsilon < math.inf:
+        assert spent.delta(epsilon) <= max(delta, 1e-15) * (1 + 1e-6)
+    assert _spent((dp.GaussianDpEvent(noise), 7), (PureEvent(0.1), 3)).epsilon(delta) >= epsilon * (1 - 1e-9)
+
+
+def test_half_a_million_labels_have_a_finite_cost():
+    for event in (dp.RandomizedResponseDpEvent(1 - 1e-4, 10), dp.LaplaceDpEvent(1e3)):
+        assert 0 < _spent((event, 500_000)).epsilon(1e-5) < math.inf
+
+
+def test_events_of_dp_accounting_mean_what_we_take_them_for():
+    # noise_parameter: the probability of a uniform answer; the loss of the kept class is the epsilon
+    noise = 0.4
+    assert pure_epsilon(dp.RandomizedResponseDpEvent(noise, 4)) == pytest.approx(math.log((0.6 + 0.1) / 0.1), rel=1e-12)
+    lost = dp.pld.privacy_loss_distribution.from_randomized_response(noise, 4, value_discretization_interval=1e-6)
+    assert lost.get_epsilon_for_delta(0.0) == pytest.approx(math.log(7), abs=2e-6)
+    # replace-one, either way round: losses log 7, 0, -log 7 with probability 0.7, 0.2, 0.1
+    assert lost.get_delta_for_epsilon(0.0) == pytest.approx(0.7 - 0.1, abs=1e-5)
+    # noise_multiplier: scale over sensitivity
+    assert pure_epsilon(dp.LaplaceDpEvent(4.0)) == pytest.approx(0.25, rel=1e-12)
+    laplace = dp.pld.PLDAccountant().compose(dp.LaplaceDpEvent(4.0))
+    assert laplace.get_epsilon(1e-9) == pytest.approx(0.25, abs=1e-3)
+
+
+def test_a_rounded_response_is_taken_for_the_less_noisy_one():
+    # 1 - 2^-53 is all that is left of a keep probability of 1e-16: not to be taken for no loss at all
+    assert pure_epsilon(dp.RandomizedResponseDpEvent(1.0, 10)) > 0
+    epsilon = 1e-6
+    keep = math.expm1(epsilon) / (math.expm1(epsilon) + 10)
+    assert epsilon <= pure_epsilon(dp.RandomizedResponseDpEvent(1 - keep, 10)) <= epsilon * (1 + 1e-8)
+
+
+def test_no_noise_has_no_bound_and_nothing_costs_nothing():
+    nothing = _spent((dp.NoOpDpEvent(), 5), (dp.LaplaceDpEvent(1.0), 0))
+    assert (nothing.epsilon(0.0), nothing.epsilon(1e-5), nothing.delta(0.0), nothing.events) == (0.0, 0.0, 0.0, ())
+    for event in (
+        dp.NonPrivateDpEvent(),
+        dp.GaussianDpEvent(0.0),
+        dp.LaplaceDpEvent(0.0),
+        dp.RandomizedResponseDpEvent(0.0, 3),
+        ApproximateEvent(0.1, 1.0),
+        PureEvent(math.inf),
+    ):
+        spent = _spent((event, 1), (PureEvent(0.1), 1))
+        assert (spent.epsilon(0.5), spent.delta(100.0)) == (math.inf, 1.0)
+
+
+def test_at_delta_zero_pure_events_sum_and_gaussian_ones_have_no_bound():
+    assert _spent((PureEvent(0.5), 4), (dp.LaplaceDpEvent(2.0), 2)).epsilon(0.0) == pytest.approx(3.0)
+    assert _spent((dp.GaussianDpEvent(100.0), 1)).epsilon(0.0) == math.inf
+    assert plain_sum(dp.GaussianDpEvent(100.0)) == math.inf
+    assert _spent((ApproximateEvent(0.1, 1e-9), 1)).epsilon(0.0) == math.inf
+
+
+def test_stated_deltas_compose_and_count_against_the_asked_one():
+    spent = _spent((ApproximateEvent(0.1, 1e-6), 20))
+    assert spent.epsilon(1e-6) == math.inf
+    assert 0 < spent.epsilon(1e-4) <= 20 * 0.1
+    assert spent.delta(5.0) == pytest.approx(2e-5, rel=1e-4)
+    assert _spent((ApproximateEvent(0.0, 1e-6), 20)).epsilon(1e-4) < 1e-9
+
+
+def test_ten_gaussian_queries_with_a_few_answers_cost_thresholds_and_answers():
+    confident = ConfidentGaussianMax(threshold=5.0, sigma_threshold=30.0, sigma=10.0)
+    found = noisy_max_epsilons(confident, num_queries=10, delta=1e-5, max_answers=4)
+    by_hand = _spent((dp.GaussianDpEvent(30.0), 10), (dp.GaussianDpEvent(10 / math.sqrt(2)), 4))
+    assert (found.plain_sum, found.tight) == (math.inf, by_hand.epsilon(1e-5))
+    assert found.tight < noisy_max_epsilons(confident, num_queries=10, delta=1e-5).tight
+
+
+def test_a_data_dependent_bound_stands_beside_the_publishable_one_and_never_in_it():
+    clear = np.tile([240, 5, 5], (100, 1))
+    for mechanism in (LaplaceMax(gamma=0.05), GaussianMax(sigma=20.0)):
+        alone = noisy_max_epsilons(mechanism, num_queries=100, delta=1e-5)
+        beside = noisy_max_epsilons(mechanism, num_queries=100, delta=1e-5, counts=clear)
+        assert alone.data_dependent is None
+        assert (beside.tight, beside.smallest_publishable) == (alone.tight, alone.smallest_publishable)
+        assert beside.smallest_valid == beside.data_dependent < beside.smallest_publishable
+
+
+def test_the_smallest_of_the_bounds_is_named_for_what_it_is():
+    found = NoisyMaxEpsilons(plain_sum=1.0, tight=2.0, data_dependent=0.5)
+    assert (found.smallest_publishable, found.smallest_valid) == (1.0, 0.5)
+
+
+def test_votes_of_another_number_of_queries_are_refused():
+    with pytest.raises(DataError, match="counts must have one row for each of the 3 queries, got 2"):
+        noisy_max_epsilons(LaplaceMax(gamma=1.0), num_queries=3, delta=1e-5, counts=np.ones((2, 2), dtype=int))
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan, math.inf, True, "1e-5"])
+def test_an_impossible_delta_is_refused(delta):
+    with pytest.raises(ConfigError, match=r"delta must be a number within \[0, 1\)"):
+        Accountant().epsilon(delta)
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, math.nan, True, None])
+def test_an_impossible_epsilon_is_refused(epsilon):
+    with pytest.raises(ConfigError, match="epsilon must be a number"):
+        Accountant().delta(epsilon)
+
+
+@pytest.mark.parametrize("count", [-1, 1.0, True, 10**16])
+def test_an_impossible_count_is_refused(count):
+    with pytest.raises(ConfigError, match="count must be an int"):
+        Accountant().compose(PureEvent(1.0), count)
+
+
+def test_an_event_that_cannot_be_accounted_for_is_refused_and_leaves_nothing_behind():
+    accountant = Accountant()
+    with pytest.raises(ConfigError, match="event must be a Gaussian"):
+        accountant.compose(dp.ComposedDpEvent([PureEvent(1.0), dp.ZCDpEvent(1.0)]))
+    assert accountant.events == ()

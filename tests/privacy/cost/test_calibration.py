@@ -1,0 +1,156 @@
+"""The least noise within a target: never above it, close to it, and quick."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pytest
+
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.privacy.cost.accountant import Accountant, PureEvent
+from fedkd_flwr.privacy.cost.calibration import (
+    calibrate,
+    calibrate_confident,
+    calibrate_gaussian,
+    calibrate_labels,
+    calibrate_laplace,
+    calibrate_subsampling,
+)
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+from fedkd_flwr.privacy.noise.votes import LaplaceMax
+
+
+def _cost(mechanism, count, delta):
+    return Accountant().compose(mechanism.dp_event(), count).epsilon(delta)
+
+
+CASES = {
+    "laplace": lambda count, eps, delta: calibrate_laplace(num_queries=count, epsilon=eps, delta=delta),
+    "laplace, 5 votes": lambda count, eps, delta: calibrate_laplace(
+        num_queries=count, epsilon=eps, delta=delta, votes=5
+    ),
+    "gaussian, 25 votes": lambda count, eps, delta: calibrate_gaussian(
+        num_queries=count, epsilon=eps, delta=delta, votes=25
+    ),
+    "confident": lambda count, eps, delta: calibrate_confident(
+        num_queries=count, epsilon=eps, delta=delta, threshold=30.0
+    ),
+    "response": lambda count, eps, delta: calibrate_labels(
+        "randomized-response", num_labels=count, epsilon=eps, delta=delta, num_classes=10
+    ),
+    "xor": lambda count, eps, delta: calibrate_labels(
+        "xor", num_labels=count, epsilon=eps, delta=delta, num_classes=10
+    ),
+    "xor, paper": lambda count, eps, delta: calibrate_labels(
+        "xor", num_labels=count, epsilon=eps, delta=delta, num_classes=10, calibration="paper"
+    ),
+    "auto": lambda count, eps, delta: calibrate_labels(
+        "auto", num_labels=count, epsilon=eps, delta=delta, num_classes=10
+    ),
+}
+
+
+@pytest.mark.parametrize(("count", "epsilon", "delta"), [(1, 0.5, 1e-5), (81, 3.36, 1e-5), (2000, 0.1, 1e-9)])
+@pytest.mark.parametrize("case", CASES)
+def test_the_cost_is_within_the_target_and_hardly_below(case, count, epsilon, delta):
+    cost = _cost(CASES[case](count, epsilon, delta), count, delta)
+    assert 0.99 * epsilon <= cost <= epsilon
+
+
+@pytest.mark.parametrize("case", ["laplace", "response", "xor", "auto"])
+def test_at_delta_zero_the_plain_sum_is_the_target(case):
+    cost = _cost(CASES[case](10, 2.0, 0.0), 10, 0.0)
+    assert 0.99 * 2.0 <= cost <= 2.0
+
+
+def test_half_a_million_labels_meet_their_target():
+    found = calibrate_labels("auto", num_labels=500_000, epsilon=1.0, delta=1e-5, num_classes=10)
+    assert 0.99 <= _cost(found, 500_000, 1e-5) <= 1.0
+
+
+def test_the_laplace_target_that_takes_longest_to_find_is_met():
+    found = calibrate_laplace(num_queries=2, epsilon=20.0, delta=1e-5)
+    assert 0.99 * 20.0 <= _cost(found, 2, 1e-5) <= 20.0
+
+
+def test_more_queries_or_votes_need_more_noise():
+    few, many = (calibrate_laplace(num_queries=n, epsilon=1.0, delta=1e-5).gamma for n in (10, 100))
+    assert many < few
+    one, five = (calibrate_gaussian(num_queries=10, epsilon=1.0, delta=1e-5, votes=v).sigma for v in (1, 5))
+    assert five == pytest.approx(5 * one, rel=1e-4)
+
+
+def test_auto_takes_the_mechanism_whose_counts_vary_less():
+    few = calibrate_labels("auto", num_labels=1, epsilon=0.5, delta=0.0, num_classes=10)
+    much = calibrate_labels("auto", num_labels=1, epsilon=4.0, delta=0.0, num_classes=10)
+    assert (type(few), type(much)) == (BitFlip, RandomizedResponse)
+
+
+@dataclass(frozen=True)
+class _Falling:
+    """A mechanism whose parameter is noise, refused outside an inner range."""
+
+    noise: float
+
+    def __post_init__(self):
+        if not 0.01 <= self.noise <= 100:
+            raise ConfigError("noise must be within 0.01..100")
+
+    def dp_event(self):
+        return PureEvent(1 / self.noise)
+
+
+def test_parameters_that_mean_more_noise_work_as_well_and_refused_ones_are_out_of_range():
+    assert calibrate(_Falling, count=4, epsilon=2.0, delta=0.0).noise == pytest.approx(2.0, rel=1e-5)
+    # a target beyond the range ends at the range
+    assert calibrate(_Falling, count=1, epsilon=1e6, delta=0.0).noise == pytest.approx(0.01, rel=1e-4)
+    with pytest.raises(
+        ConfigError, match=r"epsilon must be attainable by some noise, got 0\.001 at delta 0 for 1 uses"
+    ):
+        calibrate(_Falling, count=1, epsilon=1e-3, delta=0.0)
+
+
+def test_what_no_noise_could_mend_is_said_for_what_it_is():
+    with pytest.raises(ConfigError, match="votes must be a whole number >= 1"):
+        calibrate_laplace(num_queries=1, epsilon=1.0, delta=1e-5, votes=0)
+    with pytest.raises(ConfigError, match="mechanism must be"):
+        calibrate_labels("magic", num_labels=1, epsilon=1.0, delta=1e-5, num_classes=3)
+
+
+def test_gaussian_noise_at_delta_zero_is_refused_with_a_way_out():
+    with pytest.raises(ConfigError, match=r"epsilon must be attainable .* Use a larger epsilon, a delta > 0"):
+        calibrate_gaussian(num_queries=6, epsilon=1.0, delta=0.0)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_the_largest_subset_within_the_target_is_drawn(replacement):
+    found = calibrate_subsampling(num_rows=1000, epsilon=0.5, delta=0.3, replacement=replacement)
+    assert (found.epsilon <= 0.5, found.delta <= 0.3) == (True, True)
+    larger = type(found)(num_rows=1000, subset_rows=found.subset_rows + 1, replacement=replacement)
+    assert larger.epsilon > 0.5 or larger.delta > 0.3
+
+
+def test_a_delta_below_one_row_allows_no_subset_and_the_message_says_what_one_row_costs():
+    with pytest.raises(ConfigError, match=r"delta must allow a subset of one row.* delta 0.001"):
+        calibrate_subsampling(num_rows=1000, epsilon=0.5, delta=1e-5, replacement=False)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, True, "1"])
+def test_an_impossible_epsilon_is_refused(epsilon):
+    with pytest.raises(ConfigError, match="epsilon must be a finite number > 0"):
+        calibrate_laplace(num_queries=1, epsilon=epsilon, delta=1e-5)
+    with pytest.raises(ConfigError, match="epsilon must be a finite number > 0"):
+        calibrate_subsampling(num_rows=10, epsilon=epsilon, delta=0.5, replacement=True)
+
+
+@pytest.mark.parametrize("delta", [1.0, 2.0, -0.1, math.nan, math.inf])
+def test_an_impossible_delta_is_refused(delta):
+    with pytest.raises(ConfigError, match=r"delta must be a number within \[0, 1\)"):
+        calibrate_gaussian(num_queries=1, epsilon=1.0, delta=delta)
+
+
+@pytest.mark.parametrize("count", [0, -3, 1.5, True])
+def test_an_impossible_number_of_uses_is_refused(count):
+    with pytest.raises(ConfigError, match="count must be an int >= 1"):
+        calibrate(lambda gamma: LaplaceMax(gamma=gamma), count=count, epsilon=1.0, delta=1e-5)

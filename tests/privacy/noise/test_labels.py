@@ -1,0 +1,294 @@
+"""Randomised response and bit flips: right in law, unbiased, and no epsilon below what they reveal."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share, label_mechanism
+from fedkd_flwr.privacy.noise.sampling import flip_words, response_words
+
+EPSILONS = [1e-9, 1e-3, 0.1, 0.5, 0.91, 1.0, 3.0, 8.0, 30.0]
+
+
+def _event_epsilon(event: object) -> float:
+    """Epsilon at delta 0 of a randomised-response event, repeated or not, by its definition."""
+    if hasattr(event, "count"):
+        return event.count * _event_epsilon(event.event)  # type: ignore[attr-defined]
+    noise, buckets = event.noise_parameter, event.num_buckets  # type: ignore[attr-defined]
+    return math.log1p((1 - noise) * buckets / noise)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("num_classes", [2, 10])
+def test_keep_is_the_published_beta(epsilon: float, num_classes: int) -> None:
+    beta = math.expm1(epsilon) / (math.expm1(epsilon) + num_classes)
+    mechanism = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
+    assert mechanism.keep == pytest.approx(beta, rel=1e-7)
+    assert mechanism.pure_epsilon == pytest.approx(epsilon, rel=1e-7)
+    assert kept_share(mechanism) == pytest.approx(math.exp(epsilon) / (math.exp(epsilon) + num_classes - 1))
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_flip_probability_is_the_needed_one(epsilon: float) -> None:
+    mechanism = BitFlip(epsilon=epsilon, num_classes=10)
+    assert mechanism.flip_probability == pytest.approx(1 / (math.exp(epsilon / 2) + 1))
+    assert mechanism.pure_epsilon == pytest.approx(epsilon, rel=1e-7)
+    assert kept_share(mechanism) == 1 - mechanism.flip_probability
+
+
+def test_fedcts_flip_probabilities_at_epsilon_a_tenth() -> None:
+    # ALGORITHMS, section 3: epsilon 0.1 over 3,000 bits, so 0.1 / 1,500 a label
+    exact = BitFlip(epsilon=0.1 / 1500, num_classes=10)
+    paper = BitFlip(epsilon=0.1 / 1500, num_classes=10, calibration="paper")
+    assert (round(exact.flip_probability, 7), round(paper.flip_probability, 7)) == (0.4999917, 0.4999974)
+    assert paper.pure_epsilon == pytest.approx(0.1 / 1500 / math.sqrt(10))
+
+
+@pytest.mark.parametrize("epsilon", [*EPSILONS, 44.0, 100.0, 700.0])
+@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
+def test_events_claim_what_the_code_does_and_no_less(epsilon: float, kind: type) -> None:
+    mechanism = kind(epsilon=epsilon, num_classes=10)
+    claimed = _event_epsilon(mechanism.dp_event())
+    # math.log1p may round down by one unit in the last place
+    assert mechanism.pure_epsilon * (1 - 1e-15) <= claimed <= mechanism.pure_epsilon * (1 + 1e-12) + 1e-14
+    assert mechanism.pure_epsilon <= epsilon * (1 + 1e-15)
+    # as a fraction of words, the event's noise is not above the code's
+    event = mechanism.dp_event()
+    if kind is RandomizedResponse:
+        assert Fraction(event.noise_parameter) <= Fraction(10 * response_words(epsilon, 10)[1], 2**64)
+    else:
+        assert Fraction(event.event.noise_parameter) <= Fraction(2 * flip_words(epsilon), 2**64)
+
+
+def test_huge_epsilon_claims_the_64_bits_it_has() -> None:
+    assert RandomizedResponse(epsilon=700, num_classes=10).pure_epsilon == pytest.approx(64 * math.log(2))
+    assert BitFlip(epsilon=700, num_classes=10).pure_epsilon == pytest.approx(128 * math.log(2))
+
+
+def _response_pvalue(mechanism: RandomizedResponse, epsilon: float) -> float:
+    labels = np.full(100_000, 2, dtype=np.int16)
+    counts = np.bincount(mechanism.privatize(labels, rng=np.random.default_rng(1)), minlength=5)
+    weights = np.array([1, 1, math.exp(epsilon), 1, 1])
+    return float(stats.chisquare(counts, labels.size * weights / weights.sum()).pvalue)
+
+
+def test_response_follows_its_law_and_no_other() -> None:
+    mechanism = RandomizedResponse(epsilon=1.5, num_classes=5)
+    assert _response_pvalue(mechanism, 1.5) > 0.01
+    assert _response_pvalue(mechanism, 1.4) < 1e-4
+    assert _response_pvalue(mechanism, 1.6) < 1e-4
+
+
+def test_biased_response_is_noticed() -> None:
+    class Biased(RandomizedResponse):
+        def privatize(self, labels: np.ndarray, /, *, rng: np.random.Generator | None = None) -> np.ndarray:
+            noisy = super().privatize(labels, rng=rng)
+            return np.where(noisy == 4, np.arange(labels.size) % 20 // 19 * 4, noisy)
+
+    assert _response_pvalue(Biased(epsilon=1.5, num_classes=5), 1.5) < 1e-6
+
+
+def test_each_word_gives_the_class_its_block_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fedkd_flwr.privacy.noise import sampling
+
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=3)
+    kept, each = sampling.response_words(1.0, 3)
+    edges = [0, kept - 1, kept, kept + each - 1, kept + each, kept + 2 * each - 1, kept + 2 * each, 2**64 - 1]
+    monkeypatch.setattr(sampling, "words", lambda count, rng: np.array(edges, dtype=np.uint64))
+    assert mechanism.privatize(np.ones(8, dtype=np.int64)).tolist() == [1, 1, 0, 0, 1, 1, 2, 2]
+
+
+def test_bits_are_flipped_independently_of_class_and_place() -> None:
+    mechanism = BitFlip(epsilon=2.0, num_classes=3)
+    labels = np.array([0, 2] * 50_000)
+    bits = mechanism.privatize(labels, rng=np.random.default_rng(2))
+    assert bits.dtype == np.uint8
+    assert bits.shape == (100_000, 3)
+    flipped = bits ^ np.eye(3, dtype=np.uint8)[labels]
+    p = mechanism.flip_probability
+    assert (np.abs(flipped.mean(axis=0) - p) < 4 * math.sqrt(p * (1 - p) / 1e5)).all()
+    assert (np.abs(np.corrcoef(flipped.T) - np.eye(3)) < 4 / math.sqrt(1e5)).all()
+    patterns = np.bincount(flipped @ np.array([1, 2, 4]), minlength=8)
+    ones = np.array([bin(pattern).count("1") for pattern in range(8)])
+    assert stats.chisquare(patterns, 1e5 * p**ones * (1 - p) ** (3 - ones)).pvalue > 0.01
+    wrong = 1.1 * p
+    assert stats.chisquare(patterns, 1e5 * wrong**ones * (1 - wrong) ** (3 - ones)).pvalue < 1e-6
+
+
+def test_bit_layout_is_one_column_per_class() -> None:
+    assert BitFlip(epsilon=100, num_classes=4).privatize(np.array([1, 3, 0])).tolist() == [
+        [0, 1, 0, 0],
+        [0, 0, 0, 1],
+        [1, 0, 0, 0],
+    ]
+
+
+def _many_estimates(mechanism: RandomizedResponse | BitFlip, truth: np.ndarray, runs: int) -> np.ndarray:
+    """Return the debiased estimates of ``runs`` independent collections of reports with these true counts."""
+    rng = np.random.default_rng(3)
+    reports, classes = int(truth.sum()), truth.size
+    noisy = mechanism.privatize(np.tile(np.repeat(np.arange(classes), truth), runs), rng=rng)
+    if noisy.ndim == 1:
+        noisy = np.eye(classes, dtype=np.int64)[noisy]
+    return mechanism.debias(noisy.reshape(runs, reports, classes).sum(axis=1, dtype=np.int64), reports)
+
+
+@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_debiased_counts_are_right_on_average(kind: type, epsilon: float) -> None:
+    truth, runs = np.array([60, 0, 30, 10]), 2000
+    mechanism = kind(epsilon=epsilon, num_classes=4)
+    estimates = _many_estimates(mechanism, truth, runs)
+    assert estimates.dtype == np.float64
+    error = estimates.mean(axis=0) - truth
+    assert (np.abs(error) < 4 * estimates.std(axis=0) / math.sqrt(runs)).all()
+
+
+@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
+def test_debiasing_for_another_epsilon_is_noticed(kind: type) -> None:
+    truth, runs = np.array([60, 0, 30, 10]), 2000
+    reports = _many_estimates(kind(epsilon=1.0, num_classes=4), truth, runs)
+    right, wrong = kind(epsilon=1.0, num_classes=4), kind(epsilon=1.1, num_classes=4)
+    scale = (
+        (right.keep / wrong.keep)
+        if kind is RandomizedResponse
+        else ((1 - 2 * right.flip_probability) / (1 - 2 * wrong.flip_probability))
+    )
+    error = (25 + (reports - 25) * scale).mean(axis=0) - truth
+    assert (np.abs(error) > 4 * reports.std(axis=0) / math.sqrt(runs)).any()
+
+
+def _variances(mechanism: RandomizedResponse | BitFlip) -> float:
+    """Return the exact variance of one report's debiased entry for a class that is not its own, by `debias` itself."""
+    classes = mechanism.num_classes
+    if isinstance(mechanism, BitFlip):
+        p = mechanism.flip_probability
+        values = mechanism.debias(np.eye(2, classes, dtype=np.int64), 1)[:, 0]
+    else:
+        p = (1 - mechanism.keep) / classes
+        values = mechanism.debias(np.eye(2, classes, dtype=np.int64), 1)[:, 0]
+    return float(p * (1 - p) * (values[0] - values[1]) ** 2)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 5, 6, 10, 30, 100])
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 0.9, 0.92, 1.5, 2.5, 3.0, 6.0])
+def test_auto_takes_the_smaller_variance_and_that_is_the_published_rule(num_classes: int, epsilon: float) -> None:
+    response = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
+    flips = BitFlip(epsilon=epsilon, num_classes=num_classes)
+    x = math.exp(epsilon / 2)
+    response_wins = _variances(response) < _variances(flips)
+    assert response_wins == (num_classes - 2 < x**3 + x**2 + x)
+    chosen = label_mechanism("auto", epsilon=epsilon, num_classes=num_classes)
+    assert chosen == (response if response_wins else flips)
+
+
+def test_variances_of_the_rule_are_those_of_real_reports() -> None:
+    for mechanism in (RandomizedResponse(epsilon=1.0, num_classes=4), BitFlip(epsilon=1.0, num_classes=4)):
+        estimates = _many_estimates(mechanism, np.array([100, 0, 0, 0]), 4000)[:, 1:]
+        assert estimates.var(axis=0).mean() / 100 == pytest.approx(_variances(mechanism), rel=0.06)
+
+
+def test_auto_with_the_papers_calibration_compares_what_it_would_use() -> None:
+    # at 6 classes and epsilon 0.1 the exact flips win, the paper's (2.4 times the noise) lose
+    exact = label_mechanism("auto", epsilon=0.1, num_classes=6)
+    paper = label_mechanism("auto", epsilon=0.1, num_classes=6, calibration="paper")
+    assert (type(exact), type(paper)) == (BitFlip, RandomizedResponse)
+
+
+@pytest.mark.parametrize("epsilon", [1e-10, 1e-9, 700.0])
+def test_auto_survives_extreme_epsilons(epsilon: float) -> None:
+    assert label_mechanism("auto", epsilon=epsilon, num_classes=3).epsilon == epsilon
+
+
+def test_named_mechanisms_are_what_they_are_called() -> None:
+    assert isinstance(label_mechanism("xor", epsilon=9, num_classes=2), BitFlip)
+    assert isinstance(label_mechanism("randomized-response", epsilon=1e-3, num_classes=99), RandomizedResponse)
+    with pytest.raises(ConfigError, match=r"mechanism must be 'auto', 'randomized-response' or 'xor', got 'rr'"):
+        label_mechanism("rr", epsilon=1, num_classes=2)
+
+
+@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
+@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, 701.0, 1e-11, True, "1", None, 10**400])
+def test_impossible_epsilons_are_refused(kind: type, epsilon: object) -> None:
+    with pytest.raises(ConfigError, match=r"epsilon must be within 1e-10\.\.700, got"):
+        kind(epsilon=epsilon, num_classes=3)
+
+
+@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
+@pytest.mark.parametrize("num_classes", [1, 0, -2, 32768, True, 3.0])
+def test_impossible_class_counts_are_refused(kind: type, num_classes: object) -> None:
+    with pytest.raises(ConfigError, match=r"num_classes must be a whole number within 2\.\.32767"):
+        kind(epsilon=1.0, num_classes=num_classes)
+
+
+def test_unknown_calibration_is_refused() -> None:
+    with pytest.raises(ConfigError, match="calibration must be 'exact' or 'paper', got 'loose'"):
+        BitFlip(epsilon=1.0, num_classes=3, calibration="loose")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
+@pytest.mark.parametrize(
+    ("labels", "match"),
+    [
+        ([0, -1], r"labels must lie within 0\.\.2, got -1\. Abstentions would be visible"),
+        ([0, 3], r"labels must lie within 0\.\.2, got 3"),
+        ([0.0, 1.0], "labels must be integers, got dtype float64"),
+        ([True, False], "labels must be integers, got dtype bool"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(kind: type, labels: list[object], match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        kind(epsilon=1.0, num_classes=3).privatize(np.array(labels))
+
+
+def test_bit_flips_need_one_row_of_labels() -> None:
+    with pytest.raises(DataError, match=r"labels must have shape \(rows,\), got shape \(1, 2\)"):
+        BitFlip(epsilon=1.0, num_classes=3).privatize(np.zeros((1, 2), dtype=int))
+
+
+def test_response_keeps_the_shape_and_leaves_its_input_alone() -> None:
+    labels = np.array([[0, 1, 2]], dtype=np.int64)
+    noisy = RandomizedResponse(epsilon=0.1, num_classes=3).privatize(labels)
+    assert (noisy.shape, noisy.dtype) == ((1, 3), np.int16)
+    assert labels.tolist() == [[0, 1, 2]]
+    assert RandomizedResponse(epsilon=0.1, num_classes=3).privatize(np.zeros(0, dtype=int)).shape == (0,)
+    assert BitFlip(epsilon=0.1, num_classes=3).privatize(np.zeros(0, dtype=int)).shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("counts", "num_reports", "match"),
+    [
+        ([[1, 2]], 3, r"have 3 columns, one per class, got shape \(1, 2\)"),
+        ([1, 1, 1], 3, r"have shape \(rows, classes\)"),
+        ([[1, 1, 2]], 1, r"lie within 0\.\.1, got 2"),
+        ([[-1, 1, 2]], 2, r"lie within 0\.\.2, got -1"),
+        ([[0.5, 0.5, 0]], 1, "be integers, got dtype float64"),
+        ([[1, 0, 0]], -1, "num_reports must be a whole number >= 0"),
+        ([[1, 0, 0]], True, "num_reports must be a whole number >= 0"),
+        ([[1, 0, 0]], 1.0, "num_reports must be a whole number >= 0"),
+    ],
+)
+@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
+def test_debias_refuses_what_no_reports_could_sum_to(kind: type, counts: list, num_reports: object, match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        kind(epsilon=1.0, num_classes=3).debias(np.array(counts), num_reports)
+
+
+def test_response_counts_must_sum_to_the_reports() -> None:
+    with pytest.raises(DataError, match="counts must sum to 3 on every row, got row 1 does not"):
+        RandomizedResponse(epsilon=1.0, num_classes=2).debias(np.array([[1, 2], [1, 1]]), 3)
+
+
+def test_debias_inverts_the_expectation_by_hand() -> None:
+    # e^eps = 3 and 2 classes: kept with 1/2, so 8 reports of class 0 are seen as 6 and 2 on average
+    response = RandomizedResponse(epsilon=math.log(3), num_classes=2)
+    np.testing.assert_allclose(response.debias(np.array([[6, 2]]), 8), [[8, 0]], atol=1e-12)
+    # e^(eps/2) = 3: a bit is flipped with 1/4
+    flips = BitFlip(epsilon=2 * math.log(3), num_classes=2)
+    np.testing.assert_allclose(flips.debias(np.array([[6, 2]]), 8), [[8, 0]], atol=1e-12)

@@ -1,0 +1,230 @@
+"""The integers behind every draw: exact where they claim to be, right in law, and able to fail."""
+
+from __future__ import annotations
+
+import math
+import os
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.privacy.noise import sampling as sampling
+
+WORDS = sampling.WORDS
+
+
+def exp_bounds(x: Fraction, terms: int = 160) -> tuple[Fraction, Fraction]:
+    """Rational bounds of e^x, x > 0, from its series; the upper one needs terms > 2 x."""
+    total, term = Fraction(1), Fraction(1)
+    for n in range(1, terms):
+        term = term * x / n
+        total += term
+    return total, total + 2 * term
+
+
+# ---------------------------------------------------------------- words
+
+
+def test_words_without_rng_are_the_operating_systems_and_never_the_same_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not np.array_equal(sampling.words(4, None), sampling.words(4, None))
+    asked: list[int] = []
+
+    def urandom(size: int) -> bytes:
+        asked.append(size)
+        return bytes(range(size))
+
+    monkeypatch.setattr(os, "urandom", urandom)
+    assert sampling.words(2, None).tobytes() == bytes(range(16))
+    assert asked == [16]
+
+
+def test_words_reach_both_ends_of_64_bits() -> None:
+    drawn = sampling.words(2000, np.random.default_rng(0))
+    assert drawn.dtype == np.uint64
+    assert drawn.max() > WORDS * 0.99
+    assert drawn.min() < WORDS * 0.01
+
+
+@pytest.mark.parametrize("rng", [0, "seed", np.random])
+def test_words_refuse_what_is_no_generator(rng: object) -> None:
+    with pytest.raises(ConfigError, match="rng must be a numpy Generator or None"):
+        sampling.words(1, rng)  # type: ignore[arg-type]
+
+
+def test_blocks_fill_every_place_once() -> None:
+    shape = (3, sampling._BLOCK // 2 + 1)
+    noise = sampling.laplace_units(0.001, shape, np.random.default_rng(0))
+    assert noise.shape == shape
+    assert np.unique(noise).size > 0.99 * noise.size  # 2^31 equally likely places, none left over from np.empty
+
+
+# ---------------------------------------------------------------- noise
+
+
+Tables = tuple[tuple[int, np.ndarray], ...]
+
+
+def _rate(gamma: float) -> Decimal:
+    """Return the rate a cell that noise of rate ``gamma`` a vote is drawn with: lowered by 2^-42 a vote, and capped."""
+    return (min(Decimal(gamma), Decimal(2**10)) - Decimal(2) ** -42) / 2**20
+
+
+def _error_a_vote(tables: Tables, rate: Decimal) -> float:
+    """Return how far one vote can shift the log of a probability beyond the law, from the thresholds themselves."""
+    worst, position = Decimal(0), 0
+    for place, (bits, thresholds) in enumerate(tables):
+        size, top = 2**bits, place == len(tables) - 1
+        mass = [int(high) - int(low) for low, high in pairwise([0, *map(int, thresholds), WORDS])]
+        ratio = (-rate * 2**position).exp()
+        whole = 1 if top else 1 - ratio**size
+        ideal = [ratio**k * (1 - ratio) / whole * WORDS for k in range(size)] + [ratio**size * WORDS] * top
+        worst += max(abs(m / i - 1) for m, i in zip(mass, ideal, strict=True))
+        position += bits
+    # both neighbours err, and a vote may cross the whole table more than once
+    return float(2 * worst) * (1 + 2.0 ** (20 - position))
+
+
+@pytest.mark.parametrize("gamma", [1e-9, 1e-4, 0.04, 1.0, 7.3, 1024.0, 1e300])
+def test_rounded_thresholds_cost_less_than_the_allowance_on_the_rate(
+    gamma: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+    tables_of = sampling._digit_tables
+
+    def digit_tables(rate: Decimal) -> Tables:
+        used.append((rate, tables_of(rate)))
+        return used[-1][1]
+
+    monkeypatch.setattr(sampling, "_digit_tables", digit_tables)
+    sampling.laplace_units(gamma, (1,), None)
+    ((rate, tables),) = used
+    with localcontext(prec=60):
+        assert rate == pytest.approx(_rate(gamma), abs=Decimal(10) ** -50)
+        assert _error_a_vote(tables, rate) < 2.0**-42
+
+
+def test_a_table_for_another_rate_costs_more_than_the_allowance() -> None:
+    with localcontext(prec=60):
+        wrong = sampling._digit_tables(_rate(1.0) * (1 + Decimal(10) ** -9))
+        assert _error_a_vote(wrong, _rate(1.0)) > 2.0**-42
+
+
+@pytest.mark.parametrize("scale", [0.05, 1.0, 25.0, 1e6])
+def test_laplace_noise_follows_its_law_and_no_other(scale: float) -> None:
+    noise = sampling.laplace_units(1 / scale, (60_000,), np.random.default_rng(1)) / sampling.UNITS_PER_VOTE
+    assert stats.kstest(noise, stats.laplace(scale=scale).cdf).pvalue > 0.01
+    for wrong in (stats.laplace(scale=1.1 * scale), stats.laplace(scale=0.9 * scale), stats.norm(scale=1.414 * scale)):
+        assert stats.kstest(noise, wrong.cdf).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("sigma", [0.05, 1.0, 40.0, 1e6])
+def test_gaussian_noise_follows_its_law_and_no_other(sigma: float) -> None:
+    noise = sampling.gaussian_units(sigma, (60_000,), np.random.default_rng(2)) / sampling.UNITS_PER_VOTE
+    assert stats.kstest(noise, stats.norm(scale=sigma).cdf).pvalue > 0.01
+    for wrong in (stats.norm(scale=1.1 * sigma), stats.norm(scale=0.9 * sigma), stats.laplace(scale=sigma / 1.414)):
+        assert stats.kstest(noise, wrong.cdf).pvalue < 1e-6
+
+
+def test_laplace_tails_go_on_beyond_the_top_digit() -> None:
+    noise = sampling.laplace_units(1.0, (1_000_000,), np.random.default_rng(3)) / sampling.UNITS_PER_VOTE
+    for beyond in (5.0, 9.0):  # the tables span 2 to 4 scales
+        expected = 1_000_000 * math.exp(-beyond)
+        assert abs((np.abs(noise) > beyond).sum() - expected) < 4 * math.sqrt(expected)
+
+
+def test_gaussian_moments_up_to_the_fourth() -> None:
+    noise = sampling.gaussian_units(3.0, (400_000,), np.random.default_rng(4)) / sampling.UNITS_PER_VOTE / 3.0
+    for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs((noise**power).mean() - moment) < 4 * math.sqrt(variance / noise.size)
+
+
+@pytest.mark.parametrize("draw", [sampling.laplace_units, sampling.gaussian_units])
+def test_noise_lies_in_the_middle_of_cells_so_neighbouring_counts_reach_the_same_points(draw: object) -> None:
+    for parameter in (0.01, 1.0, 1e6):
+        noise = draw(parameter, (5000,), np.random.default_rng(5))  # type: ignore[operator]
+        assert (noise % 2 == 1).all()  # and a vote is an even number of units
+
+
+def test_smallest_and_largest_noise_stays_in_range() -> None:
+    assert np.abs(sampling.laplace_units(1e300, (1000,), None)).max() < 40 * 2**11
+    for draw, parameter in ((sampling.laplace_units, 1e-9), (sampling.gaussian_units, 1e9)):
+        noise = draw(parameter, (20_000,), np.random.default_rng(6)) / sampling.UNITS_PER_VOTE
+        assert 0.9e9 < np.sqrt((noise**2).mean()) < 1.5e9
+        assert abs(noise.mean()) < 4e7
+
+
+# ---------------------------------------------------------------- labels, bits, rows
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 10, 1000, 32767])
+@pytest.mark.parametrize("epsilon", [1e-10, 1e-9, 1e-3, 0.1, 1.0, 5.0, 20.0, 44.0, 60.0, 700.0])
+def test_response_words_never_claim_less_than_they_reveal(epsilon: float, num_classes: int) -> None:
+    kept, each = sampling.response_words(epsilon, num_classes)
+    assert kept > 0
+    assert kept + num_classes * each == WORDS  # no remainder, so no class is favoured
+    lower, upper = exp_bounds(Fraction(epsilon))
+    assert Fraction(kept, each) <= lower - 1
+    if epsilon <= 20 and each > 1:  # and no word is wasted: one less a class would reveal more
+        assert Fraction(kept + num_classes, each - 1) > upper - 1
+
+
+@pytest.mark.parametrize("epsilon", [1e-10, 1e-9, 1e-3, 0.1, 1.0, 5.0, 20.0, 60.0, 90.0, 700.0])
+def test_flip_words_never_claim_less_than_they_reveal(epsilon: float) -> None:
+    flipped = sampling.flip_words(epsilon)
+    lower, upper = exp_bounds(Fraction(epsilon) / 2)
+    assert 0 < flipped < WORDS // 2
+    assert Fraction(WORDS - flipped, flipped) <= lower
+    if flipped > 1 and epsilon <= 40:
+        assert Fraction(WORDS - flipped + 1, flipped - 1) > upper
+
+
+def test_sixty_digits_survive_a_careless_decimal_context() -> None:
+    assert Decimal(1) < sampling._LIFT < Decimal("1.0000000001")
+    expected = sampling.response_words(0.1, 10), sampling.flip_words(0.1, looser_by=10)
+    with localcontext(prec=3):
+        assert (sampling.response_words(0.1, 10), sampling.flip_words(0.1, looser_by=10)) == expected
+
+
+def test_flip_words_looser_by_the_root() -> None:
+    assert sampling.flip_words(6.0, looser_by=9) == sampling.flip_words(2.0)
+
+
+def test_bernoulli_uses_its_threshold_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "words", lambda count, rng: np.array([0, 6, 7, WORDS - 1], dtype=np.uint64))
+    assert sampling.bernoulli(7, (4,), None).tolist() == [True, True, False, False]
+
+
+def test_subsets_are_equally_likely() -> None:
+    rng = np.random.default_rng(7)
+    drawn = [tuple(sampling.subset(5, 2, replacement=False, rng=rng)) for _ in range(5000)]
+    names, counts = np.unique(drawn, axis=0, return_counts=True)
+    assert len(names) == 10
+    assert stats.chisquare(counts).pvalue > 0.01
+    assert (
+        stats.chisquare(counts * np.linspace(0.8, 1.2, 10) * 5000 / (counts @ np.linspace(0.8, 1.2, 10))).pvalue < 1e-6
+    )
+
+
+def test_rows_with_replacement_are_equally_likely() -> None:
+    drawn = sampling.subset(6, 60_000, replacement=True, rng=np.random.default_rng(8))
+    assert drawn.dtype == np.int64
+    assert stats.chisquare(np.bincount(drawn, minlength=6)).pvalue > 0.01
+
+
+def test_a_word_above_the_last_multiple_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 2^64 = 1 mod 3: the topmost word would favour row 0
+    queue = [np.array([WORDS - 1, WORDS - 2], dtype=np.uint64), np.array([4], dtype=np.uint64)]
+    monkeypatch.setattr(sampling, "words", lambda count, rng: queue.pop(0))
+    assert sampling.subset(3, 2, replacement=True, rng=None).tolist() == [1, 2]
+    assert not queue
+
+
+def test_equal_keys_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = [np.array([5, 5, 9], dtype=np.uint64), np.array([8, 2, 1], dtype=np.uint64)]
+    monkeypatch.setattr(sampling, "words", lambda count, rng: queue.pop(0))
+    assert sampling.subset(3, 2, replacement=False, rng=None).tolist() == [1, 2]

@@ -1,0 +1,154 @@
+"""Noise on class scores: its law, its grid, its sensitivity, and what it costs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores, score_mechanism
+from fedkd_flwr.privacy.noise.votes import Mechanism
+
+CELL = 2.0**-20
+ALL = [
+    LaplaceScores(kind="probs", num_classes=4, scale=0.7),
+    LaplaceScores(kind="logits", num_classes=4, scale=3.0, bound=2.0),
+    GaussianScores(kind="probs", num_classes=4, scale=0.7),
+    GaussianScores(kind="logits", num_classes=4, scale=3.0, bound=2.0),
+]
+IDS = [f"{type(m).__name__}-{m.kind}" for m in ALL]
+
+
+def _rows(count, seed=0, classes=4):
+    return np.random.default_rng(seed).dirichlet(np.full(classes, 0.3), count)
+
+
+@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
+def test_it_is_a_mechanism(mechanism):
+    assert isinstance(mechanism, Mechanism)
+    assert f"{mechanism.scale:g}" in mechanism.words
+
+
+@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
+def test_the_noise_follows_its_law_and_not_another_scale(mechanism):
+    scores = np.tile(_rows(1), (20000, 1))
+    noise = (mechanism.privatize(scores, rng=np.random.default_rng(1)) - scores).ravel()
+    law = stats.laplace if isinstance(mechanism, LaplaceScores) else stats.norm
+    assert stats.kstest(noise, law(scale=mechanism.scale).cdf).pvalue > 1e-3
+    assert stats.kstest(noise, law(scale=1.05 * mechanism.scale).cdf).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
+def test_what_is_released_lies_on_the_grid_whatever_went_in(mechanism):
+    released = mechanism.privatize(_rows(500), rng=np.random.default_rng(2))
+    cells = released / CELL - 0.5
+    assert np.array_equal(cells, np.rint(cells))
+    assert released.shape == (500, 4)
+
+
+def test_rows_of_probabilities_keep_their_sum_on_the_grid_so_that_two_differ_by_at_most_two():
+    cells = ALL[0]._cells(_rows(3000))
+    assert (cells.sum(axis=1) == 2**20).all()
+    assert cells.min() >= 0
+    distances = np.abs(cells[:1500] - cells[1500:]).sum(axis=1)
+    assert distances.max() <= 2 * 2**20
+    assert np.abs(cells * CELL - _rows(3000)).max() < 2 * CELL
+
+
+def test_one_hot_rows_are_the_furthest_apart():
+    hot = ALL[0]._cells(np.eye(4))
+    assert np.abs(hot[0] - hot[1]).sum() == 2 * 2**20
+    assert math.sqrt(((hot[0] - hot[1]) ** 2).sum()) == pytest.approx(math.sqrt(2) * 2**20)
+
+
+def test_logits_are_clipped_to_the_bound_even_where_it_is_no_grid_point():
+    mechanism = LaplaceScores(kind="logits", num_classes=4, scale=1.0, bound=0.3)
+    cells = mechanism._cells(np.array([[5.0, -5.0, 0.1, np.float64(0.3)]]))
+    assert np.abs(cells).max() * CELL <= mechanism.bound <= 0.3
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+def test_the_cost_of_a_row_is_that_of_its_sensitivity(classes):
+    """By hand: sum over places of distance / scale, and distance / sigma."""
+    probs = LaplaceScores(kind="probs", num_classes=classes, scale=8.0)
+    logits = LaplaceScores(kind="logits", num_classes=classes, scale=8.0, bound=3.0)
+    for mechanism, worst in ((probs, 2.0), (logits, 2 * 3.0 * classes)):
+        assert mechanism.pure_epsilon == worst / 8.0
+        assert Accountant().compose(mechanism.dp_event()).epsilon(0.0) == pytest.approx(worst / 8.0)
+    far = GaussianScores(kind="logits", num_classes=classes, scale=8.0, bound=3.0).dp_event().noise_multiplier
+    assert far == pytest.approx(8.0 / (6.0 * math.sqrt(classes)))
+    assert far <= 8.0 / (6.0 * math.sqrt(classes))
+    near = GaussianScores(kind="probs", num_classes=classes, scale=8.0).dp_event().noise_multiplier
+    assert near <= 8.0 / math.sqrt(2)
+    assert near == pytest.approx(8.0 / math.sqrt(2))
+    assert GaussianScores(kind="probs", num_classes=classes, scale=8.0).pure_epsilon == math.inf
+
+
+@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
+def test_rows_and_rounds_compose(mechanism):
+    one = Accountant().compose(mechanism.dp_event(), 12)
+    many = Accountant()
+    for _ in range(12):
+        many.compose(mechanism.dp_event())
+    assert one.epsilon(1e-5) == many.epsilon(1e-5)
+
+
+def test_the_likelihood_ratio_of_laplace_noise_stays_within_its_epsilon():
+    """Two one-hot rows, released many times: no event is likelier by more than e^epsilon."""
+    mechanism = LaplaceScores(kind="probs", num_classes=2, scale=2.0)
+    rng, many = np.random.default_rng(7), 200_000
+    first = mechanism.privatize(np.tile([[1.0, 0.0]], (many, 1)), rng=rng)
+    second = mechanism.privatize(np.tile([[0.0, 1.0]], (many, 1)), rng=rng)
+    for margin in (-1.0, 0.0, 0.5, 1.0):
+        p, q = ((x[:, 0] - x[:, 1] > margin).mean() for x in (first, second))
+        assert p <= q * math.exp(mechanism.pure_epsilon) * 1.03
+    # the worst event, a corner, comes close to the bound: it is not loose
+    p, q = (((x[:, 0] > 1) & (x[:, 1] < 0)).mean() for x in (first, second))
+    assert p / q == pytest.approx(math.exp(mechanism.pure_epsilon), rel=0.05)
+
+
+def test_without_a_generator_the_noise_is_the_operating_system_s():
+    scores = _rows(5)
+    assert not np.array_equal(ALL[0].privatize(scores), ALL[0].privatize(scores))
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        (np.full((2, 4), np.nan), "probs must be finite"),
+        (np.full((2, 4), -1.0), "probs must have a sum above 0"),
+        (np.ones((2, 3)), r"probs must be floats of shape \(rows, 4\)"),
+        (np.ones((2, 4), dtype=int), "probs must be floats"),
+    ],
+)
+def test_scores_that_are_none_are_refused(scores, message):
+    with pytest.raises(DataError, match=message):
+        ALL[0].privatize(scores)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"scale": 0.0}, "scale must be within 0.001..1e"),
+        ({"scale": float("nan")}, "scale must be within"),
+        ({"scale": True}, "scale must be within"),
+        ({"num_classes": 1}, "num_classes must be a whole number within 2"),
+        ({"kind": "votes"}, "kind must be probs or logits"),
+        ({"bound": 1.0}, "bound must be 0 for probabilities, got 1.0"),
+        ({"kind": "logits", "bound": 0.0}, "bound must be within"),
+        ({"kind": "logits", "bound": float("inf")}, "bound must be within"),
+    ],
+)
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_impossible_parameters_are_refused(noise, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        score_mechanism(noise, **{"kind": "probs", "num_classes": 4, "scale": 1.0, **settings})
+
+
+def test_an_unknown_noise_is_refused():
+    with pytest.raises(ConfigError, match="score_noise must be laplace or gaussian, got 'uniform'"):
+        score_mechanism("uniform", kind="probs", num_classes=2, scale=1.0)

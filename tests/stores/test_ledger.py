@@ -1,0 +1,557 @@
+"""A ledger on a disk: one charge and one reply for each request, whatever crashes, repeats, races or is put back."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedkd_flwr import stores
+from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
+from fedkd_flwr.privacy.cost.accountant import PureEvent
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.stores import ledger as ledger_store
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import StoredReply
+
+ROOT = Path(__file__).parents[2]
+DIGEST = "ab" * 32
+POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX only")
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+def _store(root, party="a", digest=DIGEST, **options):
+    return LedgerStore(root, party=party, data_digest=digest, **options)
+
+
+def _reply(seed=0):
+    labels = np.random.default_rng(seed).integers(0, 10, (1, 50), dtype=np.int16)
+    return StoredReply(arrays={"labels": labels}, metrics={"party": "a", "number": seed})
+
+
+def _charge(store, server_round=1, *, run_id="r1", reply=None, budget=None, epsilon=0.4, **changes):
+    values = {
+        "run_id": run_id,
+        "server_round": server_round,
+        "algorithm": "fedct",
+        "mechanism": "randomised response",
+        "unit": "record",
+        "adversary": "server",
+        "neighbouring_relation": "replace one record",
+        "events": [(PureEvent(epsilon), 1)],
+        "reply": reply or _reply(server_round),
+        "budget": budget or Budget(),
+    }
+    return store.charge(**{**values, **changes})
+
+
+def _same(one, other):
+    assert one.to_bytes() == other.to_bytes()
+
+
+def _lost(call, message):
+    with pytest.raises(DataError, match=message) as caught:
+        call()
+    assert caught.value.code is Code.LEDGER_LOST
+
+
+def _all_lost(root, message):
+    """Nothing goes on with a ledger that cannot be believed, and nothing repairs it."""
+    before = {p: p.read_bytes() for p in root.rglob("*") if p.is_file() and p.name != "lock"}
+    store = _store(root)
+    _lost(store.load, message)
+    _lost(lambda: store.answered("r1", 1), message)
+    _lost(lambda: store.ask([(PureEvent(0.1), 1)], Budget()), message)
+    _lost(lambda: _charge(store, 9), message)
+    assert {p: p.read_bytes() for p in root.rglob("*") if p.is_file() and p.name != "lock"} == before
+
+
+# --------------------------------------------------------------------------------------------------------- replies
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([[1, -1]], dtype=np.int16),
+        np.asfortranarray(np.arange(6, dtype=np.uint8).reshape(2, 3)),
+        np.array([np.nan, -0.0, np.inf], dtype=np.float32),
+        np.arange(10)[::3],
+        np.zeros((0, 4)),
+        np.array(7, dtype=">i4"),
+    ],
+)
+def test_a_reply_comes_back_bit_by_bit(array):
+    def message_bytes(array):  # what Flower's Array holds
+        import io
+
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        return buffer.getvalue()
+
+    metrics = {"party": "a\ud800", "count": 2**70, "flag": True, "share": 0.1, "nan": -math.inf, "raw": b"\x00\xff"}
+    reply = StoredReply(arrays={"z": array, "labels": array, "a/../b": array}, metrics=metrics)
+    back = StoredReply.from_bytes(reply.to_bytes())
+    assert list(back.arrays) == ["z", "labels", "a/../b"]
+    assert all(message_bytes(one) == message_bytes(array) for one in back.arrays.values())
+    assert back.metrics == metrics
+    assert type(back.metrics["flag"]) is bool
+
+
+def test_a_reply_of_python_objects_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
+        _charge(_store(tmp_path), reply=StoredReply(arrays={"x": np.array([{}])}))
+    with pytest.raises(ConfigError, match="metric x must be a plain number"):
+        _charge(_store(tmp_path), reply=StoredReply(metrics={"x": [1]}))
+    assert not list(tmp_path.iterdir())
+
+
+# -------------------------------------------------------------------------------------------------------- charging
+
+
+def test_a_first_look_finds_nothing_and_writes_nothing(tmp_path):
+    store = _store(tmp_path)
+    assert store.load().entries == ()
+    assert store.answered("r1", 1) is None
+    store.ask([(PureEvent(1.0), 1)], Budget(epsilon=2.0))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_repeated_request_gets_the_same_bytes_and_is_charged_once_also_after_a_restart(tmp_path):
+    first = _charge(_store(tmp_path), reply=_reply(1))
+    _same(first, _reply(1))
+    restarted = _store(tmp_path)
+    _same(restarted.answered("r1", 1), first)
+    _same(_charge(restarted, reply=_reply(2), epsilon=99.0), first)
+    assert len(restarted.load().entries) == 1
+    assert restarted.load().spent(0.0) == pytest.approx(0.4)
+
+
+def test_a_repeated_request_is_answered_even_where_the_budget_would_no_longer_cover_it(tmp_path):
+    _charge(_store(tmp_path))
+    _same(_charge(_store(tmp_path), reply=_reply(2), budget=Budget(epsilon=0.1)), _reply(1))
+
+
+def test_an_entry_says_what_was_released_and_when(tmp_path):
+    before = datetime.now(UTC).replace(microsecond=0)
+    _charge(_store(tmp_path), 3, run_id="run 7")
+    entry = _store(tmp_path).load().entries[0]
+    assert (entry.run_id, entry.server_round, entry.algorithm) == ("run 7", 3, "fedct")
+    assert entry.events == (({"kind": "pure", "epsilon": 0.4}, 1),)
+    assert before <= datetime.fromisoformat(entry.when) <= datetime.now(UTC)
+
+
+@pytest.mark.parametrize("restart", ["new store", "new run"])
+def test_a_budget_of_one_refuses_the_third_round_and_neither_restart_nor_new_run_changes_that(tmp_path, restart):
+    budget = Budget(epsilon=1.0, delta=0.0)
+    for server_round in (1, 2):
+        _charge(_store(tmp_path), server_round, budget=budget)
+    again = {"run_id": "r2", "server_round": 1} if restart == "new run" else {"server_round": 3}
+    numbers = r"epsilon <= 1 at delta 0, got epsilon 0\.8 spent before, 0\.4 asked, 1\.2 together"
+    for call in (
+        lambda: _store(tmp_path).ask([(PureEvent(0.4), 1)], budget),
+        lambda: _charge(_store(tmp_path), budget=budget, **again),
+    ):
+        with pytest.raises(RefusalError, match=numbers) as caught:
+            call()
+        assert caught.value.code is Code.BUDGET_EXCEEDED
+    assert len(_store(tmp_path).load().entries) == 2
+    _same(_store(tmp_path).answered("r1", 2), _reply(2))
+
+
+def test_the_same_round_of_another_run_is_another_request(tmp_path):
+    store = _store(tmp_path)
+    _charge(store, 1, run_id="a-1", reply=_reply(1))
+    _charge(store, 11, run_id="a", reply=_reply(2))
+    _charge(store, 1, run_id="a/1", reply=_reply(3))
+    _same(store.answered("a-1", 1), _reply(1))
+    _same(store.answered("a", 11), _reply(2))
+    _same(store.answered("a/1", 1), _reply(3))
+
+
+def test_parties_and_data_sets_have_their_own_ledgers(tmp_path):
+    _charge(_store(tmp_path))
+    for other in (_store(tmp_path, party="b"), _store(tmp_path, digest="cd" * 32)):
+        assert other.load().entries == ()
+        _charge(other, reply=_reply(5))
+        _same(other.answered("r1", 1), _reply(5))
+    _same(_store(tmp_path).answered("r1", 1), _reply(1))
+
+
+@pytest.mark.parametrize(("party", "digest"), [("", DIGEST), ("a", ""), ("a", "../../../../x")])
+def test_a_store_needs_an_owner_and_a_digest(tmp_path, party, digest):
+    with pytest.raises(ConfigError, match="must be"):
+        _store(tmp_path, party=party, digest=digest)
+
+
+@POSIX
+def test_files_are_for_their_owner_alone(tmp_path):
+    _charge(_store(tmp_path))
+    files = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert {p.name for p in files} == {"ledger.json", "head.json", "r1-1.npz", "lock"}
+    assert {stat.S_IMODE(p.stat().st_mode) for p in files} == {0o600}
+
+
+@pytest.mark.parametrize("party", ["../../x", "a/b", "x" * 500, "é", "a\nb"])
+def test_a_hostile_name_stays_inside_the_folder(tmp_path, party):
+    _charge(_store(tmp_path / "in", party=party), run_id=party)
+    _same(_store(tmp_path / "in", party=party).answered(party, 1), _reply(1))
+    assert {p.parent.parent.name for p in tmp_path.rglob("ledger.json")} == {"ledgers"}
+    assert [p.name for p in tmp_path.iterdir()] == ["in"]
+
+
+def test_another_data_set_of_the_same_party_is_said_once(tmp_path, caplog):
+    _charge(_store(tmp_path, party="a-b"))
+    _charge(_store(tmp_path))
+    assert not caplog.records
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            _store(tmp_path, digest="cd" * 32)
+    assert [r.getMessage() for r in caplog.records if f"a-{DIGEST[:16]}" in r.getMessage()] == [caplog.messages[0]]
+    assert "have paid in each" in caplog.messages[0]
+
+
+# ------------------------------------------------------------------------------------------------- replies are kept
+
+
+def test_the_last_three_rounds_of_each_run_are_kept_and_an_older_request_is_refused_with_a_code(tmp_path):
+    store = _store(tmp_path)
+    _charge(store, 1, run_id="other", reply=_reply(100))
+    for server_round in range(1, 6):
+        _charge(store, server_round)
+    for server_round in (3, 4, 5):
+        _same(store.answered("r1", server_round), _reply(server_round))
+    _same(store.answered("other", 1), _reply(100))
+    for call in (lambda: store.answered("r1", 2), lambda: _charge(store, 2)):
+        with pytest.raises(DataError, match=r"be among the last 3 .*, got round 2 of run r1: charged") as caught:
+            call()
+        assert caught.value.code is Code.STATE_LOST
+    assert len(store.load().entries) == 6
+    assert sorted(p.name for p in store.replies.iterdir()) == ["other-1.npz", "r1-3.npz", "r1-4.npz", "r1-5.npz"]
+
+
+# ---------------------------------------------------------------------------------------------------------- crashes
+
+
+class _PowerCut(BaseException):
+    """Nothing catches it, and nothing cleans up after it."""
+
+
+def _cut_at(monkeypatch, step):
+    """Let the power fail at the n-th thing that touches the disk; return how many there were."""
+    done = [0]
+
+    def wrap(real):
+        def call(*args, **kwargs):
+            done[0] += 1
+            if done[0] == step:
+                raise _PowerCut
+            if done[0] > step:
+                raise FileNotFoundError  # a dead process removes no temporary file
+            return real(*args, **kwargs)
+
+        return call
+
+    for name in ("replace", "fsync", "unlink", "mkdir", "fdopen"):
+        monkeypatch.setattr(os, name, wrap(getattr(os, name)))
+    return done
+
+
+def _steps(tmp_path, monkeypatch, rounds_before):
+    root = tmp_path / "count"
+    for server_round in range(1, rounds_before + 1):
+        _charge(_store(root), server_round)
+    with monkeypatch.context() as patch:
+        done = _cut_at(patch, 10**9)
+        _charge(_store(root), rounds_before + 1)
+    return done[0]
+
+
+@pytest.mark.parametrize("rounds_before", [0, 1, 3])
+@pytest.mark.parametrize("retry", ["same reply", "new reply", "next round first"])
+def test_a_crash_anywhere_leaves_no_charge_or_one_charge_and_exactly_that_reply(
+    tmp_path, monkeypatch, rounds_before, retry
+):
+    this, steps, charged = rounds_before + 1, _steps(tmp_path, monkeypatch, rounds_before), []
+    assert steps >= 12
+    for step in range(1, steps + 1):
+        root = tmp_path / str(step)
+        for server_round in range(1, rounds_before + 1):
+            _charge(_store(root), server_round)
+        with monkeypatch.context() as patch:
+            _cut_at(patch, step)
+            with pytest.raises(_PowerCut):
+                _charge(_store(root), this, reply=_reply(1000))
+        store = _store(root)
+        stored = store.answered("r1", this)
+        charged.append(stored is not None)
+        assert len(store.load().entries) == rounds_before + charged[-1]
+        if stored is not None:
+            _same(stored, _reply(1000))
+        if retry == "next round first":
+            _charge(store, this + 1)
+        again = _reply(1000) if retry == "same reply" else _reply(2000)
+        final = _charge(_store(root), this, reply=again)
+        _same(final, stored if stored is not None else again)
+        _same(_store(root).answered("r1", this), final)
+        assert [e.server_round for e in _store(root).load().entries].count(this) == 1
+        _charge(_store(root), this + 2)
+        assert not list(store.replies.glob("*.pending"))
+    # no charge up to one step, a charge from there on
+    assert charged == sorted(charged)
+    assert set(charged) == {False, True}
+
+
+@pytest.mark.parametrize("call", [1, 2, 3, 4, 5])
+def test_a_disk_that_fails_at_any_write_leaves_no_charge_or_one_and_its_reply(tmp_path, monkeypatch, call):
+    store, calls, real = _store(tmp_path), [], ledger_store.write_atomic
+
+    def failing(path, data):
+        calls.append(Path(path).name)
+        if len(calls) == call:
+            raise OSError("no space left on device")
+        return real(path, data)
+
+    monkeypatch.setattr(ledger_store, "write_atomic", failing)
+    with pytest.raises(OSError, match="no space"):
+        _charge(store)
+    monkeypatch.undo()
+    assert calls[-1] == ["ledger.json", "head.json", "r1-1.npz.pending", "ledger.json", "head.json"][call - 1]
+    assert len(store.load().entries) == (1 if call == 5 else 0)
+    _same(_charge(store, reply=_reply(7)), _reply(1 if call == 5 else 7))
+    assert len(store.load().entries) == 1
+
+
+def test_the_reply_lasts_before_the_charge_and_the_charge_before_the_reply_is_returned(tmp_path, monkeypatch):
+    _charge(_store(tmp_path))
+    order, real = [], ledger_store.write_atomic
+    monkeypatch.setattr(
+        ledger_store, "write_atomic", lambda path, data: (order.append(Path(path).name), real(path, data))
+    )
+    _charge(_store(tmp_path), 2)
+    assert order == ["r1-2.npz.pending", "ledger.json", "head.json"]
+
+
+# ------------------------------------------------------------------------------------- what cannot be believed
+
+
+def _three(root):
+    for server_round in (1, 2, 3):
+        _charge(_store(root), server_round)
+    return _store(root)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"\xff\x00", b'{"version": 99}'])
+@pytest.mark.parametrize("file", ["ledger.json", "head.json"])
+def test_a_damaged_file_is_refused_and_not_reset(tmp_path, file, damage):
+    (_three(tmp_path).directory / file).write_bytes(damage)
+    _all_lost(tmp_path, rf"{file} must be (whole|of version <= 1)")
+
+
+def test_another_party_s_ledger_is_refused(tmp_path):
+    other, own = _store(tmp_path / "o", party="b"), _store(tmp_path)
+    _charge(other)
+    shutil.copytree(other.directory, own.directory)
+    _all_lost(tmp_path, r"ledger\.json must belong to party a and data abab.*, got party b")
+
+
+def test_the_ledger_of_other_rows_is_refused(tmp_path):
+    other, own = _store(tmp_path / "o", digest="cd" * 32), _store(tmp_path)
+    _charge(other)
+    shutil.copytree(other.directory, own.directory)
+    _all_lost(tmp_path, r"must belong to party a and data ab.*, got party a and data cd")
+
+
+def test_a_ledger_from_the_future_is_refused_until_the_clock_is_right(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger_store, "_now", lambda: datetime.now(UTC) + timedelta(days=2))
+        _charge(_store(tmp_path))
+    _all_lost(tmp_path, r"hold no entry from after .*Set this machine's clock right")
+    monkeypatch.setattr(ledger_store, "_now", lambda: datetime.now(UTC) + timedelta(days=2))
+    _same(_store(tmp_path).answered("r1", 1), _reply(1))
+
+
+def test_an_older_copy_of_the_ledger_alone_is_refused(tmp_path):
+    store = _store(tmp_path)
+    _charge(store, 1)
+    old = store.path.read_bytes()
+    _charge(store, 2)
+    store.path.write_bytes(old)
+    _all_lost(tmp_path, r"hold the 2 entries its head counts, got 1 entries: an older copy.*Restore the newest backup")
+
+
+def test_an_older_copy_of_ledger_and_head_is_noticed_by_the_replies(tmp_path):
+    store = _store(tmp_path)
+    _charge(store, 1)
+    old = store.path.read_bytes(), store.head_path.read_bytes()
+    _charge(store, 2)
+    store.path.write_bytes(old[0])
+    store.head_path.write_bytes(old[1])
+    _all_lost(tmp_path, r"hold an entry for every reply in replies, got none for r1-2\.npz: an older copy")
+
+
+def test_a_ledger_with_another_history_than_its_head_is_refused(tmp_path):
+    store, other = _three(tmp_path), _store(tmp_path / "o")
+    for server_round in (1, 2, 3):
+        _charge(other, server_round, epsilon=0.1)
+    shutil.copy(other.path, store.path)
+    _all_lost(tmp_path, r"agree with its head after 3 entries")
+
+
+@pytest.mark.parametrize(
+    ("gone", "message"),
+    [
+        (["ledger.json"], r"ledger\.json must be there, got no such file, and a head or replies"),
+        (["ledger.json", "head.json"], r"ledger\.json must be there"),
+        (["ledger.json", "replies"], r"ledger\.json must be there"),
+        (["head.json"], r"head\.json must be there, got no such file, and a ledger with charges"),
+        (["head.json", "replies"], r"head\.json must be there"),
+    ],
+)
+def test_a_missing_file_is_refused_where_others_remain(tmp_path, gone, message):
+    directory = _three(tmp_path).directory
+    for name in gone:
+        shutil.rmtree(directory / name) if name == "replies" else (directory / name).unlink()
+    _all_lost(tmp_path, message)
+
+
+def test_a_removed_folder_is_a_deliberate_new_start(tmp_path):
+    store = _three(tmp_path)
+    shutil.rmtree(store.directory)
+    assert store.load().entries == ()
+
+
+@POSIX
+def test_a_link_to_a_disk_that_is_not_there_is_no_new_ledger(tmp_path):
+    directory = _three(tmp_path).directory
+    for name in ("ledger.json", "head.json"):
+        (directory / name).unlink()
+        (directory / name).symlink_to(tmp_path / "unmounted" / name)
+    shutil.rmtree(directory / "replies")
+    _lost(_store(tmp_path).load, r"ledger\.json must be readable")
+
+
+@pytest.mark.parametrize("damage", ["gone", "other", "cut"])
+def test_a_lost_reply_is_refused_and_the_charge_stays(tmp_path, damage):
+    store = _three(tmp_path)
+    path = store.replies / "r1-3.npz"
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(_reply(9).to_bytes() if damage == "other" else path.read_bytes()[:-1])
+    seen = "no such file" if damage == "gone" else "other bytes"
+    message = rf"r1-3\.npz must hold the reply charged for round 3 of run r1, got {seen}\. The charge stays"
+    _lost(lambda: store.answered("r1", 3), message)
+    _lost(lambda: _charge(store, 3, reply=_reply(3)), message)
+    assert len(store.load().entries) == 3
+    _charge(store, 4)
+    assert len(store.load().entries) == 4
+
+
+def test_files_that_are_no_replies_do_not_disturb(tmp_path):
+    store = _three(tmp_path)
+    (store.replies / ".r1-9.npz.x1y2z3").write_bytes(b"left by a crash")
+    (store.directory / ".ledger.json.abc").write_bytes(b"left by a crash")
+    assert len(store.load().entries) == 3
+
+
+# ------------------------------------------------------------------------------------------------- at the same time
+
+RACER = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.privacy.cost.events import PureEvent
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.privacy.ledger.entry import plain_events
+from fedkd_flwr.stores.party_state import StoredReply
+# each request has a run of its own: of one run only the last three replies are kept
+root, number = Path(sys.argv[1]), int(sys.argv[2])
+plain_events([(PureEvent(0.4), 1)])
+(root / f"ready-{number}").touch()
+while len(list(root.glob("ready-*"))) < 2:
+    time.sleep(0.001)
+store = LedgerStore(root, party="a", data_digest="ab" * 32)
+for server_round in range(1, 21):
+    reply = StoredReply(arrays={"labels": np.array([number, server_round])})
+    got = store.charge(
+        run_id=f"r{server_round}", server_round=server_round,
+        algorithm="fedct", mechanism="m", unit="record", adversary="server",
+        neighbouring_relation="replace one record", events=[(PureEvent(0.4), 1)], reply=reply, budget=Budget(),
+    )
+    print(*got.arrays["labels"])
+"""
+
+
+@POSIX
+def test_two_processes_that_answer_the_same_requests_charge_once_and_say_the_same(tmp_path):
+    command = [sys.executable, "-c", RACER, str(tmp_path)]
+    racers = [
+        subprocess.Popen([*command, str(number)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for number in (1, 2)
+    ]
+    (first, error1), (second, error2) = (racer.communicate(timeout=60) for racer in racers)
+    assert (error1, error2) == ("", "")
+    assert first == second
+    assert [int(line.split()[1]) for line in first.splitlines()] == list(range(1, 21))
+    assert {line.split()[0] for line in first.splitlines()} <= {"1", "2"}
+    assert [e.server_round for e in _store(tmp_path).load().entries] == list(range(1, 21))
+
+
+@POSIX
+def test_threads_of_one_process_charge_once_and_readers_never_see_half_a_charge(tmp_path):
+    got, errors = [], []
+
+    def work(number):
+        try:
+            for server_round in range(1, 11):
+                reply = _charge(_store(tmp_path), run_id=f"r{server_round}", reply=_reply(number))
+                got.append((server_round, reply.to_bytes()))
+                _store(tmp_path).load()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert len(got) == 40
+    assert len(set(got)) == 10
+    assert len(_store(tmp_path).load().entries) == 10
+
+
+@POSIX
+def test_a_lock_that_is_never_freed_is_an_error_in_time(tmp_path):
+    store = _three(tmp_path)
+    with (
+        stores.locked(store.directory / "lock", timeout_s=1.0),
+        pytest.raises(DataError, match=r"lock .* must be free within 0\.05 s, got held by another"),
+    ):
+        _store(tmp_path, lock_timeout_s=0.05).load()
+    assert len(_store(tmp_path, lock_timeout_s=0.05).load().entries) == 3
+
+
+def test_a_system_without_locks_says_so_and_still_charges(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(stores, "fcntl", None)
+    stores._warn_unlocked.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        _charge(_store(tmp_path), 1)
+        _charge(_store(tmp_path), 2)
+    assert caplog.messages == ["This system locks no files: run one process per party, or a charge may be lost."]
+    _same(_store(tmp_path).answered("r1", 1), _reply(1))

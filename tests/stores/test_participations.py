@@ -1,0 +1,49 @@
+"""Counting who was asked, over runs, also where a node never said its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedkd_flwr.errors import DataError
+from fedkd_flwr.stores.participations import Participations
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    counts = Participations(by_party={"b": 2, "a": 1}, unnamed=3)
+    counts.save(tmp_path)
+    assert Participations.load(tmp_path) == counts
+
+
+def test_a_party_not_named_before_may_have_been_the_nameless_one():
+    earlier = Participations(by_party={"a": 4}, unnamed=2)
+    assert [earlier.before(name) for name in ("a", "b", "")] == [4, 2, 4]
+    assert earlier.plus([("b", 1)]).by_party == {"a": 4, "b": 3}
+    assert earlier.most == 4
+
+
+def test_a_nameless_node_may_be_the_party_asked_most_often():
+    assert Participations(by_party={"a": 4}).plus([("", 3)]).most == 7
+    assert Participations(by_party={"a": 4}).plus([("", 0)]).unnamed == 0
+
+
+def test_nobody_asked_is_nothing_spent():
+    assert Participations().most == 0
+    assert Participations().plus([]) == Participations()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 2, "unnamed": 0, "parties": {}}',
+        '{"version": 1, "unnamed": 0, "parties": {"a": -1}}',
+        '{"version": 1, "unnamed": true, "parties": {}}',
+        '{"version": 1, "unnamed": 0, "parties": []}',
+    ],
+)
+def test_damaged_counts_are_refused_with_a_way_out(tmp_path, text):
+    (tmp_path / "participations.json").write_text(text)
+    with pytest.raises(DataError, match=r"participations .* must be whole, got .*Restore it beside the checkpoint"):
+        Participations.load(tmp_path)

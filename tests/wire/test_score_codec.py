@@ -1,0 +1,206 @@
+"""Scores and row numbers on the wire: exact where they can be, checked always."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.errors import DataError, PayloadError
+from fedkd_flwr.wire.label_codec import PublicSpec
+from fedkd_flwr.wire.row_codec import decode_rows, encode_rows
+from fedkd_flwr.wire.score_codec import check_scores, decode_scores, encode_scores
+
+SPEC = PublicSpec(num_public=4, num_classes=3, fingerprint="ab" * 32)
+HEADER = 40 - 4
+
+
+def _probs(rows=4, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.ones(3), rows)
+
+
+def _logits():
+    return np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+
+
+def _decode(payload, *, spec=SPEC, server_round=2, kind="probs"):
+    return decode_scores(np.asarray(payload, dtype=np.uint8), public=spec, server_round=server_round, kind=kind)
+
+
+def _encode(values, *, kind="probs", **settings):
+    return encode_scores(values, public=SPEC, server_round=2, kind=kind, **settings)
+
+
+def test_logits_travel_exactly_at_float32():
+    assert np.array_equal(_decode(_encode(_logits(), kind="logits"), kind="logits"), _logits())
+
+
+@pytest.mark.parametrize(("bits", "error"), [(32, 1e-7), (16, 1e-3)])
+def test_probabilities_come_back_as_probabilities(bits, error):
+    back = _decode(_encode(_probs(), bits=bits))
+    assert np.abs(back - _probs()).max() < error
+    assert np.allclose(back.sum(axis=1), 1, atol=1e-6)
+    assert back.dtype == np.float32
+
+
+def test_noisy_probabilities_may_be_anything_finite():
+    noisy = _probs() + np.array([5.0, -3.0, 0.0])
+    assert np.allclose(_decode(_encode(noisy, kind="scores"), kind="scores"), noisy, atol=1e-6)
+
+
+def test_numbers_beyond_half_precision_become_its_largest():
+    back = _decode(_encode(np.full((4, 3), 1e6), kind="logits", bits=16), kind="logits")
+    assert back.max() == 65504
+
+
+def test_a_mean_of_labels_takes_a_fraction_of_logits():
+    spec = PublicSpec(num_public=5000, num_classes=10, fingerprint="ab" * 32)
+    rng = np.random.default_rng(0)
+    counts = np.stack([rng.multinomial(10, p) for p in np.eye(10)[rng.integers(10, size=5000)] * 0.8 + 0.02]) / 10
+    averages = encode_scores(counts, public=spec, server_round=1, kind="probs", bits=16)
+    logits = encode_scores(rng.normal(size=(5000, 10)), public=spec, server_round=1, kind="logits")
+    assert len(averages) * 6 < len(logits)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "message"),
+    [
+        (np.full((4, 3), np.nan), "logits", "logits must be finite numbers"),
+        (np.full((4, 3), np.inf), "scores", "scores must be finite numbers"),
+        (np.ones((4, 3)), "probs", "probs must sum to 1 in every row, got 3 in row 0"),
+        (np.array([[1.5, -0.5, 0.0]] * 4), "probs", r"probs must lie within \[0, 1\], got -0.5"),
+        (np.ones((4, 3), dtype=np.int64), "logits", "logits must be floats"),
+        (np.ones((3, 3)), "logits", r"logits must have shape \(4, 3\)"),
+        (np.ones((4, 3)), "votes", "kind must be one of probs, logits, scores"),
+    ],
+)
+def test_what_is_no_array_of_its_kind_is_not_sent(values, kind, message):
+    with pytest.raises(DataError, match=message):
+        _encode(values, kind=kind)
+
+
+def test_another_precision_is_refused():
+    with pytest.raises(DataError, match="bits must be 16 or 32, got 8"):
+        _encode(_probs(), bits=8)
+
+
+def _spoil(at, value, kind="probs"):
+    payload = bytearray(_encode(_probs()).tobytes())
+    payload[at] = value
+    return np.frombuffer(bytes(payload), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("payload", "changes", "reason"),
+    [
+        (np.zeros(3, np.uint8), {}, "bad-payload"),
+        (_spoil(0, 1), {}, "bad-payload"),
+        (_spoil(2, 9), {}, "unknown-version"),
+        (_spoil(3, 8), {}, "bad-payload"),
+        (_spoil(4, 1), {}, "bad-payload"),
+        (_spoil(5, 3), {}, "bad-payload"),
+        (_encode(_probs()), {"server_round": 3}, "wrong-round"),
+        (_encode(_probs()), {"spec": PublicSpec(num_public=5, num_classes=3, fingerprint="ab" * 32)}, "wrong-length"),
+        (_encode(_probs()), {"spec": PublicSpec(num_public=4, num_classes=4, fingerprint="ab" * 32)}, "wrong-classes"),
+        (
+            _encode(_probs()),
+            {"spec": PublicSpec(num_public=4, num_classes=3, fingerprint="cd" * 32)},
+            "wrong-public-set",
+        ),
+        (_encode(_logits(), kind="logits"), {}, "bad-payload"),
+        (_encode(_probs())[:-1], {}, "wrong-length"),
+        (np.concatenate([_encode(_probs()), np.zeros(1, np.uint8)]), {}, "wrong-length"),
+    ],
+)
+def test_a_payload_that_does_not_fit_is_refused_with_its_reason(payload, changes, reason):
+    with pytest.raises(PayloadError) as caught:
+        _decode(payload, **changes)
+    assert caught.value.reason == reason
+
+
+def _forged(body, *, flags=0, announced=None, kind=0):
+    head = bytearray(_encode(_probs()).tobytes()[: -4 * 3 * 4])
+    head[3], head[4] = flags, kind
+    head[16:20] = (len(body) if announced is None else announced).to_bytes(4, "little")
+    return np.frombuffer(bytes(head) + (zlib.compress(body) if flags else body), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [(np.nan, "not-a-number"), (-np.inf, "not-a-number"), (0.9, "bad-payload"), (-1.0, "bad-payload")],
+)
+def test_numbers_that_are_none_or_no_probabilities_are_refused(value, reason):
+    values = _probs().astype("<f4")
+    values[1, 1] = value
+    with pytest.raises(PayloadError) as caught:
+        _decode(_forged(values.tobytes()))
+    assert caught.value.reason == reason
+
+
+def test_a_bomb_is_never_unpacked():
+    with pytest.raises(PayloadError, match="unpack to 48 bytes") as caught:
+        _decode(_forged(bytes(10**7), flags=1, announced=48))
+    assert caught.value.reason == "wrong-length"
+
+
+def test_an_announced_size_that_is_not_the_body_s_is_refused():
+    with pytest.raises(PayloadError) as caught:
+        _decode(_forged(_probs().astype("<f4").tobytes(), announced=47))
+    assert caught.value.reason == "wrong-length"
+
+
+def test_no_row_sums_within_rounding_pass_and_others_do_not():
+    nearly = _probs() * (1 + 1e-7)
+    check_scores(nearly, public=SPEC, kind="probs")
+    with pytest.raises(DataError, match="sum to 1"):
+        check_scores(_probs() * 1.001, public=SPEC, kind="probs")
+
+
+# ------------------------------------------------------------------------------------------------------------- rows
+
+
+@pytest.mark.parametrize(("count", "total"), [(1, 1), (1, 9), (9, 9), (5000, 60000)])
+def test_rows_come_back_ascending(count, total):
+    rows = np.sort(np.random.default_rng(count).permutation(total)[:count])
+    assert np.array_equal(decode_rows(encode_rows(rows, num_public=total), num_public=total), rows)
+
+
+def test_rows_take_a_fifth_of_their_numbers():
+    rows = np.sort(np.random.default_rng(1).permutation(60000)[:5000])
+    assert len(encode_rows(rows, num_public=60000)) < 5000 * 4 / 4
+
+
+@pytest.mark.parametrize("rows", [[], [2, 1], [1, 1], [-1, 2], [5], [0.5]])
+def test_rows_that_are_none_are_not_sent(rows):
+    with pytest.raises(DataError, match="rows must be different numbers below 5, ascending"):
+        encode_rows(np.array(rows), num_public=5)
+
+
+def _rows_payload(total=9, count=2, bits=b"\x60\x00", version=1, packed=None):
+    head = b"FR" + bytes([version, 0]) + total.to_bytes(4, "little") + count.to_bytes(4, "little")
+    return np.frombuffer(head + (zlib.compress(bits) if packed is None else packed), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (_rows_payload(), ""),
+        (_rows_payload(version=2), "unknown-version"),
+        (_rows_payload(total=8), "wrong-length"),
+        (_rows_payload(count=3), "wrong-length"),
+        (_rows_payload(count=0, bits=bytes(2)), "wrong-length"),
+        (_rows_payload(count=1, bits=b"\x00\x01"), "wrong-length"),  # row 15 of 9
+        (_rows_payload(bits=bytes(10**6)), "wrong-length"),
+        (_rows_payload(packed=b"no deflate"), "bad-payload"),
+        (np.zeros(4, np.uint8), "bad-payload"),
+        (np.zeros((2, 4)), "bad-payload"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_with_their_reason(payload, reason):
+    if not reason:
+        assert decode_rows(payload, num_public=9).tolist() == [1, 2]
+        return
+    with pytest.raises(PayloadError) as caught:
+        decode_rows(payload, num_public=9)
+    assert caught.value.reason == reason
