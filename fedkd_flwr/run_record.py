@@ -176,7 +176,7 @@ class RunRecord:
     @property
     def length_told(self) -> bool:
         """Whether the number of rounds may be told: unless un-noised votes could have ended the run early."""
-        fixed = self.algorithm in _ONE_SHOT or self.config.get("stop-when-converged") is False
+        fixed = self.algorithm in _ONE_SHOT or self.config.get("fedct.stop-when-converged") is False
         return fixed or self.covered == "party"
 
     def publishable(self) -> RunRecord:
@@ -215,7 +215,7 @@ class RunRecord:
             )
             for r in (self.rounds if self.length_told else self.rounds[:1])
         ]
-        estimated = self.config.get("sensitivity") == "estimated"
+        estimated = self.config.get("fedct.sensitivity") == "estimated"
         return RunRecord(
             run_id=self.run_id,
             algorithm=self.algorithm,
@@ -228,7 +228,7 @@ class RunRecord:
             config={
                 key: _without_folder(value)
                 for key, value in self.config.items()
-                if not (estimated and key == "sensitivity-labels")
+                if not (estimated and key == "fedct.sensitivity-labels")
             },
             versions=dict(self.versions),
             num_public=self.num_public,

@@ -17,17 +17,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 
-__all__ = ["Card", "Config", "Told", "kebab", "setting"]
+__all__ = ["Card", "Config", "ExchangeConfig", "Privacy", "Told", "kebab", "setting"]
 
 Told = bool | int | float | str
 """What a setting is on the wire."""
+
+Privacy = Literal["none", "server", "party"]
+"""Where noise is added, if anywhere."""
 
 
 def kebab(name: str) -> str:
@@ -77,7 +80,7 @@ class Config(BaseModel):
         Naming every setting that is unknown, of the wrong type, out of range, impossible beside another, or not read.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
     section: ClassVar[str] = ""  # of the settings that this very class declares
 
     def __init__(self, **values: Any) -> None:
@@ -120,9 +123,10 @@ class Config(BaseModel):
         'a number > 0 and <= 1'
         """
         field = cls.model_fields[name]
-        if choices := get_args(field.annotation):
-            return ", ".join(str(choice) for choice in choices if choice is not type(None))
-        kind = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[type(field.default)]
+        if choices := _choices(field):
+            return ", ".join(str(choice) for choice in choices)
+        kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+        kind = next(word for kind, word in kinds.items() if field.annotation in (kind, kind | None))
         signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
         ends = [
             f"{sign} {getattr(limit, end):g}"
@@ -194,13 +198,46 @@ class Config(BaseModel):
         key = cls.keys().get(name, kebab(name))
         if error["type"] == "extra_forbidden":
             return explain(key, "be a known setting", error["input"], f"Known: {', '.join(cls.keys().values())}.")
-        choices = get_args(cls.model_fields[name].annotation)
-        return explain(key, f"be {'one of ' if choices else ''}{cls.rule(name)}", error["input"])
+        one_of = "one of " if _choices(cls.model_fields[name]) else ""
+        return explain(key, f"be {one_of}{cls.rule(name)}", error["input"])
+
+
+def _choices(field: FieldInfo) -> tuple[Any, ...]:
+    return get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
 
 
 def _extra(field: FieldInfo) -> dict[str, Any]:
     extra = field.json_schema_extra
     return dict(extra) if isinstance(extra, dict) else {"told": False, "only": {}}
+
+
+class ExchangeConfig(Config):
+    """What every exchange has in common."""
+
+    seed: int = setting(1, ge=0, lt=2**63, told=True, help="All randomness of a run but privacy noise derives from it.")
+    node_settle_s: float = setting(
+        0.0,
+        ge=0,
+        help="Without num-parties: seconds their number must stay unchanged. 0: 3 in simulation, 30 at silos.",
+    )
+    node_deadline_s: float = setting(120.0, ge=0, help="Seconds after which waiting for nodes fails.")
+
+    @property
+    def privacy(self) -> Privacy:
+        """Where noise is added, if anywhere. Beside noise at the party a party withholds more of what it could say."""
+        return "none"
+
+    def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
+        """Return these settings as parties are told them: defaults that depend on the run, and noise, are found.
+
+        Parameters
+        ----------
+        num_public, num_classes : int
+            Rows and classes of the public set.
+        num_rounds : int
+            Rounds that a party may be asked in.
+        """
+        return self
 
 
 def fit(model: Any, X: Any, y: Any, *, config: Any, rounds: int) -> object:
@@ -221,7 +258,7 @@ class Card:
     paper : str
         Where it was published.
     config : type
-        Its settings: a subclass of `fedkd_flwr.algorithms.exchange.ExchangeConfig`.
+        Its settings: a subclass of `ExchangeConfig`.
     strategy, client : str
         The server's and the party's class, as ``package.module:Class``: only what runs is imported.
     sends : {"labels", "scores", "weights"}
@@ -250,7 +287,7 @@ class Card:
     name: str
     title: str
     paper: str
-    config: type[Config]
+    config: type[ExchangeConfig]
     strategy: str
     client: str
     sends: Literal["labels", "scores", "weights"]

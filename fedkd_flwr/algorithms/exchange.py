@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Config, setting
+from fedkd_flwr.algorithms.card import ExchangeConfig, setting
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import Ties
 from fedkd_flwr.labels.voting import Uninformative
@@ -15,47 +15,14 @@ from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, label_m
 __all__ = [
     "ClaimConfig",
     "EpsilonConfig",
-    "ExchangeConfig",
     "LabelNoiseConfig",
     "LocalEpochsConfig",
-    "Privacy",
     "StepsConfig",
     "TiesConfig",
     "VotersConfig",
     "epochs_on_pooled",
     "steps_on_pooled",
 ]
-
-Privacy = Literal["none", "server", "party"]
-
-
-class ExchangeConfig(Config):
-    """What every exchange has in common."""
-
-    seed: int = setting(1, ge=0, lt=2**63, told=True, help="All randomness of a run but privacy noise derives from it.")
-    node_settle_s: float = setting(
-        0.0,
-        ge=0,
-        help="Without num-parties: seconds their number must stay unchanged. 0: 3 in simulation, 30 at silos.",
-    )
-    node_deadline_s: float = setting(120.0, ge=0, help="Seconds after which waiting for nodes fails.")
-
-    @property
-    def privacy(self) -> Privacy:
-        """Where noise is added, if anywhere. Beside noise at the party a party withholds more of what it could say."""
-        return "none"
-
-    def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
-        """Return these settings as parties are told them: defaults that depend on the run, and noise, are found.
-
-        Parameters
-        ----------
-        num_public, num_classes : int
-            Rows and classes of the public set.
-        num_rounds : int
-            Rounds that a party may be asked in.
-        """
-        return self
 
 
 class TiesConfig(ExchangeConfig):
@@ -119,8 +86,8 @@ class LabelNoiseConfig(EpsilonConfig):
     label_mechanism: Literal["none", "auto", "randomized-response", "xor"] = setting(
         "none",
         told=True,
-        help="What a party does to each label before it leaves; auto takes what leaves less noise in the votes. Where "
-        'scores are exchanged: randomized-response alone, with share="argmax".',
+        help="What a party does to each label before it leaves; auto takes what leaves less noise in the votes. "
+        'Where scores are exchanged: randomized-response alone, with share="argmax".',
     )
     label_epsilon: float = setting(0.0, ge=0, told=True, help="Epsilon of one label, in place of epsilon.")
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card, setting
-from fedkd_flwr.algorithms.exchange import LabelNoiseConfig, Privacy, StepsConfig, VotersConfig, steps_on_pooled
+from fedkd_flwr.algorithms.card import Card, Privacy, setting
+from fedkd_flwr.algorithms.exchange import LabelNoiseConfig, StepsConfig, VotersConfig, steps_on_pooled
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import dawid_skene, majority, qualified_majority
 from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, Uninformative, VoteCounter, voter_weights

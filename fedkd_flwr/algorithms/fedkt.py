@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, Self
 
-from fedkd_flwr.algorithms.card import Card, setting
-from fedkd_flwr.algorithms.exchange import Privacy
+from fedkd_flwr.algorithms.card import Card, Privacy, setting
 from fedkd_flwr.algorithms.one_shot_vote import STRENGTHS, OneShotVoteConfig
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.noise.plan import NoisyVotes
@@ -27,15 +26,15 @@ class FedKTConfig(OneShotVoteConfig):
     level: Literal["L0", "L1", "L2"] = setting(
         "L0",
         told=True,
-        help="L0: no noise. L1: noise on the vote at the server, which protects parties. L2: noise on the votes of a "
-        "party's teachers, which protects records.",
+        help="L0: no noise. L1: noise on the vote at the server, which protects parties. L2: noise on the votes of "
+        "a party's teachers, which protects records.",
     )
     students_per_party: int = setting(
         0,
         ge=0,
         told=True,
-        help="The paper's s: students, and label arrays, per party. 0: 2 at L0, and 1 at L1 and L2, where s multiplies "
-        "the cost.",
+        help="The paper's s: students, and label arrays, per party. 0: 2 at L0, and 1 at L1 and L2, where s "
+        "multiplies the cost.",
     )
     teachers_per_student: int = setting(
         0,

@@ -5,7 +5,7 @@ Li, He, Song, IJCAI 2021, Section 4.3. The whole run is told in `fedkd_flwr.stra
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.exchange import LocalEpochsConfig, epochs_on_pooled
@@ -45,6 +45,11 @@ class FedKTProxConfig(FedProxConfig, FedKTConfig):
         return FedProxConfig(**{name: getattr(self, name) for name in FedProxConfig.model_fields})
 
 
+def train_pooled(model: Any, X: Any, y: Any, *, config: FedKTProxConfig, rounds: int) -> object:
+    """Train a net on pooled rows for as many passes as FedProx's rounds, which are all but the first."""
+    return epochs_on_pooled(model, X, y, config=config, rounds=rounds - 1)
+
+
 CARD = Card(
     name="fedkt-prox",
     title="FedKT-Prox",
@@ -57,5 +62,5 @@ CARD = Card(
     roles=("teacher", "student"),
     one_net=True,
     samples=True,
-    train_pooled=epochs_on_pooled,
+    train_pooled=train_pooled,
 )

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fedkd_flwr.algorithms.card import Card
-from fedkd_flwr.algorithms.exchange import Privacy
+from fedkd_flwr.algorithms.card import Card, Privacy
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig
 
 __all__ = ["CARD", "PATEConfig"]

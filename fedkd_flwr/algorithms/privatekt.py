@@ -14,8 +14,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card, setting
-from fedkd_flwr.algorithms.exchange import ClaimConfig, LocalEpochsConfig, Privacy, TiesConfig
+from fedkd_flwr.algorithms.card import Card, Privacy, setting
+from fedkd_flwr.algorithms.exchange import ClaimConfig, LocalEpochsConfig, TiesConfig
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.labels.consensus import Ties, majority

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import setting
-from fedkd_flwr.algorithms.exchange import LabelNoiseConfig, Privacy
+from fedkd_flwr.algorithms.card import Privacy, setting
+from fedkd_flwr.algorithms.exchange import LabelNoiseConfig
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.party_weights import WeightingName, make_weighting
 from fedkd_flwr.labels.scores import onto_simplex
@@ -46,8 +46,8 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     )
     aggregation_weights: WeightingName = setting(
         "equal",
-        help="How much each party counts in the averages: equally, as published; by its agreement with the majority; "
-        "or by how probable its labels are.",
+        help="How much each party counts in the averages: equally, as published; by its agreement with the "
+        "majority; or by how probable its labels are.",
     )
     soft_bits: Literal[32, 16] = setting(
         32, told=True, help="Precision of logits and probabilities on the wire; averages of labels travel at 16 bits."
