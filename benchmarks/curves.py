@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.report.canvas import BLUE, GREY, ORANGE, Canvas
-from fedkd_flwr.report.facts import size
+from fedkd_flwr.report.figure import BLUE, GREY, ORANGE, Canvas
+from fedkd_flwr.report.formatting import size
 from fedkd_flwr.run_record import RunRecord
 
 STYLES = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREY, "^", "-."))

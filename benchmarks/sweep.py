@@ -23,8 +23,8 @@ from typing import Any
 
 import simulate
 
-from fedkd_flwr.report.plots import accuracy_against_epsilon
 from fedkd_flwr.report.sweep import Point, Sweep, accuracy_of, claim_of
+from fedkd_flwr.report.sweep_plot import accuracy_against_epsilon
 from fedkd_flwr.run_record import RunRecord
 
 Runner = Callable[[dict[str, Any]], RunRecord]

@@ -1,4 +1,4 @@
-"""Whole small runs of every level, and what their pages and publishable records say."""
+"""Complete small runs at every privacy level, and what their pages and publishable records say."""
 
 import dataclasses
 
@@ -33,7 +33,15 @@ RUNS = {
 def _run(name, *, flipped=False):
     """Run one level; ``flipped``: on private rows that say the opposite."""
     algorithm, settings = RUNS[name]
-    record = RunRecord(run_id="7", algorithm=algorithm, simulation=True, config={"num-rounds": 3}, num_public=60)
+    record = RunRecord(
+        run_id="7",
+        algorithm=algorithm,
+        sends="labels",
+        one_shot=algorithm != "fedct",
+        simulation=True,
+        config={"num-rounds": 3},
+        num_public=60,
+    )
     members = parties(6, simulated=True)
     for party in members if flipped else []:
         party.y[:] = 0
