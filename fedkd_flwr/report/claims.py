@@ -190,7 +190,7 @@ def claim_meaning(claim: Claim) -> str:
         return f"No guarantee: nothing is proven about what {watcher} learns on the question {_question(claim)}."
     odds = math.exp(min(_number(epsilon), 700.0))
     text = (
-        f"What {watcher} learns from this run shifts the odds on the question {_question(claim)} "
+        f"What {watcher} learns from this run shifts the odds on the question {_question(claim)}, "
         f"by a factor of at most {_factor(odds)}"
     )
     failing = _number(delta)

@@ -27,7 +27,7 @@ __all__ = [
     "traffic",
 ]
 
-SIMULATION_ONLY = "simulation only: at real silos these stay with the party"
+SIMULATION_ONLY = "known in simulation only; at real silos they stay with the party"
 ROWS = {"common": "common test rows", "own": "each party's own test rows"}
 
 # FedAvg can average a model if a word of its name begins like one of these; trees have no weights to average.

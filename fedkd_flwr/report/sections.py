@@ -31,7 +31,7 @@ def parties(record: RunRecord) -> Iterator[Html]:
     served = is_number(record.server_accuracy)
     noted = any(p.notes for p in record.parties)
     if seen and derived.simulation_only(record):
-        yield tag("p", f"Accuracies are computed from private rows. {SIMULATION_ONLY.capitalize()}.", class_="warn")
+        yield tag("p", f"Accuracies are computed from private rows. They are {SIMULATION_ONLY}.", class_="warn")
     numbers = range(1 + named, len(header) + weighed)
     header += ["model's size"] * weighed + ["notes"] * noted
     body = []

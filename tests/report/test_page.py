@@ -110,7 +110,7 @@ def test_accuracies_that_noise_at_the_party_would_hide_are_marked(
     record = make_record(3, 2)
     record.simulation, record.claims = simulation, [{**claims[0], "adversary": adversary}]
     text = written(record, tmp_path)
-    assert ("imulation only: at real silos these stay with the party" in text) is marked
+    assert ("known in simulation only; at real silos they stay with the party" in text) is marked
     assert ("alone</dt><dd>0" in text) is True
     assert (text.count("; simulation only</small>") >= 2) is marked
 
