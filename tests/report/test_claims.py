@@ -36,7 +36,7 @@ def test_the_odds_and_the_guess_are_those_of_epsilon_and_delta():
 
 
 def test_a_guess_is_bounded_by_the_best_attack_on_the_worst_mechanism():
-    # tells all with probability delta, else randomised response of exp(epsilon) to 1: that meets the bound
+    # The worst mechanism reveals all with probability delta, and else answers truly with odds of exp(epsilon) to 1.
     epsilon, delta = 1.0, 0.01
     right = delta + (1 - delta) * math.exp(epsilon) / (1 + math.exp(epsilon))
     assert right == pytest.approx((math.exp(epsilon) + delta) / (math.exp(epsilon) + 1), rel=1e-12)

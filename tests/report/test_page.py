@@ -128,7 +128,7 @@ def test_a_run_whose_result_is_the_servers_model_shows_it_beside_parties_alone(m
     assert "with the federation, common rows" not in text
     assert "The server's model rises from 0.500 to 0.893 in 3 rounds" in page.text
     assert page.tags.count("svg") == 3
-    assert "labels down" not in text  # a model goes down
+    assert "labels down" not in text  # the server sends a model
     assert "nan" not in page.text
 
 
@@ -136,7 +136,7 @@ def test_the_publishable_page_holds_none_of_the_operators_numbers(make_record, t
     record = make_record(3, 2, algorithm="fedkt")
     record.claims = claims
     for r in record.rounds:
-        r.labelled_share = 0.111  # so that no withheld number happens to look like it
+        r.labelled_share = 0.111  # so that it equals none of the withheld numbers
     record.notes = ["party-000 has 3 rows"]
     for party in record.parties:
         party.notes = ["one class only"]

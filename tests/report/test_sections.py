@@ -98,7 +98,7 @@ def test_the_publishable_page_of_a_run_without_noise_tells_of_no_more_than_the_f
 
     assert page(3) == page(7)
     assert "10 were configured" in page(3)
-    assert "labels up" not in page(3)
+    assert "labels sent" not in page(3)
 
 
 def test_the_configuration_is_toml_that_reads_back(make_record, tmp_path):

@@ -12,8 +12,8 @@ def test_the_page_has_the_picture_each_epsilon_and_the_claim(tmp_path, make_swee
     assert "without noise no bound 0.830 0.820 0.840 3" in page.text
     assert "The server itself sees labels without noise" in page.text
     assert "All runs of the sweep together cost more" in page.text
-    assert "noise of the first point" not in page.text  # it is another at the other points
-    assert "<b>" in page.text  # the command, as text
+    assert "noise of the first point" not in page.text  # the noise differs at the other points
+    assert "<b>" in page.text  # the command is escaped
 
 
 def test_a_claim_that_is_not_proven_is_a_warning_on_the_page(tmp_path, make_sweep, sweep_claim):

@@ -66,7 +66,7 @@ def test_the_runs_without_noise_keep_everything_else(script):
 
 
 def test_every_setting_that_adds_noise_is_known_to_it(script):
-    # a setting that promises something must not survive into a run that is drawn as "without noise"
+    # No setting of the noise may remain in a run that is drawn as "without noise".
     from fedkd_flwr.apps.config import RunConfig
 
     doubtful = re.compile(r"noise|gamma|sigma|threshold|epsilon|label_mech|sensitiv|calibration|level|release|queries")
