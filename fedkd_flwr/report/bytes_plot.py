@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.figure import BLUE, ORANGE, Canvas, Plot
 from fedkd_flwr.report.formatting import number, size
@@ -27,11 +29,13 @@ def bytes_plot(record: RunRecord, *, prefix: str = "bytes") -> Plot:
     if not any(colour == BLUE for _, _, colour in drawn):
         return Plot(title="Bytes", svg="", caption="Not drawn: the record holds no sizes, or they are withheld.")
     title = _bytes_title(sent, model, averageable)
+    if len(drawn) == 1:
+        return Plot(title="Bytes", svg="", caption=f"{title}. There is nothing to compare this with.")
     with Canvas(1.25 + 0.36 * len(drawn)) as canvas:
         axes = canvas.figure.add_subplot()
         places = list(range(len(drawn)))[::-1]
         values = [value for _, value, _ in drawn]
-        left = min(values) / 4
+        left = 10.0 ** math.floor(math.log10(min(values) / 4))  # a power of ten, so that at least one is labelled
         axes.set_xscale("log")
         axes.set_xlim(left, max(values) * (max(values) / left) ** 0.18)
         axes.hlines(places, left, values, colors=[c for _, _, c in drawn], linewidth=2.2)

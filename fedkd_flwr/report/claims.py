@@ -42,7 +42,7 @@ CLAIM_FIELDS = (
 
 _WHO = {"record": "one record (one row) of one party", "party": "everything one party holds"}
 _WATCHERS = {
-    "server": "the server, which sees every reply, and all who get something from it",
+    "server": "the server, which sees every reply, and everyone who receives something from it",
     "everyone who sees the result": "everyone who sees the result, the other parties too; but not the server",
 }
 _TRUSTED = {

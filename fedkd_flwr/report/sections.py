@@ -116,7 +116,12 @@ def left_out(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
         return
     yield tag("p", "In these rounds the vote was held without these parties.")
     body = [
-        (entry.who, rounds_text(entry.rounds), join([tag("code", entry.code)]), reason_sentence(entry.code))
+        (
+            entry.who,
+            rounds_text(entry.rounds).replace(" ", "\u00a0", 1),  # keeps "round 1" on one line
+            join([tag("code", entry.code)]),
+            reason_sentence(entry.code),
+        )
         for entry in found
     ]
     yield table(["party", "when", "code", "what it means, and what to do"], body, label="Parties left out")
