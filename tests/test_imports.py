@@ -93,7 +93,7 @@ MAY_IMPORT = {
     "wire": {"checks", "errors", "labels"},
     "strategies": {*BELOW, "wire"},
     "clients": {*BELOW, "wire"},
-    "report": {"errors", "run_record"},
+    "report": {"errors", "stores", "run_record"},
 }
 
 

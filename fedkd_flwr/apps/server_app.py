@@ -34,6 +34,8 @@ def main(grid: Grid, context: Context) -> None:
     record = RunRecord(
         run_id=str(context.run_id),
         algorithm=config.card.name,
+        sends=config.card.sends,
+        one_shot=config.card.one_shot,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=config.seed,
         simulation=not config.public_path,

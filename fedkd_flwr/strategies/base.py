@@ -51,6 +51,11 @@ Stage = Literal["fit", "evaluate"]
 _SETTLE_S = 3.0
 
 
+def new_record(card: Card) -> RunRecord:
+    """Return an empty record of a run of this algorithm."""
+    return RunRecord(run_id="", algorithm=card.name, sends=card.sends, one_shot=card.one_shot)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workshop:
     """What an app can hand to a strategy that it makes; a strategy takes what it needs (`ExchangeStrategy.assemble`).
@@ -147,7 +152,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.spec = PublicSpec(
             num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint
         )
-        self.record = record if record is not None else RunRecord(run_id="", algorithm=self.card.name)
+        self.record = record if record is not None else new_record(self.card)
         self.claims: list[PrivacyClaim] = []
         self.names = dict(names or {})
         self.times_asked: Counter[int] = Counter()  # rounds each node was asked in: what it may have said

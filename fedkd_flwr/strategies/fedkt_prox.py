@@ -21,6 +21,7 @@ from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.strategies.base import new_record
 from fedkd_flwr.strategies.fedkt import FedKT
 from fedkd_flwr.strategies.fedprox import FedProx
 
@@ -54,7 +55,7 @@ class FedKTProx(FedProx):
         record: RunRecord | None = None,
         **keywords: Any,
     ) -> None:
-        record = record if record is not None else RunRecord(run_id="", algorithm=self.card.name)
+        record = record if record is not None else new_record(self.card)
         super().__init__(fraction_train, *args, global_model=global_model, record=record, **keywords)
         keywords.pop("config", None)
         self.fedkt = _FirstRound(
