@@ -12,7 +12,7 @@ from pkgutil import iter_modules
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.errors import ConfigError, explain
 
-__all__ = ["Card", "cards", "find_card"]
+__all__ = ["Card", "allowed_by_default", "cards", "find_card"]
 
 
 @cache
@@ -25,6 +25,11 @@ def cards() -> dict[str, Card]:
     modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
     found = [module.CARD for module in modules if hasattr(module, "CARD")]
     return {card.name: card for card in sorted(found, key=lambda card: card.name)}
+
+
+def allowed_by_default() -> frozenset[str]:
+    """Return the algorithms that a party takes part in unless its owner says otherwise: those that send labels."""
+    return frozenset(name for name, card in cards().items() if card.allowed)
 
 
 @cache

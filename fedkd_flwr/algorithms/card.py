@@ -1,15 +1,16 @@
 """What an algorithm is, as data: its card; and how each of its settings is declared, once.
 
-A setting is one line of a `Config`: type, default, range, help, whether parties are told. Everything else is derived
-from that line: the run config and its checks, the words on the wire, ``pyproject.toml``'s defaults, and
-``docs/configuration.md``.
+A setting is one line of a `Config` (type, default, range, whether parties are told) and, as the docstring below that
+line, a sentence that says what it means::
 
     class FedCTConfig(ExchangeConfig):
         section: ClassVar[str] = "fedct"
-        quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)}, help="...")
+        quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)})
 
-A setting that is declared in an algorithm's own class stands in the run config's section of that name
-(``fedct.quorum``); one that several algorithms share, and that means the same in all of them, stands at the top.
+Everything else is derived from these: the run config and its checks, the words on the wire, the defaults in
+``pyproject.toml``, and the tables of ``docs/configuration.md``. A setting that is declared in an algorithm's own class
+stands in the run config's section of that name (``fedct.quorum``); one that several algorithms share, and that means
+the same in all of them, stands at the top.
 """
 
 from __future__ import annotations
@@ -45,19 +46,16 @@ def kebab(name: str) -> str:
 def setting(
     default: Any,
     *,
-    help: str,
     told: bool = False,
     only: Mapping[str, tuple[Any, ...]] | None = None,
     **limits: Any,
 ) -> Any:
-    """Declare one setting of a `Config`.
+    """Declare one setting of a `Config`; the docstring below it says what it means.
 
     Parameters
     ----------
     default : bool, int, float or str
         Its default.
-    help : str
-        What it means, in one sentence: the text of the documentation.
     told : bool
         Whether parties are told its value.
     only : mapping of str to tuple, optional
@@ -68,7 +66,7 @@ def setting(
     if isinstance(default, float):
         limits.setdefault("allow_inf_nan", False)
     extra: Any = {"told": told, "only": dict(only or {})}
-    return Field(default, description=help, json_schema_extra=extra, **limits)
+    return Field(default, json_schema_extra=extra, **limits)
 
 
 class Config(BaseModel):
@@ -80,7 +78,9 @@ class Config(BaseModel):
         Naming every setting that is unknown, of the wrong type, out of range, impossible beside another, or not read.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, protected_namespaces=(), use_attribute_docstrings=True
+    )
     section: ClassVar[str] = ""  # of the settings that this very class declares
 
     def __init__(self, **values: Any) -> None:
@@ -97,7 +97,7 @@ class Config(BaseModel):
 
         >>> class Mine(Config):
         ...     section: ClassVar[str] = "mine"
-        ...     step_size: float = setting(0.1, gt=0, help="How far one step goes.")
+        ...     step_size: float = setting(0.1, gt=0)
         >>> Mine.keys()
         {'step_size': 'mine.step-size'}
         """
@@ -118,7 +118,7 @@ class Config(BaseModel):
         """Return in words which values a setting takes: its choices, or its type and range.
 
         >>> class Mine(Config):
-        ...     step_size: float = setting(0.1, gt=0, le=1, help="How far one step goes.")
+        ...     step_size: float = setting(0.1, gt=0, le=1)
         >>> Mine.rule("step_size")
         'a number > 0 and <= 1'
         """
@@ -129,7 +129,7 @@ class Config(BaseModel):
         kind = next(word for kind, word in kinds.items() if field.annotation in (kind, kind | None))
         signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
         ends = [
-            f"{sign} {getattr(limit, end):g}"
+            f"{sign} {_shown(getattr(limit, end))}"
             for limit in field.metadata
             for end, sign in signs.items()
             if getattr(limit, end, None) is not None
@@ -202,6 +202,10 @@ class Config(BaseModel):
         return explain(key, f"be {one_of}{cls.rule(name)}", error["input"])
 
 
+def _shown(limit: float) -> str:
+    return f"{limit:g}" if limit < 2**31 else f"2^{int(limit).bit_length() - 1}"
+
+
 def _choices(field: FieldInfo) -> tuple[Any, ...]:
     return get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
 
@@ -214,13 +218,12 @@ def _extra(field: FieldInfo) -> dict[str, Any]:
 class ExchangeConfig(Config):
     """What every exchange has in common."""
 
-    seed: int = setting(1, ge=0, lt=2**63, told=True, help="All randomness of a run but privacy noise derives from it.")
-    node_settle_s: float = setting(
-        0.0,
-        ge=0,
-        help="Without num-parties: seconds their number must stay unchanged. 0: 3 in simulation, 30 at silos.",
-    )
-    node_deadline_s: float = setting(120.0, ge=0, help="Seconds after which waiting for nodes fails.")
+    seed: int = setting(1, ge=0, lt=2**63, told=True)
+    """All randomness of a run but privacy noise derives from it."""
+    node_settle_s: float = setting(0.0, ge=0)
+    """Without num-parties: seconds their number must stay unchanged. 0: 3 in simulation, 30 at silos."""
+    node_deadline_s: float = setting(120.0, ge=0)
+    """Seconds after which waiting for nodes fails."""
 
     @property
     def privacy(self) -> Privacy:

@@ -20,9 +20,8 @@ class DDConfig(ScoreExchangeConfig, StepsConfig):
     section: ClassVar[str] = "dd"
     usual_loss: ClassVar[str] = "mse-probs"
 
-    distillation_weight: float = setting(
-        1.0, ge=0, told=True, help="Weight of the distance to the averages, beside 1 for the party's own labels."
-    )
+    distillation_weight: float = setting(1.0, ge=0, told=True)
+    """Weight of the distance to the averages, beside 1 for the party's own labels."""
 
 
 CARD = Card(

@@ -28,11 +28,8 @@ __all__ = [
 class TiesConfig(ExchangeConfig):
     """How equal votes are broken."""
 
-    ties: Ties = setting(
-        "random",
-        told=True,
-        help="Equal votes: drawn from the seed, or the lowest class number as published codes do.",
-    )
+    ties: Ties = setting("random", told=True)
+    """Equal votes: drawn from the seed, or the lowest class number as published codes do."""
 
 
 class VotersConfig(TiesConfig):
@@ -40,14 +37,12 @@ class VotersConfig(TiesConfig):
 
     usual_rule: ClassVar[Uninformative] = "half"
 
-    informative_voters_only: bool = setting(
-        True, help="Discount the votes of a party that gives all public rows one class; false reproduces the papers."
-    )
+    informative_voters_only: bool = setting(True)
+    """Discount the votes of a party that gives all public rows one class; false reproduces the papers."""
     uninformative_voters: Literal["auto", "half", "leave-out"] = setting(
-        "auto",
-        only={"informative_voters_only": (True,)},
-        help="How: they cast half their votes, or none. auto: half in FedKT and PATE, none in FedCT.",
+        "auto", only={"informative_voters_only": (True,)}
     )
+    """How: they cast half their votes, or none. auto: half in FedKT and PATE, none in FedCT."""
 
     @property
     def voters_rule(self) -> Uninformative:
@@ -60,9 +55,8 @@ class VotersConfig(TiesConfig):
 class ClaimConfig(ExchangeConfig):
     """What every privacy claim needs."""
 
-    delta: float = setting(
-        1e-5, gt=0, lt=1, help="The delta that stands beside every epsilon of the run; less than 1 / number of records."
-    )
+    delta: float = setting(1e-5, gt=0, lt=1)
+    """The delta that stands beside every epsilon of the run; less than 1 / number of records."""
 
     def check(self) -> None:
         """Refuse a delta of no claim."""
@@ -75,21 +69,18 @@ class ClaimConfig(ExchangeConfig):
 class EpsilonConfig(ClaimConfig):
     """Noise that is found from what it may cost."""
 
-    epsilon: float = setting(
-        0.0, ge=0, help="What the noise of the whole run may cost: it is found from this. 0: the noise is given."
-    )
+    epsilon: float = setting(0.0, ge=0)
+    """What the noise of the whole run may cost: it is found from this. 0: the noise is given."""
 
 
 class LabelNoiseConfig(EpsilonConfig):
     """What a party does to each label it sends."""
 
-    label_mechanism: Literal["none", "auto", "randomized-response", "xor"] = setting(
-        "none",
-        told=True,
-        help="What a party does to each label before it leaves; auto takes what leaves less noise in the votes. "
-        'Where scores are exchanged: randomized-response alone, with share="argmax".',
-    )
-    label_epsilon: float = setting(0.0, ge=0, told=True, help="Epsilon of one label, in place of epsilon.")
+    label_mechanism: Literal["none", "auto", "randomized-response", "xor"] = setting("none", told=True)
+    """What a party does to each label before it leaves; auto takes what leaves less noise in the votes. Where scores
+    are exchanged: randomized-response alone, with share="argmax"."""
+    label_epsilon: float = setting(0.0, ge=0, told=True)
+    """Epsilon of one label, in place of epsilon."""
 
     def label_noise(
         self, *, num_classes: int, num_labels: int, calibration: Literal["exact", "paper"] = "exact"
@@ -138,24 +129,17 @@ class LabelNoiseConfig(EpsilonConfig):
 class StepsConfig(ExchangeConfig):
     """How long gradient learners train between two exchanges, in minibatch steps."""
 
-    steps_per_round: int = setting(
-        200,
-        ge=1,
-        told=True,
-        help="Minibatch steps of torch nets between two exchanges; other models fit as they always do.",
-    )
+    steps_per_round: int = setting(200, ge=1, told=True)
+    """Minibatch steps of torch nets between two exchanges; other models fit as they always do."""
 
 
 class LocalEpochsConfig(ExchangeConfig):
     """How long parties train the net that the server sent, in passes over their rows."""
 
-    local_epochs: int = setting(5, ge=1, told=True, help="Passes of a party over its rows in each round.")
-    solo_epochs: int = setting(
-        0,
-        ge=0,
-        told=True,
-        help="Passes of the net that a party trains alone for comparison. 0: as many as in its rounds.",
-    )
+    local_epochs: int = setting(5, ge=1, told=True)
+    """Passes of a party over its rows in each round."""
+    solo_epochs: int = setting(0, ge=0, told=True)
+    """Passes of the net that a party trains alone for comparison. 0: as many as in its rounds."""
 
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings with as many passes of SOLO as ``num_rounds`` rounds make."""

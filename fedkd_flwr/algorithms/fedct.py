@@ -29,44 +29,22 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     section: ClassVar[str] = "fedct"
     usual_rule: ClassVar[Uninformative] = "leave-out"
 
-    consensus: Literal["majority", "qualified-majority", "dawid-skene"] = setting(
-        "majority", help="How labels become the consensus. Dawid-Skene needs more than two classes to help."
-    )
-    quorum: float = setting(
-        0.9,
-        ge=0,
-        le=1,
-        only={"consensus": ("qualified-majority",)},
-        help="Share of the answering parties that must agree on a row; other rows stay unlabelled in that round.",
-    )
-    confidence: float = setting(
-        0.9999,
-        ge=0,
-        le=1,
-        only={"consensus": ("dawid-skene",)},
-        help="Rows whose most probable class is less probable than this stay unlabelled in that round; 0 labels all.",
-    )
-    stop_when_converged: bool = setting(
-        True,
-        help="Stop once all parties answered, the consensus repeats, and all reproduce it or none changed a label.",
-    )
-    calibration: Literal["exact", "paper"] = setting(
-        "exact",
-        told=True,
-        only={"label_mechanism": ("xor", "auto")},
-        help="Of xor: the paper's condition asks for sqrt(C) times the noise that is needed.",
-    )
+    consensus: Literal["majority", "qualified-majority", "dawid-skene"] = setting("majority")
+    """How labels become the consensus. Dawid-Skene needs more than two classes to help."""
+    quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)})
+    """Share of the answering parties that must agree on a row; other rows stay unlabelled in that round."""
+    confidence: float = setting(0.9999, ge=0, le=1, only={"consensus": ("dawid-skene",)})
+    """Rows whose most probable class is less probable than this stay unlabelled in that round; 0 labels all."""
+    stop_when_converged: bool = setting(True)
+    """Stop once all parties answered, the consensus repeats, and all reproduce it or none changed a label."""
+    calibration: Literal["exact", "paper"] = setting("exact", told=True, only={"label_mechanism": ("xor", "auto")})
+    """Of xor: the paper's condition asks for sqrt(C) times the noise that is needed."""
     sensitivity: Literal["worst-case", "assumed", "estimated"] = setting(
-        "worst-case",
-        only={"label_mechanism": ("auto", "randomized-response", "xor")},
-        help="How many of a party's labels another data set may change. Only the worst case, all of them, is proven.",
+        "worst-case", only={"label_mechanism": ("auto", "randomized-response", "xor")}
     )
-    sensitivity_labels: int = setting(
-        0,
-        ge=0,
-        only={"sensitivity": ("assumed", "estimated")},
-        help="That many, where it is assumed or estimated; 0 with estimated: tried out on the parties of a simulation.",
-    )
+    """How many of a party's labels another data set may change. Only the worst case, all of them, is proven."""
+    sensitivity_labels: int = setting(0, ge=0, only={"sensitivity": ("assumed", "estimated")})
+    """That many, where it is assumed or estimated; 0 with estimated: tried out on the parties of a simulation."""
 
     @property
     def privacy(self) -> Privacy:

@@ -19,9 +19,8 @@ class FedProxConfig(LocalEpochsConfig):
 
     section: ClassVar[str] = "fedprox"
 
-    proximal_mu: float = setting(
-        0.1, ge=0, told=True, help="Weight of the term that holds a party's net near the server's; 0 is FedAvg."
-    )
+    proximal_mu: float = setting(0.1, ge=0, told=True)
+    """Weight of the term that holds a party's net near the server's; 0 is FedAvg."""
 
 
 CARD = Card(

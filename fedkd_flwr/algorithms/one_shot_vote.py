@@ -32,67 +32,26 @@ _TAKES = {
 class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     """Settings of an exchange that ends in a model at the server."""
 
-    party_models: bool = setting(
-        True,
-        told=True,
-        help="Whether parties fit models of their own on the final labels. The papers have the server's model alone.",
-    )
-    noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting(
-        "none", told=True, help="What is added to vote counts."
-    )
-    gamma: float = setting(
-        0.0,
-        ge=0,
-        told=True,
-        only={"noise": ("laplace",)},
-        help="Laplace noise of scale 1 / gamma votes on each count.",
-    )
-    sigma: float = setting(
-        0.0,
-        ge=0,
-        told=True,
-        only={"noise": ("gaussian", "confident-gaussian")},
-        help="Gaussian noise: its standard deviation on each count, in votes.",
-    )
-    threshold: float = setting(
-        0.0,
-        ge=0,
-        told=True,
-        only={"noise": ("confident-gaussian",)},
-        help="A query is answered where the largest count plus noise of sigma-threshold reaches so many votes.",
-    )
-    sigma_threshold: float = setting(
-        0.0,
-        ge=0,
-        told=True,
-        only={"noise": ("confident-gaussian",)},
-        help="Standard deviation of the noise on that largest count, in votes; with epsilon: three times the answers'.",
-    )
-    num_queries: int = setting(
-        0,
-        ge=0,
-        told=True,
-        only={"noise": _ANY_NOISE},
-        help="Public rows asked where there is noise, drawn before any vote is seen; 0: all.",
-    )
-    max_answers: int = setting(
-        0,
-        ge=0,
-        told=True,
-        only={"noise": ("confident-gaussian",)},
-        help="Asking ends after so many answers; 0: no end before num-queries.",
-    )
-    release: Literal["labels", "counts"] = setting(
-        "labels",
-        told=True,
-        only={"noise": ("laplace", "gaussian")},
-        help="Learn from the noisy winners or from the noisy counts: they cost the same, and counts tell more.",
-    )
-    unqueried: Literal["unused", "self-training"] = setting(
-        "unused",
-        told=True,
-        help="Public rows without an answer: not used, or labelled by a first model for a second one.",
-    )
+    party_models: bool = setting(True, told=True)
+    """Whether parties fit models of their own on the final labels. The papers have the server's model alone."""
+    noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting("none", told=True)
+    """What is added to vote counts."""
+    gamma: float = setting(0.0, ge=0, told=True, only={"noise": ("laplace",)})
+    """Laplace noise of scale 1 / gamma votes on each count."""
+    sigma: float = setting(0.0, ge=0, told=True, only={"noise": ("gaussian", "confident-gaussian")})
+    """Gaussian noise: its standard deviation on each count, in votes."""
+    threshold: float = setting(0.0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
+    """A query is answered where the largest count plus noise of sigma-threshold reaches so many votes."""
+    sigma_threshold: float = setting(0.0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
+    """Standard deviation of the noise on that largest count, in votes; with epsilon: three times the answers'."""
+    num_queries: int = setting(0, ge=0, told=True, only={"noise": _ANY_NOISE})
+    """Public rows asked where there is noise, drawn before any vote is seen; 0: all."""
+    max_answers: int = setting(0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
+    """Asking ends after so many answers; 0: no end before num-queries."""
+    release: Literal["labels", "counts"] = setting("labels", told=True, only={"noise": ("laplace", "gaussian")})
+    """Learn from the noisy winners or from the noisy counts: they cost the same, and counts tell more."""
+    unqueried: Literal["unused", "self-training"] = setting("unused", told=True)
+    """Public rows without an answer: not used, or labelled by a first model for a second one."""
 
     @property
     def votes_per_party(self) -> int:

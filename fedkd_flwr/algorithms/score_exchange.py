@@ -30,61 +30,32 @@ class ScoreExchangeConfig(LabelNoiseConfig):
 
     usual_loss: ClassVar[str] = "cross-entropy"
 
-    share: Literal["logits", "softmax", "argmax"] = setting(
-        "softmax",
-        told=True,
-        help="What parties send of each public row asked: a net's outputs, class probabilities, or labels alone.",
-    )
-    public_batch: int = setting(
-        0, ge=0, help="Public rows a round, drawn from the seed. 0: 5,000, or all where there are fewer."
-    )
-    digest_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = setting(
-        "auto",
-        told=True,
-        help="How nets compare their answers with the averages. auto: logits by L1 distance where they are shared; "
-        "else cross-entropy, and in DD the squared difference of probabilities.",
-    )
-    aggregation_weights: WeightingName = setting(
-        "equal",
-        help="How much each party counts in the averages: equally, as published; by its agreement with the "
-        "majority; or by how probable its labels are.",
-    )
-    soft_bits: Literal[32, 16] = setting(
-        32, told=True, help="Precision of logits and probabilities on the wire; averages of labels travel at 16 bits."
-    )
-    pretrain_epochs: int = setting(
-        0,
-        ge=0,
-        told=True,
-        help="Passes over the labelled public rows with which every torch net starts. 0: it starts at random.",
-    )
-    subset_rows: int = setting(
-        0,
-        ge=0,
-        told=True,
-        help="NFDP: each party learns from so many of its rows only, drawn once for ever. 0: from all of them.",
-    )
-    subset_replacement: bool = setting(True, told=True, help="Whether a row may be drawn several times.")
+    share: Literal["logits", "softmax", "argmax"] = setting("softmax", told=True)
+    """What parties send of each public row asked: a net's outputs, class probabilities, or labels alone."""
+    public_batch: int = setting(0, ge=0)
+    """Public rows a round, drawn from the seed. 0: 5,000, or all where there are fewer."""
+    digest_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = setting("auto", told=True)
+    """How nets compare their answers with the averages. auto: logits by L1 distance where they are shared; else
+    cross-entropy, and in DD the squared difference of probabilities."""
+    aggregation_weights: WeightingName = setting("equal")
+    """How much each party counts in the averages: equally, as published; by its agreement with the majority; or by how
+    probable its labels are."""
+    soft_bits: Literal[32, 16] = setting(32, told=True)
+    """Precision of logits and probabilities on the wire; averages of labels travel at 16 bits."""
+    pretrain_epochs: int = setting(0, ge=0, told=True)
+    """Passes over the labelled public rows with which every torch net starts. 0: it starts at random."""
+    subset_rows: int = setting(0, ge=0, told=True)
+    """NFDP: each party learns from so many of its rows only, drawn once for ever. 0: from all of them."""
+    subset_replacement: bool = setting(True, told=True)
+    """Whether a row may be drawn several times."""
     score_noise: Literal["none", "laplace", "gaussian"] = setting(
-        "none",
-        told=True,
-        only={"share": ("logits", "softmax")},
-        help="What a party adds to the logits or probabilities it sends.",
+        "none", told=True, only={"share": ("logits", "softmax")}
     )
-    score_scale: float = setting(
-        0.0,
-        ge=0,
-        told=True,
-        only={"score_noise": _ANY_NOISE},
-        help="Scale (Laplace) or standard deviation (Gaussian) of that noise. 0: found from epsilon.",
-    )
-    logit_bound: float = setting(
-        10.0,
-        gt=0,
-        told=True,
-        only={"share": ("logits",), "score_noise": _ANY_NOISE},
-        help="With noise, logits are clipped to plus or minus this.",
-    )
+    """What a party adds to the logits or probabilities it sends."""
+    score_scale: float = setting(0.0, ge=0, told=True, only={"score_noise": _ANY_NOISE})
+    """Scale (Laplace) or standard deviation (Gaussian) of that noise. 0: found from epsilon."""
+    logit_bound: float = setting(10.0, gt=0, told=True, only={"share": ("logits",), "score_noise": _ANY_NOISE})
+    """With noise, logits are clipped to plus or minus this."""
 
     @property
     def privacy(self) -> Privacy:
@@ -206,24 +177,18 @@ class ScoreExchangeConfig(LabelNoiseConfig):
 class DigestConfig(ScoreExchangeConfig):
     """How parties learn the averages by themselves, before or after their own rows: FedMD's way."""
 
-    initial_epochs: int = setting(
-        20, ge=1, told=True, help="FedMD's T1: passes over its own rows with which a party starts."
-    )
-    digest_epochs: int = setting(
-        2, ge=1, told=True, help="FedMD's T2: passes over the last round's public rows and averages."
-    )
-    digest_batch: int = setting(
-        64, ge=1, told=True, help="Rows of a minibatch when digesting; revisiting takes the net's own batch size."
-    )
-    revisit_epochs: int = setting(1, ge=0, told=True, help="FedMD's T3: passes over its own rows after that. 0: none.")
-    final_revisit: bool = setting(
-        True,
-        told=True,
-        help="Whether they follow the very last digest too, as published; else a party ends with what all agree on.",
-    )
-    digest_order: Literal["digest-first", "revisit-first"] = setting(
-        "digest-first", told=True, help="As published, or as a port of FedMD has it."
-    )
+    initial_epochs: int = setting(20, ge=1, told=True)
+    """FedMD's T1: passes over its own rows with which a party starts."""
+    digest_epochs: int = setting(2, ge=1, told=True)
+    """FedMD's T2: passes over the last round's public rows and averages."""
+    digest_batch: int = setting(64, ge=1, told=True)
+    """Rows of a minibatch when digesting; revisiting takes the net's own batch size."""
+    revisit_epochs: int = setting(1, ge=0, told=True)
+    """FedMD's T3: passes over its own rows after that. 0: none."""
+    final_revisit: bool = setting(True, told=True)
+    """Whether they follow the very last digest too, as published; else a party ends with what all agree on."""
+    digest_order: Literal["digest-first", "revisit-first"] = setting("digest-first", told=True)
+    """As published, or as a port of FedMD has it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 from pydantic import SkipValidation
 
-from fedkd_flwr.algorithms import Card, cards, find_card
+from fedkd_flwr.algorithms import Card, allowed_by_default, cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig, setting
-from fedkd_flwr.clients.party import allowed_by_default
 from fedkd_flwr.errors import ConfigError, explain
 
 __all__ = ["NodeConfig", "RunConfig", "parse_node_config", "parse_run_config"]
@@ -29,91 +28,100 @@ _BY_FILE = {"partitioner": ("file",)}
 class RunConfig(Config):
     """What a run is told, whatever its algorithm; ``own`` are the algorithm's settings."""
 
-    algorithm: str = setting("fedct", help="Which exchange: a name, or your own card as package.module:CARD.")
-    num_rounds: int = setting(0, ge=0, help="Exchanges. 0: the algorithm's usual number. FedKT-Prox counts FedProx's.")
-    num_parties: int = setting(0, ge=0, help="Nodes to wait for. 0: until their number is stable.")
-    min_parties: int = setting(2, ge=1, help="Fewest valid replies a round needs; fewer fail the run.")
-    fraction_parties: float = setting(
-        1.0,
-        gt=0,
-        le=1,
-        help="Share of the parties asked in a round, drawn by name. At silos, whose names the server does not know "
-        "before, the first round asks all.",
-    )
-    round_timeout_s: float = setting(3600.0, gt=0, help="Who has not answered after so many seconds is left out.")
-    output_dir: str = setting(
-        "", help="Absolute path: where runs/<run-id>/ goes. Empty: ~/.fedkd of the server's user."
-    )
-    resume_from: str = setting(
-        "",
-        help="Absolute path: the folder runs/<run-id>/checkpoint of a run to continue, with the same settings; "
-        "num-rounds counts its rounds too.",
-    )
-    server_epsilon_budget: float = setting(
-        0.0, ge=0, help="Most that noise at this server may cost over all runs on a public set. 0: no limit."
-    )
-    centralised: bool = setting(True, help="In simulation: also train one model on everybody's rows pooled.")
-    save_party_models: bool = setting(False, help="In simulation: keep each party's final model beside the record.")
+    algorithm: str = setting("fedct")
+    """Which exchange: a name, or your own card as package.module:CARD."""
+    num_rounds: int = setting(0, ge=0)
+    """Exchanges. 0: the algorithm's usual number. FedKT-Prox counts FedProx's."""
+    num_parties: int = setting(0, ge=0)
+    """Nodes to wait for. 0: until their number is stable."""
+    min_parties: int = setting(2, ge=1)
+    """Fewest valid replies a round needs; fewer fail the run."""
+    fraction_parties: float = setting(1.0, gt=0, le=1)
+    """Share of the parties asked in a round, drawn by name. At silos, whose names the server does not know before, the
+    first round asks all."""
+    round_timeout_s: float = setting(3600.0, gt=0)
+    """Who has not answered after so many seconds is left out."""
+    output_dir: str = setting("")
+    """Absolute path: where runs/<run-id>/ goes. Empty: ~/.fedkd of the server's user."""
+    resume_from: str = setting("")
+    """Absolute path: the folder runs/<run-id>/checkpoint of a run to continue, with the same settings; num-rounds
+    counts its rounds too."""
+    server_epsilon_budget: float = setting(0.0, ge=0)
+    """Most that noise at this server may cost over all runs on a public set. 0: no limit."""
+    centralised: bool = setting(True)
+    """In simulation: also train one model on everybody's rows pooled."""
+    save_party_models: bool = setting(False)
+    """In simulation: keep each party's final model beside the record."""
 
-    dataset: str = setting("digits", help='In simulation: a named data set (docs/your-data.md), or "table".')
-    data_root: str = setting("", help="Absolute path: the folder of the data sets that need files.")
-    table: str = setting("", only=_TABLE, help="Absolute path of your file.")
-    label: str = setting("", only=_TABLE, help="Its label column.")
-    public_path: str = setting(
-        "", help='Absolute path: at real silos, the server\'s copy of the public file; giving it means "no simulation".'
-    )
-    schema_path: str = setting(
-        "", help="Absolute path of the schema. Empty: schema.toml beside public-path, or inferred for a table."
-    )
-    num_public: int = setting(0, ge=0, help="Public rows; 0: the data set's usual share.")
-    num_test: int = setting(0, ge=0, help="Test rows; 0: the data set's usual share.")
-    num_private: int = setting(0, ge=0, help="Private rows; 0: the data set's usual share.")
-    public_from: Literal["train", "test"] = setting(
-        "train", help="Sets with an official test file: where public rows come from."
-    )
-    public_label: str = setting(
-        "",
-        help="Public rows are labelled, and nets may start from them (pretrain-epochs). At silos: a column of the "
-        "public file; in simulation: the set's label column. Sets whose public rows are of another data set bring "
-        "their labels.",
-    )
-    label_space: Literal["private", "joint"] = setting(
-        "private", help="Those sets: the private classes alone, or the public classes and then the private ones."
-    )
-    synthetic_rows: int = setting(5000, ge=10, only=_SYNTHETIC, help="Rows of the synthetic set.")
-    synthetic_features: int = setting(20, ge=2, only=_SYNTHETIC, help="Its columns.")
-    synthetic_classes: int = setting(3, ge=2, only=_SYNTHETIC, help="Its classes.")
+    dataset: str = setting("digits")
+    """In simulation: a named data set (docs/your-data.md), or "table"."""
+    data_root: str = setting("")
+    """Absolute path: the folder of the data sets that need files."""
+    table: str = setting("", only=_TABLE)
+    """Absolute path of your file."""
+    label: str = setting("", only=_TABLE)
+    """Its label column."""
+    public_path: str = setting("")
+    """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
+    schema_path: str = setting("")
+    """Absolute path of the schema. Empty: schema.toml beside public-path, or inferred for a table."""
+    num_public: int = setting(0, ge=0)
+    """Public rows; 0: the data set's usual share."""
+    num_test: int = setting(0, ge=0)
+    """Test rows; 0: the data set's usual share."""
+    num_private: int = setting(0, ge=0)
+    """Private rows; 0: the data set's usual share."""
+    public_from: Literal["train", "test"] = setting("train")
+    """Sets with an official test file: where public rows come from."""
+    public_label: str = setting("")
+    """Public rows are labelled, and nets may start from them (pretrain-epochs). At silos: a column of the public file;
+    in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
+    label_space: Literal["private", "joint"] = setting("private")
+    """Those sets: the private classes alone, or the public classes and then the private ones."""
+    synthetic_rows: int = setting(5000, ge=10, only=_SYNTHETIC)
+    """Rows of the synthetic set."""
+    synthetic_features: int = setting(20, ge=2, only=_SYNTHETIC)
+    """Its columns."""
+    synthetic_classes: int = setting(3, ge=2, only=_SYNTHETIC)
+    """Its classes."""
 
     partitioner: Literal["iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"] = (
-        setting("dirichlet", help="In simulation: who holds what (docs/your-data.md).")
+        setting("dirichlet")
     )
-    dirichlet_alpha: float = setting(
-        0.5,
-        gt=0,
-        only={"partitioner": ("dirichlet", "inner-dirichlet")},
-        help="0.1 is very uneven, 100 nearly even.",
-    )
-    classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological",)}, help="Classes a party holds.")
-    shards_per_party: int = setting(2, ge=1, only={"partitioner": ("shard",)}, help="Shards a party holds.")
-    min_party_rows: int = setting(10, ge=1, help="dirichlet is drawn again until every party has so many rows.")
-    class_order: str = setting(
-        "rarest-first",
-        help="Order in which dirichlet deals classes, which matters: rarest-first, frequent-first or label.",
-    )
-    partition_path: str = setting("", only=_BY_FILE, help="Absolute path of an NPZ file of row numbers.")
-    partition_index: int = setting(0, ge=0, only=_BY_FILE, help="Which of its partitions.")
-    party_test_fraction: float = setting(
-        0.2, ge=0, lt=1, help="Share of its rows that a simulated party keeps for testing at home."
-    )
+    """In simulation: who holds what (docs/your-data.md)."""
+    dirichlet_alpha: float = setting(0.5, gt=0, only={"partitioner": ("dirichlet", "inner-dirichlet")})
+    """0.1 is very uneven, 100 nearly even."""
+    classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological",)})
+    """Classes a party holds."""
+    shards_per_party: int = setting(2, ge=1, only={"partitioner": ("shard",)})
+    """Shards a party holds."""
+    min_party_rows: int = setting(10, ge=1)
+    """dirichlet is drawn again until every party has so many rows."""
+    class_order: str = setting("rarest-first")
+    """Order in which dirichlet deals classes, which matters: rarest-first, frequent-first or label."""
+    partition_path: str = setting("", only=_BY_FILE)
+    """Absolute path of an NPZ file of row numbers."""
+    partition_index: int = setting(0, ge=0, only=_BY_FILE)
+    """Which of its partitions."""
+    party_test_fraction: float = setting(0.2, ge=0, lt=1)
+    """Share of its rows that a simulated party keeps for testing at home."""
 
-    model: str = setting("mixed", help="The parties' model: a name or an import string (docs/your-model.md).")
-    model_params: str = setting("", help="Its parameters: a=1,b=x or JSON.")
-    teacher_model: str = setting("", help="FedKT's teachers. Empty: model.")
-    teacher_params: str = setting("", help="Their parameters.")
-    student_model: str = setting("", help="FedKT's students. Empty: model.")
-    student_params: str = setting("", help="Their parameters.")
-    final_model: str = setting("", help="The server's model. Empty: the students'.")
-    final_params: str = setting("", help="Its parameters.")
+    model: str = setting("mixed")
+    """The parties' model: a name or an import string (docs/your-model.md)."""
+    model_params: str = setting("")
+    """Its parameters: a=1,b=x or JSON."""
+    teacher_model: str = setting("")
+    """FedKT's teachers. Empty: model."""
+    teacher_params: str = setting("")
+    """Their parameters."""
+    student_model: str = setting("")
+    """FedKT's students. Empty: model."""
+    student_params: str = setting("")
+    """Their parameters."""
+    final_model: str = setting("")
+    """The server's model. Empty: the students'."""
+    final_params: str = setting("")
+    """Its parameters."""
 
     own: SkipValidation[ExchangeConfig] = ExchangeConfig()
 
@@ -185,38 +193,41 @@ class NodeConfig(Config):
     In simulation Flower sets ``partition-id`` and ``num-partitions``; a silo gives ``data-path`` and ``public-path``.
     """
 
-    party: str = setting("", help="This silo's name, unique in the federation; required with data-path.")
-    data_path: str = setting("", help="Its private file, with the schema's label column.")
-    public_path: str = setting("", help="Its copy of the public file; required with data-path.")
-    schema_path: str = setting("", help="Its copy of the schema. Empty: schema.toml beside public-path.")
-    label: str = setting("", help="If given, it must be the schema's label column: a check.")
-    model: str = setting("", help="Its own model, for teachers and students too. Empty: the run's.")
-    model_params: str = setting("", help="Its parameters.")
-    state_dir: str = setting(
-        "", help="Absolute path: where labels, state and model stay. Empty: ~/.fedkd of the node's user."
-    )
-    test_fraction: float = setting(0.2, ge=0, lt=1, help="Share of its rows kept for measuring.")
-    allow: str = setting(
-        ",".join(sorted(allowed_by_default())),
-        help="Algorithms it takes part in, with commas; those that send scores or weights never by default. In "
-        "simulation the run decides.",
-    )
-    require_privacy: bool = setting(
-        False,
-        help="Refuse runs in which no mechanism at this party makes its replies private. Alone it accepts any "
-        "noise, so set epsilon-budget too.",
-    )
-    epsilon_budget: float = setting(
-        float("inf"),
-        ge=0,
-        allow_inf_nan=True,
-        help="Most this party may ever spend on its data, over all runs, for one record against the server; a "
-        "finite budget refuses runs without a mechanism too.",
-    )
-    delta_budget: float = setting(1e-5, gt=0, lt=1, help="The delta at which that is counted.")
-    share_metrics: bool = setting(False, help="Whether its accuracies, its model's name and size may leave.")
-    partition_id: int | None = setting(None, ge=0, help="Set by Flower in simulation; not for silos.")
-    num_partitions: int | None = setting(None, ge=1, help="Set by Flower in simulation; not for silos.")
+    party: str = setting("")
+    """This silo's name, unique in the federation; required with data-path."""
+    data_path: str = setting("")
+    """Its private file, with the schema's label column."""
+    public_path: str = setting("")
+    """Its copy of the public file; required with data-path."""
+    schema_path: str = setting("")
+    """Its copy of the schema. Empty: schema.toml beside public-path."""
+    label: str = setting("")
+    """If given, it must be the schema's label column: a check."""
+    model: str = setting("")
+    """Its own model, for teachers and students too. Empty: the run's."""
+    model_params: str = setting("")
+    """Its parameters."""
+    state_dir: str = setting("")
+    """Absolute path: where labels, state and model stay. Empty: ~/.fedkd of the node's user."""
+    test_fraction: float = setting(0.2, ge=0, lt=1)
+    """Share of its rows kept for measuring."""
+    allow: str = setting(",".join(sorted(allowed_by_default())))
+    """Algorithms it takes part in, with commas; those that send scores or weights never by default. In simulation the
+    run decides."""
+    require_privacy: bool = setting(False)
+    """Refuse runs in which no mechanism at this party makes its replies private. Alone it accepts any noise, so set
+    epsilon-budget too."""
+    epsilon_budget: float = setting(float("inf"), ge=0, allow_inf_nan=True)
+    """Most this party may ever spend on its data, over all runs, for one record against the server; a finite budget
+    refuses runs without a mechanism too."""
+    delta_budget: float = setting(1e-5, gt=0, lt=1)
+    """The delta at which that is counted."""
+    share_metrics: bool = setting(False)
+    """Whether its accuracies, its model's name and size may leave."""
+    partition_id: int | None = setting(None, ge=0)
+    """Set by Flower in simulation; not for silos."""
+    num_partitions: int | None = setting(None, ge=1)
+    """Set by Flower in simulation; not for silos."""
 
     def check(self) -> None:
         """Refuse a silo without its files or name."""

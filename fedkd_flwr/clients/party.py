@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms import cards
+from fedkd_flwr.algorithms import allowed_by_default
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import Code, DataError, PayloadError, explain
 from fedkd_flwr.labels import Labels, check_labels
@@ -21,15 +21,10 @@ from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, Saved
 from fedkd_flwr.wire.label_codec import PublicSpec
 
-__all__ = ["Answer", "Charge", "Finished", "Instruction", "ModelFactory", "Party", "allowed_by_default"]
+__all__ = ["Answer", "Charge", "Finished", "Instruction", "ModelFactory", "Party"]
 
 Rows = tuple[NDArray[np.floating[Any]], NDArray[np.integer[Any]]]
 """Features (n, d) and class labels (n,)."""
-
-
-def allowed_by_default() -> frozenset[str]:
-    """Return the algorithms that a party takes part in unless its owner says otherwise: those that send labels."""
-    return frozenset(name for name, card in cards().items() if card.allowed)
 
 
 class ModelFactory(Protocol):

@@ -18,7 +18,7 @@ from fedkd_flwr.wire.records import reply_record
 
 
 def _strategy(**keywords):
-    config = FedCTConfig(seed=1, node_settle_s=0.0, node_deadline_s=keywords.pop("deadline", 0.3))
+    config = FedCTConfig(seed=1, node_settle_s=1e-6, node_deadline_s=keywords.pop("deadline", 0.3))
     return FedCT(config=config, public=public_set(), **keywords)
 
 
@@ -95,7 +95,7 @@ def test_a_reply_against_a_stale_base_is_left_out():
     spec = PublicSpec(num_public=3000, num_classes=3, fingerprint="ab" * 32)
     payload = encode_labels(changed, public=spec, server_round=1, base=base)
     public = public_set(3000)
-    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=0.0), public=public)
+    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6), public=public)
 
     def tamper(index, reply):
         return _with_labels(payload)(reply) if index == 1 and reply.metadata.message_type == "train" else reply
@@ -148,7 +148,7 @@ def test_a_party_that_does_not_answer_is_named_once_its_name_is_known():
     def tamper(index, reply):
         return silent_in_round_2(reply) if index == 1 and reply.metadata.message_type == "train" else reply
 
-    config = FedCTConfig(seed=1, node_settle_s=0.0, stop_when_converged=False)
+    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
     strategy = FedCT(config=config, public=public_set())
     strategy.start(fedct_grid(parties(4), tamper=tamper), num_rounds=2, timeout=0.2)
     assert _codes(strategy.record, 2) == {"party-001": "no-reply"}
@@ -193,7 +193,7 @@ def test_a_node_that_changes_its_name_is_turned_away():
     def tamper(index, reply):
         return renamed_in_round_2(reply) if index == 1 and reply.metadata.message_type == "train" else reply
 
-    config = FedCTConfig(seed=1, node_settle_s=0.0, stop_when_converged=False)
+    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
     strategy = FedCT(config=config, public=public_set())
     strategy.start(fedct_grid(parties(4), tamper=tamper), num_rounds=2)
     assert _codes(strategy.record, 2) == {"somebody-else": "node-changed-name"}
@@ -266,7 +266,7 @@ def test_results_do_not_cross_the_wire_when_a_party_keeps_its_metrics():
 
 def test_a_share_of_the_parties_is_sampled_by_seed():
     def asked(seed, members):
-        config = FedCTConfig(seed=seed, node_settle_s=0.0, stop_when_converged=False)
+        config = FedCTConfig(seed=seed, node_settle_s=1e-6, stop_when_converged=False)
         strategy = FedCT(fraction_train=0.5, config=config, public=public_set())
         strategy.start(fedct_grid(members), num_rounds=4)
         return [r.answered for r in strategy.record.rounds]
@@ -282,7 +282,7 @@ def test_a_node_that_is_offline_when_a_round_starts_is_named():
         def get_node_ids(self):
             return [n for n in self.contexts if n != 1002 or len(self.sent) < 4]
 
-    config = FedCTConfig(seed=1, node_settle_s=0.0, stop_when_converged=False)
+    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
     strategy = FedCT(config=config, public=public_set())
     members = parties(4)
     strategy.start(Leaving(handler([FedCTClient(p) for p in members]), [{}] * 4), num_rounds=2)

@@ -40,7 +40,7 @@ def _members(state, make=net, classes=((0, 1, 2), (0, 1, 2))):
 
 
 def _run(members, *, rounds=2, **settings):
-    fast = {"steps_per_round": 20, "node_settle_s": 0.0, "seed": 1}
+    fast = {"steps_per_round": 20, "node_settle_s": 1e-6, "seed": 1}
     strategy = DD(config=DDConfig(**{**fast, **settings}), public=members[0].public)
     strategy.start(InProcessGrid(handler([DDClient(p) for p in members]), [{}] * len(members)), num_rounds=rounds)
     return strategy

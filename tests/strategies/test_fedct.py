@@ -12,7 +12,7 @@ from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
 
 def _run(members, *, rounds=3, **settings):
     grid_settings = {k: settings.pop(k) for k in ("order", "tamper", "first_node_id") if k in settings}
-    config = FedCTConfig(seed=settings.pop("seed", 1), node_settle_s=0.0, steps_per_round=20, **settings)
+    config = FedCTConfig(seed=settings.pop("seed", 1), node_settle_s=1e-6, steps_per_round=20, **settings)
     strategy = FedCT(config=config, public=public_set())
     grid = fedct_grid(members, **grid_settings)
     result = strategy.start(grid, num_rounds=rounds)
@@ -31,7 +31,7 @@ def test_a_federation_agrees_and_every_party_reports_alone_and_together():
 
 def test_one_party_alone_is_local_training():
     alone = party("only", *rows(30, seed=3))
-    config = FedCTConfig(seed=1, node_settle_s=0.0)
+    config = FedCTConfig(seed=1, node_settle_s=1e-6)
     strategy = FedCT(min_train_nodes=1, config=config, public=public_set())
     strategy.start(fedct_grid([alone]), num_rounds=2)
     own = strategy.record.parties[0]
@@ -70,7 +70,7 @@ def test_parties_listed_in_another_order_change_nothing():
 
 def test_later_rounds_send_only_what_changed(tmp_path):
     public = public_set(3000)
-    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=0.0, stop_when_converged=False), public=public)
+    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False), public=public)
     strategy.start(fedct_grid(parties(state=tmp_path, public=public)), num_rounds=3)
     first, _, third = strategy.record.rounds
     assert third.changed_share < 0.02

@@ -10,7 +10,7 @@ from fedkd_flwr.strategies import FedKT, FedKTConfig, PartyLabels
 
 
 def _strategy(*, minimum=2, public=None, **settings):
-    config = FedKTConfig(**{"seed": 1, "node_settle_s": 0.0, **settings})
+    config = FedKTConfig(**{"seed": 1, "node_settle_s": 1e-6, **settings})
     return FedKT(
         min_train_nodes=minimum,
         config=config,

@@ -51,7 +51,7 @@ def _members(count=2, *, state=None, ledger=False, make=net, **changes):
 
 def _run(members, *, rounds=2, client=FedMDClient, noise=False, grid=None, strategy=None, **settings):
     public = members[0].public
-    fast = {"initial_epochs": 3, "digest_epochs": 1, "node_settle_s": 0.0, "seed": 1}
+    fast = {"initial_epochs": 3, "digest_epochs": 1, "node_settle_s": 1e-6, "seed": 1}
     sizes = settings.pop("party_rows", ())
     strategy = FedMD(config=FedMDConfig(**{**fast, **settings}), public=public, party_rows=sizes)
     rng = np.random.default_rng(5) if noise else None

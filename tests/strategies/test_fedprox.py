@@ -51,11 +51,11 @@ def client(one, algorithm):
 
 
 def make(algorithm="fedprox", *, minimum=2, fraction=1.0, names=None, global_model=net, **settings):
-    config = FedProxConfig(**{"seed": 1, "node_settle_s": 0.0, "local_epochs": 1, **settings})
+    config = FedProxConfig(**{"seed": 1, "node_settle_s": 1e-6, "local_epochs": 1, **settings})
     shared = {"config": config, "public": public_set(), "global_model": global_model, "test": TEST, "names": names}
     if algorithm == "fedprox":
         return FedProx(fraction, min_train_nodes=minimum, **shared)
-    first = FedKTConfig(seed=1, node_settle_s=0.0, students_per_party=1, teachers_per_student=2)
+    first = FedKTConfig(seed=1, node_settle_s=1e-6, students_per_party=1, teachers_per_student=2)
     return FedKTProx(fraction, min_train_nodes=minimum, fedkt=first, **shared)
 
 

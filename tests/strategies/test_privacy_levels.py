@@ -23,7 +23,7 @@ from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, 
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import open_instruction
 
-QUICK = {"seed": 1, "node_settle_s": 0.0}
+QUICK = {"seed": 1, "node_settle_s": 1e-6}
 L2 = {"level": "L2", "noise": "gaussian", "sigma": 2.0, "teachers_per_student": 4, "num_queries": 30}
 LEVELS = {
     "L0": (FedKT, FedKTConfig, {}, FedKTClient),
