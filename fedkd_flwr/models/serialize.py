@@ -18,7 +18,6 @@ import itertools
 import json
 import os
 import pickle
-import secrets
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from fedkd_flwr.errors import FedkdError, ModelBytesError, explain
+from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models import _xgboost_json
 from fedkd_flwr.models._tree_checks import check_trees
 from fedkd_flwr.models.classifier import Classifier
@@ -169,18 +169,7 @@ def save(classifier: Classifier, path: str | os.PathLike[str]) -> None:
     ModelBytesError
         As `dumps`.
     """
-    target = Path(path)
-    data = dumps(classifier)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_atomic(path, dumps(classifier))
 
 
 def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> Classifier:

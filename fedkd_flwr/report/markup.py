@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import html
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from fedkd_flwr.files import write_atomic
 from fedkd_flwr.report.facts import plain
 
 __all__ = ["STYLE", "Html", "join", "save_document", "table", "tag"]
@@ -78,17 +77,7 @@ def save_document(path: Path, title: str, *parts: Html) -> Path:
         tag("style", STYLE),
     )
     text = f'<!DOCTYPE html>\n<html lang="en">\n{head}\n{tag("body", tag("main", *parts))}\n</html>\n'
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
+    return write_atomic(path, text.encode("utf-8", errors="replace"))
 
 
 STYLE = Html(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.stores.files import write_atomic
+from fedkd_flwr.files import write_atomic
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 

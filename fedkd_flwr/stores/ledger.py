@@ -12,9 +12,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.files import make_folder, write_atomic
 from fedkd_flwr.privacy.ledger.entry import lost, plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget, Entry, Events, Head, Ledger
-from fedkd_flwr.stores.files import file_name, locked, make_folder, write_atomic
+from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
 
 __all__ = ["REPLIES_KEPT", "LedgerStore"]

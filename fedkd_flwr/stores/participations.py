@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.stores.files import write_atomic
+from fedkd_flwr.files import write_atomic
 
 __all__ = ["Participations"]
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.stores.files import file_name, write_atomic
+from fedkd_flwr.files import write_atomic
+from fedkd_flwr.stores.files import file_name
 
 __all__ = ["PartyState", "Saved", "StoredReply"]
 

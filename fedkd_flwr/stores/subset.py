@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError, explain
+from fedkd_flwr.files import make_folder, write_atomic
 from fedkd_flwr.privacy.noise.sampling import Rng
 from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.stores.files import locked, make_folder, write_atomic
+from fedkd_flwr.stores.files import locked
 from fedkd_flwr.stores.ledger import LedgerStore
 
 __all__ = ["SubsetStore"]
