@@ -8,6 +8,7 @@ formats agree.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["MISSING", "canonical", "column_numbers", "column_texts", "sorted_texts"]
+__all__ = ["MISSING", "canonical", "column_numbers", "column_texts", "short_list", "sorted_texts"]
 
 MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "NULL", "null"})
 """Texts that mean "no value": what pandas reads as missing and UCI's question mark."""
@@ -113,6 +114,16 @@ def sorted_texts(texts: NDArray[np.object_]) -> tuple[str, ...]:
     if all(_NUMBER.fullmatch(text) for text in distinct):
         return tuple(sorted(distinct, key=float))
     return tuple(sorted(distinct))
+
+
+def short_list(names: Sequence[object], limit: int = 12) -> str:
+    """Return names for a message, the first ``limit`` of them.
+
+    >>> short_list(["a", "b", "c"], limit=2)
+    'a, b, ... (3 in all)'
+    """
+    shown = ", ".join(str(name) for name in names[:limit])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > limit else shown
 
 
 def _factorize(values: Any) -> tuple[NDArray[np.intp], Any]:

@@ -3,39 +3,31 @@
 A schema stands in ``schema.toml`` beside the public file U. Nobody infers classes from private rows: a class that
 only one party has seen would leak, and parties would disagree on what label 0 is.
 
-Write one from a public file with ``python -m fedkd_flwr.data.schema public.csv --classes "<=50K,>50K" --label income``.
+Write one from a public file with ``python -m fedkd_flwr.data.write_schema``.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
-import sys
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import canonical, column_numbers, column_texts, sorted_texts
-from fedkd_flwr.errors import Code, DataError, FedkdError, explain
+from fedkd_flwr.data.columns import canonical, column_texts, short_list
+from fedkd_flwr.errors import Code, DataError, explain
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Column", "Schema", "infer_schema", "main"]
+__all__ = ["Column", "Schema"]
 
 SCHEMA_VERSION = 1
 _MAX_CLASSES = 32767  # labels travel and rest as int16
-# more distinct texts than this, on most rows: a name or an identifier, not a category
-_MANY_CATEGORIES = 256
 MAX_TERMS = 2000  # TF-IDF columns of a text column, unless the schema says otherwise: 8 kB a row
-_PROSE_WORDS = 5  # a column whose texts mostly differ and mostly have so many words is read, not counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +166,7 @@ class Schema:
             raise DataError(
                 explain(
                     f"label column {self.label!r}",
-                    f"hold only the schema's classes ({_some(self.classes)})",
+                    f"hold only the schema's classes ({short_list(self.classes)})",
                     f"{', '.join(map(repr, unknown[:5]))}{more} as value",
                     "Correct the rows, or name the class in schema.toml at every party and the server.",
                 ),
@@ -220,7 +212,7 @@ class Schema:
                     "schema",
                     "be a file",
                     f"no file {path}",
-                    "Write one from the public file: python -m fedkd_flwr.data.schema PUBLIC_FILE --classes A,B.",
+                    "Write one from the public file: python -m fedkd_flwr.data.write_schema PUBLIC_FILE --classes A,B.",
                 ),
                 code=Code.MISSING_FILE,
             ) from None
@@ -229,125 +221,6 @@ class Schema:
         if data.get("version") != SCHEMA_VERSION:
             raise DataError(explain(f"version in {path}", f"be {SCHEMA_VERSION}", data.get("version")))
         return _from_dict(data, path)
-
-
-def infer_schema(
-    table: pd.DataFrame,
-    *,
-    classes: Sequence[str] = (),
-    label: str = "label",
-    id_column: str | None = None,
-    text_columns: Sequence[str] = (),
-) -> Schema:
-    """Return the schema of a public table: never call it on private rows.
-
-    A column whose values all read as numbers is numeric. One whose texts mostly differ, and mostly have five words
-    or more, is text; any other is categorical over the texts it holds.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The public rows.
-    classes : sequence of str
-        Class names. May be left out only if the table itself has the label column: then its sorted values.
-    label : str
-        Name of the label column.
-    id_column : str or None
-        A column to leave out.
-    text_columns : sequence of str
-        Columns that are text whatever they look like.
-
-    Raises
-    ------
-    DataError
-        If there are no classes to be had, or a column looks like an identifier.
-    """
-    names = [str(name) for name in table.columns]
-    if not classes:
-        if label not in names:
-            raise DataError(
-                explain(
-                    "classes",
-                    f"be named, as the public file has no label column {label!r}",
-                    f"columns {_some(names)}",
-                    'Pass them, e.g. --classes "no,yes": they are not inferred from private rows.',
-                )
-            )
-        classes = sorted_texts(column_texts(table[label]))
-    if id_column is not None and id_column not in names:
-        raise DataError(explain("id column", f"be one of the columns {_some(names)}", id_column))
-    if unknown := [name for name in text_columns if name not in names or name in (label, id_column)]:
-        raise DataError(explain("text columns", f"be among the feature columns {_some(names)}", unknown[0]))
-    columns = tuple(
-        Column(name=name, kind="text") if name in text_columns else _infer_column(table[name], name)
-        for name in names
-        if name not in (label, id_column)
-    )
-    return Schema(columns=columns, classes=tuple(c.strip() for c in classes), label=label, id_column=id_column)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Write a schema from a public file: the command ``python -m fedkd_flwr.data.schema``."""
-    parser = argparse.ArgumentParser(
-        prog="python -m fedkd_flwr.data.schema",
-        description="Write schema.toml from a public file. Use no private rows: what it says, everybody reads.",
-    )
-    parser.add_argument("public_file", help="CSV, TSV, Parquet, NPZ or LIBSVM file of public rows")
-    parser.add_argument("--classes", default="", help='class names, e.g. "<=50K,>50K"; default: from the label column')
-    parser.add_argument("--label", default="label", help="name of the label column (default: label)")
-    parser.add_argument("--id-column", default=None, help="a column that is no feature")
-    parser.add_argument("--text", default="", help="columns of free text, comma-separated; prose is found without")
-    parser.add_argument("--out", default=None, help="file to write (default: schema.toml beside the public file)")
-    options = parser.parse_args(argv)
-    from fedkd_flwr.data.tables import read_table
-
-    out = Path(options.out or Path(options.public_file).parent / "schema.toml")
-    try:
-        classes = [name.strip() for name in options.classes.split(",") if name.strip()]
-        table = read_table(options.public_file, label=options.label)
-        texts = [name.strip() for name in options.text.split(",") if name.strip()]
-        schema = infer_schema(
-            table, classes=classes, label=options.label, id_column=options.id_column, text_columns=texts
-        )
-    except FedkdError as error:
-        print(error, file=sys.stderr)
-        return 1
-    schema.write(out)
-    categorical = [column for column in schema.columns if column.kind == "categorical"]
-    print(f"wrote {out.resolve()}")
-    kinds = f"{len(categorical)} categorical, {len(schema.text_columns)} text"
-    print(f"{len(table)} rows, {len(schema.columns)} feature columns ({kinds})")
-    print(f"label {schema.label!r}, {schema.num_classes} classes: {_some(schema.classes)}")
-    print("Read it, correct it by hand where needed, and give every party the same file.")
-    return 0
-
-
-def _infer_column(values: pd.Series[Any], name: str) -> Column:
-    if values.dtype.kind != "b":
-        try:
-            column_numbers(values, name)
-        except DataError:
-            pass
-        else:
-            return Column(name=name, kind="numeric")
-    categories = sorted_texts(column_texts(values))
-    if 2 * len(categories) > len(values) and _is_prose(categories):
-        return Column(name=name, kind="text")
-    if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(values):
-        raise DataError(
-            explain(
-                f"column {name!r}",
-                "hold numbers or a limited number of categories",
-                f"{len(categories)} different texts in {len(values)} rows",
-                "If it identifies rows, name it as the id column; if it is to be read as text, as a text column "
-                "(--text); otherwise take it out or group its values.",
-            )
-        )
-    return Column(name=name, kind="categorical", categories=categories)
-
-
-def _is_prose(texts: Sequence[str]) -> bool:
-    return 2 * sum(len(text.split()) >= _PROSE_WORDS for text in texts) > len(texts)
 
 
 def _from_dict(data: dict[str, Any], path: Path) -> Schema:
@@ -378,18 +251,9 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
 def _check_distinct(what: str, names: Sequence[str]) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise DataError(explain(what, "be distinct", f"{_some(repeated)} more than once"))
-
-
-def _some(names: Sequence[str], limit: int = 12) -> str:
-    shown = ", ".join(names[:limit])
-    return f"{shown}, ... ({len(names)} in all)" if len(names) > limit else shown
+        raise DataError(explain(what, "be distinct", f"{short_list(repeated)} more than once"))
 
 
 def _toml(value: str | list[Any]) -> str:
     # JSON's strings and arrays are TOML's, but for one control character
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

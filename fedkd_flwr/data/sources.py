@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_texts, sorted_texts
+from fedkd_flwr.data.columns import column_texts, short_list, sorted_texts
 from fedkd_flwr.data.public import PublicLabels, Table
-from fedkd_flwr.data.schema import Schema, infer_schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
+from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.seeds import derive_seed
 
@@ -99,7 +100,7 @@ def read_user_table(table: str, label: str, *, schema_path: str = "", test_file:
                 "label",
                 f"be a column of {table}",
                 label,
-                f"Its columns are {', '.join(str(name) for name in frame.columns[:12])}.",
+                f"Its columns are {short_list(list(frame.columns))}.",
             )
         )
     texts = column_texts(frame[label])

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_texts, sorted_texts
+from fedkd_flwr.data.columns import column_texts, short_list, sorted_texts
 from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
@@ -123,12 +123,11 @@ def load_party_table(
     """
     table = read_table(path, label=schema.label, num_features=len(schema.columns))
     if schema.label not in table.columns:
-        names = [str(name) for name in table.columns]
         raise DataError(
             explain(
                 f"file {Path(path)}",
                 f"have the schema's label column {schema.label!r}",
-                f"columns {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}",
+                f"columns {short_list(list(table.columns))}",
                 "Rename the column that holds the class.",
             )
         )
