@@ -314,12 +314,6 @@ class Classifier(SoftTraining):
         probs[:, classes] = known
         return probs
 
-    def num_bytes(self) -> int:
-        """Return what one upload of this model would weigh, without the optimiser's state; see `serialize.weigh`."""
-        from fedkd_flwr.models import serialize
-
-        return serialize.weigh(self)
-
     def _learn(self, X: NDArray[Any], y: NDArray[np.int64], present: NDArray[np.int64]) -> None:
         estimator = None
         classes = present

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -219,7 +218,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         self.net_._set_training()
         optimizer, criterion = self.net_.optimizer_, nn.CrossEntropyLoss()
         total = torch.zeros(())
-        with self._own_generator():
+        with _net_state.own_generator(self, torch.device(self.net_.device)):
             for _ in range(steps):
                 optimizer.zero_grad()
                 total = torch.zeros((), device=rows.device)
@@ -313,7 +312,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         self.net_.criterion_ = criterion or own
         loss = torch.zeros(())
         try:
-            with self._own_generator():
+            with _net_state.own_generator(self, torch.device(self.net_.device)):
                 for batch in batches:
                     loss = self.net_.train_step(batch)["loss"].detach()
         finally:
@@ -325,17 +324,6 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
             seen = f"lr={self.lr} with loss {float(loss)}"
             message = explain("Training", "keep the loss finite", seen, "Lower lr, or scale the columns.")
             raise ConfigError(message, code=Code.WRONG_DATA)  # the rows have a say in it
-
-    @contextmanager
-    def _own_generator(self) -> Iterator[None]:
-        """Let torch draw from this net's own stream, and put the global one back afterwards."""
-        devices = [torch.cuda.current_device()] if self.net_.device == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            torch.set_rng_state(self.rng_state_)
-            if devices:
-                torch.cuda.manual_seed(int(torch.randint(2**31, ())))
-            yield
-            self.rng_state_ = torch.get_rng_state()
 
     def _to_batch(self, X: NDArray[Any], y: NDArray[Any]) -> Batch:
         kind = np.int64 if np.asarray(y).dtype.kind in "iu" else np.float32

@@ -7,7 +7,6 @@ fine-tunes it over the rounds: each party its own model, of its own kind and siz
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from fedkd_flwr.errors import Code, ConfigError, explain
 from fedkd_flwr.models._batches import Batch, epochs_of, halves
+from fedkd_flwr.models._net_state import optimizer_states, own_generator
 from fedkd_flwr.models._text_net import TextNet, check_path, open_pretrained, rebuild
 
 __all__ = ["TextTransformer"]
@@ -206,7 +206,9 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         torch.Generator().set_state(rng_state)  # raises unless it is a generator's state
         self._mount(net, rng_state.clone())
         rest = {k: v for k, v in tensors.items() if not k.startswith("model.") and k not in ("description", "rng")}
-        _load_optimizer(self.optimizer_, rest)
+        groups = self.optimizer_.state_dict()["param_groups"]
+        states = optimizer_states(rest, self.optimizer_.param_groups[0]["params"], {"step", "exp_avg", "exp_avg_sq"})
+        self.optimizer_.load_state_dict({"state": states, "param_groups": groups})
         return self
 
     def _mount(self, net: TextNet, rng_state: Tensor) -> Self:
@@ -240,7 +242,7 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             module.base_model.eval()
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         loss = torch.zeros(())
-        with self._own_generator():
+        with own_generator(self, self.device_):
             for rows, wanted in batches:
                 self.optimizer_.zero_grad()
                 logits = self._forward([tokens[row] for row in rows.tolist()])
@@ -290,30 +292,3 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _targets(self, y: NDArray[Any], *, first: int = 0) -> Batch:
         kind = np.int64 if np.asarray(y).dtype.kind in "iu" else np.float32
         return torch.arange(first, first + len(y)), torch.from_numpy(np.array(y, dtype=kind))
-
-    @contextmanager
-    def _own_generator(self) -> Iterator[None]:
-        """Let torch draw from this net's own stream, and put the global one back afterwards."""
-        devices = [torch.cuda.current_device()] if self.device_.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            torch.set_rng_state(self.rng_state_)
-            if devices:
-                torch.cuda.manual_seed(int(torch.randint(2**31, ())))
-            yield
-            self.rng_state_ = torch.get_rng_state()
-
-
-def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    parameters = optimizer.param_groups[0]["params"]
-    names, states = {"step", "exp_avg", "exp_avg_sq"}, dict[int, dict[str, Tensor]]()
-    for name, value in tensors.items():
-        index, _, key = name.removeprefix("optimizer.").partition(".")
-        own = name.startswith("optimizer.") and key in names and index.isdecimal()
-        if not own or not int(index) < len(parameters) or value.dtype != torch.float32:
-            raise ValueError(f"tensor {name!r} is not part of the optimiser's state")
-        if value.shape != (() if key == "step" else parameters[int(index)].shape):
-            raise ValueError(f"tensor {name!r} has shape {tuple(value.shape)}")
-        states.setdefault(int(index), {})[key] = value
-    if any(set(state) != names for state in states.values()):
-        raise ValueError("the optimiser's state is incomplete")
-    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
