@@ -1,4 +1,4 @@
-"""How a file is written so that it survives: whole or not at all, for its owner alone."""
+"""Writing files so that they survive a crash: whole or not at all, readable by their owner alone."""
 
 from __future__ import annotations
 
@@ -12,13 +12,25 @@ __all__ = ["make_folder", "write_atomic"]
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> Path:
-    """Write ``data`` to ``path`` so that a reader sees the old file or the whole new one; mode 0600.
+    """Replace a file in one step: a reader sees the old file or the whole new one. Mode 0600.
 
-    After it returns, a power cut loses neither the bytes nor the name (on systems that can sync a folder).
+    When it returns, bytes and name are on the disk and survive a power cut (on systems that can sync a folder).
+
+    Parameters
+    ----------
+    path : path
+        Missing folders are made.
+    data : bytes
+        The new content.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; the old one is then still there.
     """
     path = Path(path)
     make_folder(path.parent)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # with mode 0600
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -34,7 +46,7 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, each lasting: a file is lost with the folder that holds it."""
+    """Make a folder and its parents and sync each of them, because a file is lost with the folder that holds it."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -42,10 +54,10 @@ def make_folder(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the names in a folder last; nothing on systems that cannot (Windows, some network disks)."""
+    """Sync the names in a folder to disk; do nothing on systems that cannot (Windows, some network disks)."""
     try:
         handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # Windows opens no folder; elsewhere one may be written to and not read
+    except PermissionError:  # Windows cannot open a folder, and elsewhere a folder may be writable but not readable
         return
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Names for files, and locks between the processes of one party."""
+"""Safe file names, and locks between the processes of one party."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ logger = logging.getLogger("flwr.party")
 
 @contextlib.contextmanager
 def locked(path: Path, *, timeout_s: float) -> Iterator[None]:
-    """Hold a lock file: nobody else enters meanwhile, no other thread and no other process; a crash frees it.
+    """Hold a lock file: meanwhile no other thread and no other process can hold it. A crash frees it.
 
-    Without ``fcntl`` (Windows) nothing is locked, and a warning says so.
+    Without ``fcntl`` (Windows) nothing is locked, and a warning is logged.
 
     Raises
     ------
     DataError
-        If it is still held by another after ``timeout_s`` seconds.
+        If another still holds it after ``timeout_s`` seconds.
     """
     if fcntl is None:
         _warn_unlocked()
@@ -50,7 +50,7 @@ def locked(path: Path, *, timeout_s: float) -> Iterator[None]:
             time.sleep(0.02)
         yield
     finally:
-        os.close(handle)  # which unlocks
+        os.close(handle)  # this unlocks the file
 
 
 def _lock(handle: int) -> bool:
@@ -67,7 +67,7 @@ def _warn_unlocked() -> None:
 
 
 def file_name(party: str) -> str:
-    """Return a file name for a party: its own name where that is harmless, else made so by a digest.
+    """Return a safe file name for a party: its own name if all its characters are safe, otherwise with a digest.
 
     >>> file_name("party-007"), file_name("St. Mary/West")
     ('party-007', 'St--Mary-West-8671560d')
