@@ -30,7 +30,7 @@ _ANSWER = struct.Struct("<HHI16s")
 
 @dataclass(frozen=True, kw_only=True)
 class PublicSpec:
-    """What both ends must share about the public set before labels mean anything.
+    """What sender and receiver of labels must agree on about the public set.
 
     Parameters
     ----------

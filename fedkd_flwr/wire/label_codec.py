@@ -24,7 +24,7 @@ _ABSTAINS, _DELTA = 2, 4
 
 
 def bits_per_label(num_classes: int, *, abstains: bool = False) -> int:
-    """Return the bits one label takes.
+    """Return the bits that one label takes.
 
     >>> bits_per_label(2), bits_per_label(10), bits_per_label(16, abstains=True)
     (1, 4, 5)
@@ -33,7 +33,7 @@ def bits_per_label(num_classes: int, *, abstains: bool = False) -> int:
 
 
 def digest(labels: Labels) -> bytes:
-    """Return 16 bytes that name a label array: what a change-only payload calls its base."""
+    """Return 16 bytes that identify a label array; a change-only payload names its base by them."""
     return hashlib.sha256(np.ascontiguousarray(labels, dtype="<i2").tobytes()).digest()[:16]
 
 
@@ -51,7 +51,7 @@ def encode_labels(
     server_round : int
         The round they answer.
     base : ndarray of the same shape, optional
-        An array the receiver holds: only what changed is sent, where that is shorter.
+        An array the receiver holds. Only what changed is sent if that is shorter.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def encode_labels(
             raise DataError(explain("base", f"have shape {labels.shape}", f"shape {base.shape}"))
         changed = np.flatnonzero(flat != base.reshape(-1))
         gaps = np.diff(changed, prepend=0).astype("<u4")
-        # bytes of equal weight side by side: most are zero, and deflate removes them
+        # the high bytes of all gaps come first: nearly all are zero and compress away
         delta = gaps.view(np.uint8).reshape(-1, 4).T.tobytes() + _pack(codes[changed], bits)
         if len(zlib.compress(delta, 9)) + 16 < len(content):
             body, flags, named_base = delta, flags | _DELTA, digest(base)
@@ -100,7 +100,7 @@ def decode_labels(
     num_arrays: int | None = None,
     base: Labels | None = None,
 ) -> Labels:
-    """Return the label arrays of a payload, or say exactly why it is refused.
+    """Return the label arrays of a payload.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def decode_labels(
     bits = bits_per_label(classes, abstains=bool(flags & _ABSTAINS))
     count = arrays * public.num_public
     full_size = _packed_size(count, bits)
-    if size > count * 4 + full_size:  # what a change-only body that changes every label takes
+    if size > count * 4 + full_size:  # a change-only body that changes every label
         raise reject("bad-payload", "announced size", f"be at most {count * 4 + full_size}", size)
     if flags & _DELTA:
         named_base, content = content[:16], content[16:]
@@ -160,7 +160,7 @@ def decode_labels(
 
 def _apply_changes(body: bytes, base: Labels, bits: int, num_classes: int) -> NDArray[np.uint16]:
     codes = np.where(base.reshape(-1) == ABSTAIN, num_classes, base.reshape(-1)).astype(np.uint16)
-    # the body holds n gaps of 4 bytes and n codes of `bits` bits: n follows from its length
+    # the body holds n gaps of 4 bytes and n codes of `bits` bits, so its length gives n
     num_changes = len(body) * 8 // (32 + bits)
     if num_changes * 4 + _packed_size(num_changes, bits) != len(body):
         raise reject("wrong-length", "changes", "come as gaps and codes of one count", f"{len(body)} bytes")

@@ -1,7 +1,7 @@
-"""Which public rows are meant, as bytes: a compressed bitmap, a tenth of what row numbers take.
+"""Row numbers of the public set as bytes: a compressed bitmap, a tenth of the size of the numbers.
 
-A payload is the envelope's header without the part of answers, and a deflated bitmap of the public rows. Rows come back
-in ascending order, which both ends know.
+A payload is the first line of the envelope's header and a deflated bitmap of the public rows. Rows come back in
+ascending order.
 """
 
 from __future__ import annotations
@@ -21,12 +21,23 @@ _MAGIC = b"FR"
 
 
 def encode_rows(rows: NDArray[np.integer[Any]], *, num_public: int) -> NDArray[np.uint8]:
-    """Return different row numbers below ``num_public``, ascending, as one byte array for the wire.
+    """Return row numbers as one byte array for the wire.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (num_rows,), any integer type
+        At least one, ascending and different, below ``num_public``.
+    num_public : int
+        Rows of the public set.
+
+    Returns
+    -------
+    ndarray of shape (num_bytes,), uint8
 
     Raises
     ------
     DataError
-        If a row is out of range, repeated, or not in ascending order.
+        If a row is out of range, repeated, or out of order.
 
     Examples
     --------
@@ -44,7 +55,7 @@ def encode_rows(rows: NDArray[np.integer[Any]], *, num_public: int) -> NDArray[n
 
 
 def decode_rows(payload: NDArray[np.uint8], *, num_public: int) -> NDArray[np.int64]:
-    """Return the row numbers of a payload, ascending.
+    """Return the row numbers of a payload, in ascending order, int64.
 
     Raises
     ------

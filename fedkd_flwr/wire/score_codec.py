@@ -7,7 +7,7 @@ byte), and the body: little-endian float16 or float32, row by row.
 |---|---|
 | `probs` | probabilities: each within [0, 1], their sum 1 |
 | `logits` | any finite numbers |
-| `scores` | any finite numbers: probabilities with noise on them, which fit nothing any more |
+| `scores` | any finite numbers, such as probabilities with noise added, which need not sum to 1 |
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.wire.envelope import DEFLATED, PublicSpec, deflate, reject, seal, unpack, unseal
 
@@ -26,29 +27,28 @@ SoftKind = Literal["probs", "logits", "scores"]
 KINDS: tuple[SoftKind, ...] = ("probs", "logits", "scores")
 _MAGIC = b"FS"
 _TYPES = {2: "<f2", 4: "<f4"}
-_SLACK = {2: 2.0**-10, 4: 2.0**-20}  # what rounding may take from one probability, generously
+_SLACK = {2: 2.0**-10, 4: 2.0**-20}  # upper bound of the rounding error of one probability
 
 
 def check_scores(values: NDArray[Any], *, public: PublicSpec, kind: SoftKind, slack: float = 2.0**-20) -> None:
-    """Refuse what is no array of this kind on these rows.
+    """Raise unless the values are an array of this kind for these rows.
 
     Parameters
     ----------
     values : ndarray of shape (num_public, num_classes), float
     public : PublicSpec
-        The rows spoken of.
+        The rows they are for.
     kind : {"probs", "logits", "scores"}
         What the numbers are.
     slack : float
-        What rounding may have taken from one probability.
+        Upper bound of the rounding error of one probability.
 
     Raises
     ------
     DataError
-        Naming what does not fit; NaN and infinity first.
+        Naming the first rule they break.
     """
-    if kind not in KINDS:
-        raise DataError(explain("kind", f"be one of {', '.join(KINDS)}", kind))
+    check_choice("kind", kind, KINDS, error=DataError)
     if not (isinstance(values, np.ndarray) and values.dtype.kind == "f"):
         raise DataError(explain(kind, "be floats", f"{getattr(values, 'dtype', type(values).__name__)}"))
     if values.shape != (public.num_public, public.num_classes):
@@ -76,13 +76,13 @@ def encode_scores(
     Parameters
     ----------
     values : ndarray of shape (num_public, num_classes), float
-        Finite. Numbers beyond float16's range become its largest.
+        Finite numbers. With 16 bits, those beyond float16's range become its largest.
     public : PublicSpec
-        The rows they speak of: `PublicSpec.rows` of the public set where it is a part.
+        The rows they are for; `PublicSpec.rows` gives the spec of a part of the public set.
     server_round : int
         The round they answer.
     kind : {"probs", "logits", "scores"}
-        What they are.
+        What the numbers are.
     bits : {32, 16}
         Precision on the wire.
 
@@ -96,8 +96,7 @@ def encode_scores(
         If the values are not of this kind or shape, or ``bits`` is something else.
     """
     check_scores(values, public=public, kind=kind)
-    if bits not in (16, 32) or isinstance(bits, bool):
-        raise DataError(explain("bits", "be 16 or 32", bits))
+    check_choice("bits", bits, (16, 32), error=DataError)
     size = bits // 8
     limit = float(np.finfo(_TYPES[size]).max)
     body = np.clip(values, -limit, limit).astype(_TYPES[size]).tobytes()
@@ -117,7 +116,7 @@ def encode_scores(
 def decode_scores(
     payload: NDArray[np.uint8], *, public: PublicSpec, server_round: int, kind: SoftKind
 ) -> NDArray[np.float32]:
-    """Return the scores of a payload, or say exactly why it is refused.
+    """Return the scores of a payload.
 
     Parameters
     ----------
@@ -129,7 +128,7 @@ def decode_scores(
     Returns
     -------
     ndarray of shape (num_public, num_classes), float32
-        ``probs`` brought back to a sum of 1.
+        ``probs`` are scaled to a sum of 1.
 
     Raises
     ------

@@ -79,7 +79,7 @@ def test_what_is_no_array_of_its_kind_is_not_sent(values, kind, message):
 
 
 def test_another_precision_is_refused():
-    with pytest.raises(DataError, match="bits must be 16 or 32, got 8"):
+    with pytest.raises(DataError, match="bits must be one of 16, 32, got 8"):
         _encode(_probs(), bits=8)
 
 
