@@ -1,6 +1,6 @@
-"""Public schema, public set, users' files, named data sets, and who holds what.
+"""Public schema, public set, users' files, named data sets, and how rows are dealt to parties.
 
-Names are imported when first used, so importing this room costs nothing.
+Names are imported when first used, so importing this room is fast.
 """
 
 from __future__ import annotations

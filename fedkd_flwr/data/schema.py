@@ -1,7 +1,7 @@
-"""The public schema: columns, categories, class names. It fixes the label space for everybody.
+"""The public schema: columns, categories and class names. It fixes the label space for everybody.
 
-A schema stands in ``schema.toml`` beside the public file U. Nobody infers classes from private rows: a class that
-only one party has seen would leak, and parties would disagree on what label 0 is.
+The schema is the file ``schema.toml`` beside the public file U. Classes are never inferred from private rows: that
+would reveal a class which only one party has, and parties would disagree on what label 0 is.
 
 Write one from a public file with ``python -m fedkd_flwr.data.write_schema``.
 """
@@ -20,14 +20,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.errors import Code, DataError, explain
 
 __all__ = ["Column", "Schema"]
 
 SCHEMA_VERSION = 1
-_MAX_CLASSES = 32767  # labels travel and rest as int16
-MAX_TERMS = 2000  # TF-IDF columns of a text column, unless the schema says otherwise: 8 kB a row
+_MAX_CLASSES = 32767  # labels are int16
+MAX_TERMS = 2000  # default number of TF-IDF columns of a text column, 8 kB a row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +38,13 @@ class Column:
     Parameters
     ----------
     name : str
-        As in the files.
+        The column's name in the files.
     kind : {"numeric", "categorical", "text"}
         What its values mean.
     categories : tuple of str
         The texts a categorical column may hold.
     max_terms : int
-        The most TF-IDF columns a text column becomes, for models that read no raw text; see `fedkd_flwr.data.text`.
+        Upper bound of the TF-IDF columns made of a text column; see `fedkd_flwr.data.text`.
     """
 
     name: str
@@ -52,11 +53,9 @@ class Column:
     max_terms: int = MAX_TERMS
 
     def __post_init__(self) -> None:
-        if self.kind not in ("numeric", "categorical", "text"):
-            rule = "be 'numeric', 'categorical' or 'text'"
-            raise DataError(explain(f"kind of column {self.name!r}", rule, self.kind))
-        if isinstance(self.max_terms, bool) or not (isinstance(self.max_terms, int) and self.max_terms >= 1):
-            raise DataError(explain(f"max-terms of column {self.name!r}", "be a whole number >= 1", self.max_terms))
+        kinds = ("numeric", "categorical", "text")
+        check_choice(f"kind of column {self.name!r}", self.kind, kinds, error=DataError)
+        check_whole(f"max-terms of column {self.name!r}", self.max_terms, 1, error=DataError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +67,13 @@ class Schema:
     columns : tuple of Column
         Feature columns in the order models see them. Empty for images.
     classes : tuple of str
-        Class names; a label is a position in it. At least two.
+        At least two class names; a label is a position in this tuple.
     label : str
         Name of the label column in a party's file.
     id_column : str or None
-        A column that is neither feature nor label, if there is one.
+        A column that is neither feature nor label.
     shape : tuple of int or None
-        For images: (channels, height, width). Features are then the pixels ``pixel-0``, ... , 0 to 255.
+        For images (channels, height, width). The features are then the pixels ``pixel-0``, ... from 0 to 255.
 
     Raises
     ------
@@ -104,7 +103,7 @@ class Schema:
                     "With one class there is nothing to learn: name all classes that any party may hold.",
                 )
             )
-        # "1" and "1.0" are one class, see canonical()
+        # "1" and "1.0" are one class: see canonical()
         texts = [canonical(name) for name in self.classes]
         if None in texts:
             raise DataError(explain("classes", "not be texts that mean a missing value", ", ".join(self.classes)))
@@ -125,7 +124,7 @@ class Schema:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the raw feature columns; for images implied by the shape."""
+        """Names of the raw feature columns; for images they follow from the shape."""
         if self.shape is not None:
             return tuple(f"pixel-{i}" for i in range(math.prod(self.shape)))
         return tuple(column.name for column in self.columns)
@@ -145,7 +144,7 @@ class Schema:
         Raises
         ------
         DataError
-            If a label is missing (``WRONG_DATA``) or no class of the schema (``CLASS_OUTSIDE_SCHEMA``).
+            If a label is missing (code ``wrong-data``) or not a class of the schema (``class-outside-schema``).
         """
         texts = column_texts(values)
         known = {canonical(name): i for i, name in enumerate(self.classes)}
@@ -201,7 +200,7 @@ class Schema:
         Raises
         ------
         DataError
-            If the file is missing (``MISSING_FILE``), no TOML, or not a schema of this version.
+            If the file is missing (code ``missing-file``), is not TOML, or is not a schema of this version.
         """
         path = Path(path)
         try:
@@ -255,5 +254,5 @@ def _check_distinct(what: str, names: Sequence[str]) -> None:
 
 
 def _toml(value: str | list[Any]) -> str:
-    # JSON's strings and arrays are TOML's, but for one control character
+    # JSON's strings and arrays are valid TOML, except for one control character
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Write a schema from a public file: what each column holds, found from its values.
+"""Write a schema from a public file; the kind of each column is found from its values.
 
 The command: ``python -m fedkd_flwr.data.write_schema public.csv --classes "<=50K,>50K" --label income``.
 """
@@ -20,9 +20,9 @@ from fedkd_flwr.errors import DataError, FedkdError, explain
 
 __all__ = ["infer_schema", "main"]
 
-# a column with more distinct texts than this, on most rows, holds names or identifiers, no categories
+# a column with more distinct texts than this, in more than half of its rows, holds names or identifiers
 _MANY_CATEGORIES = 256
-_PROSE_WORDS = 5  # a column whose texts mostly differ and mostly have at least so many words is text
+_PROSE_WORDS = 5  # a text of at least so many words counts as prose
 
 
 def infer_schema(
@@ -33,28 +33,28 @@ def infer_schema(
     id_column: str | None = None,
     text_columns: Sequence[str] = (),
 ) -> Schema:
-    """Return the schema of a public table: never call it on private rows.
+    """Return the schema of a public table. Never call it on private rows.
 
-    A column whose values all read as numbers is numeric. One whose texts mostly differ, and mostly have five words
-    or more, is text; any other is categorical over the texts it holds.
+    A column whose values can all be read as numbers is numeric. A column whose texts mostly differ and mostly have five
+    words or more is text. Any other is categorical, with the texts it holds as categories.
 
     Parameters
     ----------
     table : DataFrame
         The public rows.
     classes : sequence of str
-        Class names. May be left out only if the table itself has the label column: then its sorted values.
+        Class names; by default the sorted values of the label column, which the table must then have.
     label : str
         Name of the label column.
     id_column : str or None
         A column to leave out.
     text_columns : sequence of str
-        Columns that are text whatever they look like.
+        Columns that are text, whatever their values are.
 
     Raises
     ------
     DataError
-        If there are no classes to be had, or a column looks like an identifier.
+        If there are neither class names nor a label column, or a column looks like an identifier.
     """
     names = [str(name) for name in table.columns]
     if not classes:
@@ -81,7 +81,7 @@ def infer_schema(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write a schema from a public file: the command ``python -m fedkd_flwr.data.write_schema``."""
+    """Run the command ``python -m fedkd_flwr.data.write_schema``; return 0, or 1 after an error message."""
     parser = argparse.ArgumentParser(
         prog="python -m fedkd_flwr.data.write_schema",
         description="Write schema.toml from a public file. Use no private rows: what it says, everybody reads.",

@@ -31,7 +31,7 @@ def test_repeated_column_is_refused():
 
 
 def test_unknown_column_kind_is_refused():
-    with pytest.raises(DataError, match="kind of column 'a' must be 'numeric', 'categorical' or 'text'"):
+    with pytest.raises(DataError, match="kind of column 'a' must be one of numeric, categorical, text"):
         Column(name="a", kind="date")  # type: ignore[arg-type]
 
 
