@@ -26,7 +26,7 @@ class HasGenerator(Protocol):
 
 
 class Net(HasGenerator, Protocol):
-    """What is needed of a `fedkd_flwr.models.networks.TorchNet`."""
+    """The part of `fedkd_flwr.models.networks.TorchNet` that these functions use."""
 
     net: str
     optimizer: str
@@ -54,14 +54,14 @@ def own_generator(net: HasGenerator, device: torch.device) -> Iterator[None]:
 def get_arrays(net: Net) -> list[NDArray[np.float32]]:
     """Return copies of weights and buffers in the order of torch's ``state_dict``.
 
-    Batch normalisation's count of batches, a whole number that nothing reads, is left out.
+    Batch normalisation's counts of batches, which nothing reads, are left out.
     """
     state = net.net_.module_.state_dict().values()
     return [value.detach().cpu().numpy().copy() for value in state if value.is_floating_point()]
 
 
 def set_arrays(net: Net, arrays: Sequence[NDArray[Any]]) -> None:
-    """Take over what `get_arrays` returned; see `fedkd_flwr.models.training.SoftTraining.set_arrays`."""
+    """Set what `get_arrays` returned; see `fedkd_flwr.models.training.SoftTraining.set_arrays`."""
     state = net.net_.module_.state_dict()
     names = [name for name, value in state.items() if value.is_floating_point()]
     if len(arrays) != len(names):
@@ -80,13 +80,13 @@ def set_arrays(net: Net, arrays: Sequence[NDArray[Any]]) -> None:
             raise DataError(explain(title, "be finite", "NaN or infinity"))
         if name.endswith("running_var") and not (array >= 0).all():
             raise DataError(explain(title, "be >= 0, being variances", float(array.min())))
-    # tensors of our own: arrays may be read-only, and must not change with the net
+    # copies, because the arrays may be read-only and must not change with the net
     new = {name: torch.tensor(array) for name, array in zip(names, arrays, strict=True)}
     net.net_.module_.load_state_dict({**state, **new})
 
 
 def state_tensors(net: Net, *, training_state: bool) -> dict[str, Tensor]:
-    """Return the weights and, for exact continuation, the optimiser's and generator's states, by name."""
+    """Return the weights and, to continue exactly, the states of optimiser and generator, by name."""
     tensors = {f"model.{name}": value for name, value in net.net_.module_.state_dict().items()}
     if training_state:
         tensors["rng"] = net.rng_state_
@@ -98,14 +98,14 @@ def state_tensors(net: Net, *, training_state: bool) -> dict[str, Tensor]:
 
 
 def load_state_tensors(net: Net, tensors: Mapping[str, Tensor]) -> None:
-    """Take over what `state_tensors` returned, after checking every name, shape and type.
+    """Restore what `state_tensors` returned, after checking every name, shape and type.
 
     Raises
     ------
     ValueError
-        If the tensors are not those of this architecture.
+        If the tensors are of another architecture.
     """
-    with torch.device("meta"):  # shapes without memory: the architecture may come from hostile bytes
+    with torch.device("meta"):  # shapes only, without memory, because the architecture may come from hostile bytes
         expected = {name: (value.shape, value.dtype) for name, value in net.build().state_dict().items()}
     weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
     if {name: (value.shape, value.dtype) for name, value in weights.items()} != expected:

@@ -279,7 +279,7 @@ def test_more_bytes_than_allowed_are_refused(monkeypatch, tmp_path):
     ],
 )
 def test_wrong_meta_data_is_refused(name, value):
-    with pytest.raises(ModelBytesError, match="of model bytes must be as fedkd_flwr writes it"):
+    with pytest.raises(ModelBytesError, match="of model bytes must be "):
         serialize.loads(forge(serialize.dumps(fitted_tree()), **{name: value}))
 
 
