@@ -13,14 +13,26 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import PayloadError, explain
 
-__all__ = ["DEFLATED", "VERSION", "Opened", "PublicSpec", "deflate", "reject", "seal", "unpack", "unseal"]
+__all__ = [
+    "DEFLATED",
+    "VERSION",
+    "Opened",
+    "PublicSpec",
+    "deflate",
+    "reject",
+    "seal",
+    "seal_answer",
+    "unpack",
+    "unseal",
+    "unseal_answer",
+]
 
 VERSION = 1
 DEFLATED = 1
@@ -57,11 +69,11 @@ class PublicSpec:
 
 
 class Opened(NamedTuple):
-    """An opened payload: its flags, the body's size, the codec's own number, and the content behind the header."""
+    """An opened payload: flags, public rows, size of the body before compression, and what follows the header."""
 
     flags: int
+    rows: int
     size: int
-    own: int
     content: bytes
 
 
@@ -76,18 +88,8 @@ def deflate(body: bytes, level: int) -> tuple[bytes, int]:
     return (deflated, DEFLATED) if len(deflated) < len(body) else (body, 0)
 
 
-def seal(
-    magic: bytes,
-    content: bytes,
-    *,
-    flags: int,
-    size: int,
-    rows: int,
-    public: PublicSpec | None = None,
-    server_round: int = 0,
-    own: int = 0,
-) -> NDArray[np.uint8]:
-    """Return a header and a content as one byte array for the wire.
+def seal(magic: bytes, content: bytes, *, flags: int, rows: int, size: int) -> NDArray[np.uint8]:
+    """Return the first line of a header and a content as one byte array for the wire.
 
     Parameters
     ----------
@@ -96,75 +98,75 @@ def seal(
     content : bytes
         The body, deflated where ``flags`` say so, and what the codec puts before it.
     flags : int
-        `DEFLATED` and the codec's own, together below 256.
+        `DEFLATED` and the codec's own, below 256.
+    rows : int
+        Public rows.
     size : int
         Bytes of the body before compression.
-    rows : int
-        Public rows spoken of.
-    public, server_round, own
-        Of an answer: its public set, the round it answers, and the codec's own number below 65,536.
 
     Returns
     -------
     ndarray of shape (num_bytes,), uint8
     """
-    header = _HEADER.pack(magic, VERSION, flags, rows, size)
-    if public is not None:
-        header += _ANSWER.pack(public.num_classes, own, server_round, _short(public))
-    return np.frombuffer(header + content, dtype=np.uint8)
+    return np.frombuffer(_HEADER.pack(magic, VERSION, flags, rows, size) + content, dtype=np.uint8)
 
 
-def unseal(
-    payload: NDArray[np.uint8],
-    magic: bytes,
-    *,
-    known_flags: int,
-    rows: int,
-    public: PublicSpec | None = None,
-    server_round: int = 0,
-) -> Opened:
-    """Check the header of a payload and open it.
+def seal_answer(
+    magic: bytes, content: bytes, *, flags: int, size: int, public: PublicSpec, server_round: int, own: int
+) -> NDArray[np.uint8]:
+    """Return an answer as `seal` does; ``own`` is a number of the codec's own, below 65,536."""
+    header = _ANSWER.pack(public.num_classes, own, server_round, _short(public))
+    return seal(magic, header + content, flags=flags, rows=public.num_public, size=size)
 
-    Parameters
-    ----------
-    payload : ndarray of shape (num_bytes,), uint8
-        What `seal` made.
-    magic, rows, public, server_round
-        As in `seal`: what the receiver expects.
-    known_flags : int
-        The flags this codec knows.
+
+def unseal(payload: NDArray[np.uint8], magic: bytes, *, known_flags: int) -> Opened:
+    """Open what `seal` made.
 
     Raises
     ------
     PayloadError
-        With ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
-        ``wrong-classes``, ``wrong-round``.
+        With ``reason`` ``bad-payload`` or ``unknown-version``.
     """
     if not (isinstance(payload, np.ndarray) and payload.dtype == np.uint8 and payload.ndim == 1):
         seen = f"{getattr(payload, 'dtype', type(payload).__name__)} of shape {getattr(payload, 'shape', '?')}"
         raise reject("bad-payload", "payload", "be a flat uint8 array", seen)
-    data, start = payload.tobytes(), _HEADER.size + (_ANSWER.size if public is not None else 0)
-    if len(data) < start or data[:2] != magic:
+    data = payload.tobytes()
+    if len(data) < _HEADER.size or data[:2] != magic:
         raise reject("bad-payload", "payload", f"start with a header {magic.decode()}", f"{len(data)} bytes")
-    _, version, flags, sent_rows, size = _HEADER.unpack_from(data)
+    _, version, flags, rows, size = _HEADER.unpack_from(data)
     if version != VERSION:
         raise reject("unknown-version", "payload version", f"be {VERSION}", version, "Install the same release.")
-    checks: list[tuple[str, str, Any, Any]] = [("wrong-length", "be of {} public rows", rows, sent_rows)]
-    own = 0
-    if public is not None:
-        classes, own, at_round, fingerprint = _ANSWER.unpack_from(data, _HEADER.size)
-        if fingerprint != _short(public):
-            way_out = "Give every party the same public file and schema."
-            rule = f"have fingerprint {_short(public).hex()}"
-            raise reject("wrong-public-set", "public set", rule, fingerprint.hex(), way_out)
-        checks.append(("wrong-classes", "know {} classes", public.num_classes, classes))
-        checks.append(("wrong-round", "answer round {}", server_round, at_round))
-    for reason, rule, expected, found in checks:
-        if found != expected:
-            raise reject(reason, "payload", rule.format(expected), found)
     if flags & ~known_flags:
         raise reject("bad-payload", "payload flags", "be known", flags)
-    return Opened(flags, size, own, data[start:])
+    return Opened(flags, rows, size, data[_HEADER.size :])
+
+
+def unseal_answer(
+    payload: NDArray[np.uint8], magic: bytes, *, known_flags: int, public: PublicSpec, server_round: int
+) -> tuple[int, Opened]:
+    """Open what `seal_answer` made for this public set and round; return the codec's own number too.
+
+    Raises
+    ------
+    PayloadError
+        As `unseal`, or with ``reason`` ``wrong-public-set``, ``wrong-length``, ``wrong-classes`` or ``wrong-round``.
+    """
+    opened = unseal(payload, magic, known_flags=known_flags)
+    if len(opened.content) < _ANSWER.size:
+        raise reject("bad-payload", "payload", "have the header of an answer", f"{len(payload)} bytes")
+    classes, own, at_round, fingerprint = _ANSWER.unpack_from(opened.content)
+    if fingerprint != _short(public):
+        way_out = "Give every party the same public file and schema."
+        rule = f"have fingerprint {_short(public).hex()}"
+        raise reject("wrong-public-set", "public set", rule, fingerprint.hex(), way_out)
+    for reason, rule, expected, found in (
+        ("wrong-length", "be of {} public rows", public.num_public, opened.rows),
+        ("wrong-classes", "know {} classes", public.num_classes, classes),
+        ("wrong-round", "answer round {}", server_round, at_round),
+    ):
+        if found != expected:
+            raise reject(reason, "payload", rule.format(expected), found)
+    return own, opened._replace(content=opened.content[_ANSWER.size :])
 
 
 def unpack(content: bytes, *, flags: int, size: int) -> bytes:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.voting import ABSTAIN, Labels, check_labels
-from fedkd_flwr.wire.envelope import DEFLATED, PublicSpec, deflate, reject, seal, unpack, unseal
+from fedkd_flwr.wire.envelope import DEFLATED, PublicSpec, deflate, reject, seal_answer, unpack, unseal_answer
 
 __all__ = ["PublicSpec", "bits_per_label", "decode_labels", "digest", "encode_labels"]
 
@@ -75,20 +75,14 @@ def encode_labels(
             raise DataError(explain("base", f"have shape {labels.shape}", f"shape {base.shape}"))
         changed = np.flatnonzero(flat != base.reshape(-1))
         gaps = np.diff(changed, prepend=0).astype("<u4")
-        # the high bytes of all gaps come first: nearly all are zero and compress away
+        # bytes of the same weight lie side by side, because nearly all high bytes are zero and compress away
         delta = gaps.view(np.uint8).reshape(-1, 4).T.tobytes() + _pack(codes[changed], bits)
         if len(zlib.compress(delta, 9)) + 16 < len(content):
             body, flags, named_base = delta, flags | _DELTA, digest(base)
             content, deflated = deflate(delta, 9)
-    return seal(
-        _MAGIC,
-        named_base + content,
-        flags=flags | deflated,
-        size=len(body),
-        rows=public.num_public,
-        public=public,
-        server_round=server_round,
-        own=num_arrays,
+    content, flags = named_base + content, flags | deflated
+    return seal_answer(
+        _MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=num_arrays
     )
 
 
@@ -126,15 +120,15 @@ def decode_labels(
         ``wrong-classes``, ``wrong-round``, ``stale-base``, ``class-out-of-range``.
     """
     known_flags = DEFLATED | _ABSTAINS | _DELTA
-    flags, size, arrays, content = unseal(
-        payload, _MAGIC, known_flags=known_flags, rows=public.num_public, public=public, server_round=server_round
+    arrays, (flags, rows, size, content) = unseal_answer(
+        payload, _MAGIC, known_flags=known_flags, public=public, server_round=server_round
     )
     if arrays < 1 or (num_arrays is not None and arrays != num_arrays):
         wanted = "at least 1" if num_arrays is None else num_arrays
         raise reject("wrong-length", "payload", f"hold {wanted} label arrays", arrays)
     classes = public.num_classes
     bits = bits_per_label(classes, abstains=bool(flags & _ABSTAINS))
-    count = arrays * public.num_public
+    count = arrays * rows
     full_size = _packed_size(count, bits)
     if size > count * 4 + full_size:  # a change-only body that changes every label
         raise reject("bad-payload", "announced size", f"be at most {count * 4 + full_size}", size)
@@ -155,7 +149,7 @@ def decode_labels(
         raise reject("class-out-of-range", "label code", f"be at most {limit}", int(codes.max()))
     labels = codes.astype(np.int16)
     labels[codes == classes] = ABSTAIN
-    return labels.reshape(arrays, public.num_public)
+    return labels.reshape(arrays, rows)
 
 
 def _apply_changes(body: bytes, base: Labels, bits: int, num_classes: int) -> NDArray[np.uint16]:

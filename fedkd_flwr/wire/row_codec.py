@@ -62,7 +62,9 @@ def decode_rows(payload: NDArray[np.uint8], *, num_public: int) -> NDArray[np.in
     PayloadError
         With ``reason`` ``bad-payload``, ``unknown-version`` or ``wrong-length``.
     """
-    flags, announced, _, content = unseal(payload, _MAGIC, known_flags=DEFLATED, rows=num_public)
+    flags, total, announced, content = unseal(payload, _MAGIC, known_flags=DEFLATED)
+    if total != num_public:
+        raise reject("wrong-length", "rows", f"be of {num_public} public rows", total)
     if announced != (num_public + 7) // 8:
         raise reject("wrong-length", "rows", f"come as {(num_public + 7) // 8} bytes", announced)
     bitmap = unpack(content, flags=flags, size=announced)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, PayloadError, explain
-from fedkd_flwr.wire.envelope import DEFLATED, PublicSpec, deflate, reject, seal, unpack, unseal
+from fedkd_flwr.wire.envelope import DEFLATED, PublicSpec, deflate, reject, seal_answer, unpack, unseal_answer
 
 __all__ = ["KINDS", "SoftKind", "check_scores", "decode_scores", "encode_scores"]
 
@@ -101,16 +101,8 @@ def encode_scores(
     limit = float(np.finfo(_TYPES[size]).max)
     body = np.clip(values, -limit, limit).astype(_TYPES[size]).tobytes()
     content, flags = deflate(body, 6)
-    return seal(
-        _MAGIC,
-        content,
-        flags=flags,
-        size=len(body),
-        rows=public.num_public,
-        public=public,
-        server_round=server_round,
-        own=KINDS.index(kind) << 8 | size,
-    )
+    own = KINDS.index(kind) << 8 | size
+    return seal_answer(_MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=own)
 
 
 def decode_scores(
@@ -136,19 +128,18 @@ def decode_scores(
         With ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
         ``wrong-classes``, ``wrong-round``, ``not-a-number``.
     """
-    rows, classes = public.num_public, public.num_classes
-    flags, announced, own, content = unseal(
-        payload, _MAGIC, known_flags=DEFLATED, rows=rows, public=public, server_round=server_round
+    own, (flags, rows, announced, content) = unseal_answer(
+        payload, _MAGIC, known_flags=DEFLATED, public=public, server_round=server_round
     )
     number, size = divmod(own, 256)
     if number != KINDS.index(kind):
         raise reject("bad-payload", "payload", f"hold {kind}", number)
     if size not in _TYPES:
         raise reject("bad-payload", "bytes per number", "be 2 or 4", size)
-    if announced != rows * classes * size:
-        raise reject("wrong-length", "payload body", f"have {rows * classes * size} bytes", announced)
+    if announced != rows * public.num_classes * size:
+        raise reject("wrong-length", "payload body", f"have {rows * public.num_classes * size} bytes", announced)
     body = unpack(content, flags=flags, size=announced)
-    values = np.frombuffer(body, dtype=_TYPES[size]).reshape(rows, classes).astype(np.float32)
+    values = np.frombuffer(body, dtype=_TYPES[size]).reshape(rows, public.num_classes).astype(np.float32)
     try:
         check_scores(values, public=public, kind=kind, slack=_SLACK[size])
     except DataError as error:

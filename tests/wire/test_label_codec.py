@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from fedkd_flwr.errors import DataError, PayloadError
 from fedkd_flwr.labels import ABSTAIN
-from fedkd_flwr.wire.envelope import PublicSpec, seal
+from fedkd_flwr.wire.envelope import PublicSpec, seal_answer
 from fedkd_flwr.wire.label_codec import bits_per_label, decode_labels, digest, encode_labels
 
 PRINT = "ab" * 32
@@ -89,7 +89,7 @@ def _with(payload: np.ndarray, offset: int, fmt: str, value: object) -> np.ndarr
 
 def _raw(body: bytes, *, flags: int = 0, announced: int | None = None, rows: int = 50, arrays: int = 1) -> np.ndarray:
     size = len(body) if announced is None else announced
-    return seal(b"FL", body, flags=flags, size=size, rows=rows, public=spec(), server_round=1, own=arrays)
+    return seal_answer(b"FL", body, flags=flags, size=size, public=spec(rows), server_round=1, own=arrays)
 
 
 REFUSED = {
