@@ -1,12 +1,13 @@
-"""Accuracy of the server's model after each round, of one run or several: a picture, and rounds to reach an accuracy.
+"""Compare the accuracy of the server's model, round by round, of up to three runs; print the figures and draw them.
 
     python benchmarks/curves.py RUNS/<fedkt-prox>/record.json RUNS/<fedprox>/record.json --picture curve.svg
     python benchmarks/curves.py RUNS/<privatekt>/record.json --published 5:0.207 10:0.298 30:0.61 100:0.892
 
-FedKT-Prox against FedProx from fresh weights: runs of ``simulations/fedkt-prox-cifar10.toml`` and
-``fedprox-cifar10.toml`` with one seed, so that parties and rows are the same; FedKT's exchange of labels counts as
-round 1. A run reaches an accuracy in the first round whose model has it on the common test rows; bytes are a party's,
-both ways, up to and with that round. Published points are drawn, and printed beside what the first run had there.
+To compare FedKT-Prox with FedProx from fresh weights, run ``simulations/fedkt-prox-cifar10.toml`` and
+``fedprox-cifar10.toml`` with the same seed, so that parties and rows are the same. FedKT's exchange of labels counts as
+round 1. A run reaches an accuracy in the first round after which its model has it on the common test rows. Bytes are
+those of one party, up and down, up to and including that round. Published points are drawn, and printed beside the
+accuracy of the first run after the same round.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.report.canvas import BLUE, GREY, ORANGE, Canvas
-from fedkd_flwr.report.facts import size
+from fedkd_flwr.report.figure import BLUE, GREY, ORANGE, Canvas
+from fedkd_flwr.report.formatting import size
 from fedkd_flwr.run_record import RunRecord
 
 STYLES = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREY, "^", "-."))
-MANY = 40  # rounds from which on points are not marked one by one
+MANY = 40  # with this many rounds or more, the points are not marked
 NAMES = {"fedkt-prox": "FedKT-Prox", "fedprox": "FedProx from fresh weights", "privatekt": "PrivateKT"}
 
 
 def curve(record: RunRecord) -> list[tuple[int, float]]:
-    """Return (round, accuracy of the server's model) of each round that measured it.
+    """Return (round, accuracy of the server's model) for each round in which it was measured.
 
     Raises
     ------
     DataError
-        If none did.
+        If it was measured in no round.
     """
     points = [(r.server_round, r.server_accuracy) for r in record.rounds if r.server_accuracy is not None]
     if not points:
@@ -44,7 +45,7 @@ def curve(record: RunRecord) -> list[tuple[int, float]]:
 
 
 def rounds_to(points: Sequence[tuple[int, float]], accuracy: float) -> int | None:
-    """Return the first round that reaches an accuracy, None where none does.
+    """Return the first round that reaches an accuracy, None if no round does.
 
     >>> rounds_to([(1, 0.2), (2, 0.31), (3, 0.3)], 0.3)
     2
@@ -59,7 +60,7 @@ def bytes_to(record: RunRecord, last: int) -> int:
 
 
 def targets_of(records: Sequence[RunRecord]) -> list[float]:
-    """Return accuracies to compare at: three steps up to the best that both runs reached."""
+    """Return the accuracies at which to compare: three steps up to the best accuracy that all runs reached."""
     curves = [curve(record) for record in records]
     least = max(points[0][1] for points in curves)
     best = min(max(accuracy for _, accuracy in points) for points in curves)
@@ -67,7 +68,7 @@ def targets_of(records: Sequence[RunRecord]) -> list[float]:
 
 
 def compare(records: Sequence[RunRecord], targets: Sequence[float]) -> list[dict[str, object]]:
-    """Return, for each accuracy, the rounds and the bytes a party each run needed."""
+    """Return, for each accuracy, how many rounds and bytes a party each run needed."""
     lines = []
     for target in targets:
         line: dict[str, object] = {"accuracy": round(target, 4)}
@@ -80,7 +81,7 @@ def compare(records: Sequence[RunRecord], targets: Sequence[float]) -> list[dict
 
 
 def beside(points: Sequence[tuple[int, float]], published: Sequence[tuple[int, float]]) -> list[dict[str, object]]:
-    """Return each published point with what a run had after that round, where it came so far.
+    """Return each published point with the run's accuracy after the same round, if the run has that round.
 
     >>> beside([(1, 0.2), (2, 0.3)], [(2, 0.25), (9, 0.8)])
     [{'round': 2, 'published': 0.25, 'here': 0.3}]
@@ -90,7 +91,7 @@ def beside(points: Sequence[tuple[int, float]], published: Sequence[tuple[int, f
 
 
 def title_of(records: Sequence[RunRecord], names: Sequence[str], targets: Sequence[float]) -> str:
-    """Return what the picture shows, in one line."""
+    """Return the title of the picture: its finding in one line."""
     if len(records) == 1:
         last, accuracy = curve(records[0])[-1]
         return f"{names[0]}: {accuracy:.1%} after round {last}"
@@ -143,7 +144,7 @@ def _point(text: str) -> tuple[int, float]:
 
 
 def main() -> None:
-    """Parse the command line, print the comparison, draw it."""
+    """Parse the command line, print the comparison, and draw it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", nargs="+", type=Path, metavar="RECORD", help="record.json of up to three runs")
     parser.add_argument("--targets", nargs="*", type=float, default=[], help="accuracies (default: three, by the runs)")

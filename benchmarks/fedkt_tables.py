@@ -1,16 +1,16 @@
-"""Recompute FedKT's Tables 8 and 9: its printed, data-dependent epsilons beside publishable ones.
+"""Recompute FedKT's Tables 8 and 9: publishable epsilons beside the printed ones, which are data-dependent.
 
     python benchmarks/fedkt_tables.py    # a Markdown table of the 72 rows, and how many are at or below the print
-    python benchmarks/fedkt_tables.py --data-root /data    # and data-dependent epsilons of our votes
+    python benchmarks/fedkt_tables.py --data-root /data    # the same, with data-dependent epsilons of our votes
 
-At the paper's gamma and number of queries, delta = 1e-5, two data-independent compositions:
+There are two data-independent compositions, at the paper's gamma and number of queries, with delta = 1e-5:
 
 - *pure*: each query is only known to be (2 gamma, 0)-DP;
-- *Laplace*: each query is two Laplace mechanisms of scale 1/gamma and sensitivity 1 (s = 1 at L1; one vote at L2),
-  which is what the noise is. It covers the noisy counts themselves, and is what the package claims.
+- *Laplace*: each query is two Laplace mechanisms of scale 1/gamma and sensitivity 1 (s = 1 at L1; one vote at L2).
+  This describes the noise exactly. It covers the noisy counts themselves, and it is what the package claims.
 
 With ``--data-root`` the 50 parties of Table 8 vote (s = 1, t = 5, one seed), and the data-dependent bound of their
-votes on the queried rows is printed: a number that may not be published, here from public data.
+votes on the queried rows is printed. In a real run this number may not be published; here the data are public.
 
 ``fedkt_tables.csv`` holds the printed rows. Queries are given there in percent of public + test rows (8,140 for Adult,
 18,078 for cod-rna) and rounded down: 0.1 / 0.3 / 0.5 / 1 % are 8 / 24 / 40 / 81 of Adult;
@@ -63,11 +63,13 @@ def _publishable(gamma: float, queries: int) -> tuple[float, float]:
 
 
 def rows() -> Iterator[Row]:
-    """Yield the 72 rows, computed."""
+    """Compute and yield the 72 rows."""
     with PRINTED.open(encoding="utf-8", newline="") as file:
         for line in csv.DictReader(file):
             gamma = float(line["gamma"])
-            queries = int(Fraction(line["queries_percent"]) * ROWS[line["dataset"]] / 100)  # exact, then down
+            queries = int(
+                Fraction(line["queries_percent"]) * ROWS[line["dataset"]] / 100
+            )  # computed exactly, then rounded down
             pure, laplace = _publishable(gamma, queries)
             yield Row(
                 table=int(line["table"]),
@@ -86,7 +88,7 @@ def rows() -> Iterator[Row]:
 
 @cache
 def _votes(dataset: str, partitioning: str, data_root: str, seed: int = 1) -> np.ndarray[Any, Any]:
-    """Return the votes of Table 8's 50 parties on all public rows, s = 1: (rows, 2), in a random order of rows."""
+    """Return the votes of Table 8's 50 parties (s = 1), of shape (public rows, 2), with the rows in random order."""
     from fedkd_flwr.apps.assembly import make_client
     from fedkd_flwr.apps.config import parse_node_config, parse_run_config
     from fedkd_flwr.clients import Instruction
@@ -124,7 +126,7 @@ def _votes(dataset: str, partitioning: str, data_root: str, seed: int = 1) -> np
 
 
 def data_dependent(row: Row, data_root: str) -> str:
-    """Return the data-dependent epsilon of our votes as text; of Table 8 only."""
+    """Return the data-dependent epsilon of our votes as text, or a dash for rows of Table 9."""
     if row.table != 8:
         return "-"
     counts = _votes(row.dataset, row.partitioning, data_root)[: row.queries]

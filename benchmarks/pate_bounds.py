@@ -1,11 +1,12 @@
-"""Data-dependent privacy bounds: all queries at once against one query and one order at a time, in the same run.
+"""Time data-dependent privacy bounds: all queries at once, against one query and one order at a time.
 
     python benchmarks/pate_bounds.py --out benchmarks/results/pate-bounds.json
 
-The plain version follows the structure of the PATE papers' analysis code (a loop over queries, a scalar function per
-order) on a sample, whose seconds are scaled to all queries. ``spread`` are votes as teachers cast them, ``distinct`` no
-two queries alike, so that nothing is saved by computing equal ones once. ``--out`` keeps the figures as JSON with the
-command that made them.
+Both versions run in the same process. The plain version has the structure of the PATE papers' analysis code: a loop
+over queries, and a scalar function for each order. It runs on a sample, and its seconds are scaled to all queries.
+The votes called ``spread`` are as teachers cast them. Among those called ``distinct`` no two queries are equal, so
+that computing equal queries only once saves nothing. ``--out`` keeps the figures as JSON, with the command that made
+them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Run configurations of ``simulations/`` for real (``flwr run``, Ray) and tabulate what their records say.
+"""Run a configuration of ``simulations/`` with ``flwr run`` (Ray) and tabulate the figures of the records.
 
     python benchmarks/simulate.py fedkt-adult --data-root /data --partition-path /oracles/fedkt-a9a-partitions.npz \
         --vary partition-index 0 1 2 3 4
 
-One line per run, then the means; ``--out`` keeps them as JSON with the command that made them. "up KB" is what a party
-sent in the last round.
+It prints one line per run, and then the means. ``--out`` keeps them as JSON, with the command that made them. "up KB"
+is what a party sent in the last round.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ QUIET = {
 
 
 def _flwr(*arguments: str) -> Any:
-    """Call the command line of the environment this script runs in; return its JSON answer."""
+    """Call the ``flwr`` of the environment in which this script runs, and return its JSON answer."""
     bin_dir = Path(sys.executable).parent
     env = {**os.environ, **QUIET, "PATH": f"{bin_dir}{os.pathsep}{os.environ.get('PATH', '')}"}
     answer = subprocess.run(
@@ -58,7 +58,7 @@ def _text(value: Any) -> str:
 
 
 class PeakMemory(threading.Thread):
-    """Watches the resident memory of Flower's simulation and Ray's party processes, all together."""
+    """Measures the peak resident memory of Flower's simulation and of Ray's party processes together."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -66,14 +66,14 @@ class PeakMemory(threading.Thread):
         self.over = threading.Event()
 
     def run(self) -> None:
-        """Sample twice a second."""
+        """Take a sample twice a second."""
         while not self.over.wait(0.5):
             total = 0
             for status in Path("/proc").glob("[0-9]*/status"):
                 try:
                     text = status.read_text()
                     command = (status.parent / "cmdline").read_bytes()
-                except OSError:  # it ended meanwhile
+                except OSError:  # the process has ended
                     continue
                 if b"ClientAppActor" in command or b"flwr-simulation" in command:
                     resident = re.search(r"VmRSS:\s+(\d+) kB", text)
@@ -89,7 +89,7 @@ def run(config: dict[str, Any], folder: Path, actors: int) -> tuple[RunRecord, i
     config : dict
         The run config.
     folder : Path
-        Where its results go.
+        Where to write its results.
     actors : int
         Parallel party processes.
     """
@@ -101,7 +101,7 @@ def run(config: dict[str, Any], folder: Path, actors: int) -> tuple[RunRecord, i
     memory = PeakMemory()
     memory.start()
     while True:
-        time.sleep(5.0)  # asking costs a second of computing
+        time.sleep(5.0)  # each question costs a second of computing
         listed = _flwr("list", "--run-id", run_id)
         status = listed["runs"][0]["status"]
         if status.startswith("finished"):
@@ -164,7 +164,7 @@ def main() -> None:
     means = {k: statistics.fmean(x[k] for x in lines) for k in lines[0] if all(isinstance(x[k], float) for x in lines)}
     print("mean  " + "  ".join(f"{k} {v:.4f}" for k, v in means.items()))
     if options.out:
-        # the command is kept, the folders of this machine are not
+        # Replace the folders of this machine in the command.
         here = {value: f"/path/to/{Path(value).name}" for value in (options.data_root, options.partition_path) if value}
         command = shlex.join(["python", "benchmarks/simulate.py", *(here.get(word, word) for word in sys.argv[1:])])
         options.out.parent.mkdir(parents=True, exist_ok=True)

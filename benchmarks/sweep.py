@@ -1,11 +1,11 @@
-"""Accuracy against epsilon: run a configuration of ``simulations/`` at several amounts of noise, over several seeds.
+"""Measure accuracy against epsilon: run a configuration of ``simulations/`` with several amounts of noise and seeds.
 
     python benchmarks/sweep.py fedkt-adult --data-root /data --vary epsilon 1 2 4 8 --seeds 1 2 3 \
         --set level='"L1"' noise='"gaussian"' num-queries=81 --out sweep.json --picture sweep.svg
 
-Each run goes through ``flwr run`` as in ``benchmarks/simulate.py`` (Flower's simulation, Ray). Beside the varied runs
-every seed is run once without noise, which also gives what parties reach alone (SOLO). The epsilon drawn is that of the
-claim each run may publish, not the one that was asked for. ``python -m fedkd_flwr.report sweep sweep.json`` writes the
+Each run is a ``flwr run``, as in ``benchmarks/simulate.py`` (Flower's simulation, Ray). In addition every seed is run
+once without noise, which also gives the accuracy of parties alone (SOLO). The epsilon drawn is that of the run's
+publishable claim, and not the one that was asked for. ``python -m fedkd_flwr.report sweep sweep.json`` writes the
 page.
 """
 
@@ -23,13 +23,13 @@ from typing import Any
 
 import simulate
 
-from fedkd_flwr.report.plots import accuracy_against_epsilon
 from fedkd_flwr.report.sweep import Point, Sweep, accuracy_of, claim_of
+from fedkd_flwr.report.sweep_plot import accuracy_against_epsilon
 from fedkd_flwr.run_record import RunRecord
 
 Runner = Callable[[dict[str, Any]], RunRecord]
 
-# what adds noise, or comes with it: a run without noise takes none of them
+# settings of noise, or that only have a meaning with noise; a run without noise has none of them
 _NOISE = (
     *("level", "noise", "gamma", "sigma", "threshold", "sigma-threshold", "epsilon", "num-queries", "max-answers"),
     *("release", "unqueried", "server-epsilon-budget"),
@@ -39,9 +39,9 @@ _NOISE = (
 
 
 def without_noise(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same run without noise, its other settings as they are.
+    """Return the same run config without noise and otherwise unchanged.
 
-    FedKT's numbers of students and teachers differ by level unless they are set: they are kept as the level has them.
+    The defaults of FedKT's numbers of students and teachers depend on the level, so they are set to the level's own.
     """
     plain = {key: value for key, value in config.items() if key not in _NOISE}
     if config.get("algorithm") == "fedkt" and config.get("level", "L0") != "L0":
@@ -62,26 +62,26 @@ def sweep(
     baseline: bool = True,
     command: str = "",
 ) -> Sweep:
-    """Run ``config`` with each value of ``varied`` over each seed, and once a seed without noise.
+    """Run ``config`` with each value of ``varied`` and each seed, and once per seed without noise.
 
     Parameters
     ----------
     name : str
         The configuration's name.
     config : mapping
-        The run config all runs share.
+        The run config that all runs share.
     varied, values
-        The setting that makes more or less noise, and what it is set to.
+        The setting that determines the noise, and its values.
     seeds : sequence of int
-        Seeds of the data's split, the parties and the models. Noise is drawn from the operating system.
+        They seed the data's split, the parties and the models. The operating system draws the noise.
     run : callable
-        Runs one federation: run config in, its record out.
+        A function that runs one federation: it takes a run config and returns the record.
     unit : {"", "record", "party"}
-        Whose epsilon is drawn; "": the first claim's.
+        Whose epsilon is drawn; "" takes that of the first claim.
     baseline : bool
         Whether to run without noise too.
     command : str
-        What made the sweep.
+        The command that made the sweep.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def sweep(
             epsilons.append(float(made["epsilon"]))
             accuracies.append(accuracy)
             print(f"{varied} {value}  seed {seed}  epsilon {epsilons[-1]:.4g}  accuracy {accuracy:.4f}", flush=True)
-        # the same settings cost the same whatever the data are; the largest is true of all of them
+        # The same settings cost the same whatever the data are. The largest epsilon holds for all seeds.
         points.append(Point(value=value, epsilon=max(epsilons), accuracies=accuracies))
     plain, alone = [], []
     for seed in seeds if baseline else ():
@@ -127,13 +127,13 @@ def sweep(
 
 
 def _command() -> str:
-    """Return this command with the folders of this machine cut off."""
+    """Return this command, with the folders of this machine replaced."""
     words = (f"/path/to/{Path(word).name}" if word.startswith("/") else word for word in sys.argv[1:])
     return shlex.join(["python", "benchmarks/sweep.py", *words])
 
 
 def main() -> None:
-    """Parse the command line, run, write the results and the picture."""
+    """Parse the command line, run the sweep, and write the results and the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", help="a file of simulations/, without .toml, or a path of such a file")
     parser.add_argument("--data-root", default="", help="folder of the data sets")

@@ -1,12 +1,13 @@
-"""Rules of the vote tried on the same votes: FedKT on Adult, the parties trained once, then everything else varied.
+"""Compare rules of the vote on the same votes: FedKT on Adult, with the parties trained only once.
 
     python benchmarks/vote_rules.py uninformative --data-root /data --partition-path /oracles/partitions.npz --seeds 1 2
     python benchmarks/vote_rules.py noise --data-root /data --seeds 1 2 3
 
-*uninformative* (level L0, the five published partitions): count parties that label every public row alike in full, by
-half their votes, or not at all. *noise* (level L1, 50 equal parties, s = 1, epsilon 3.36 at delta 1e-5): noisy winners
-or noisy counts, numbers of queries, and final models. Accuracy of the server's final model on the test rows. Training a
-partition's parties takes about 10 s; the rest follows in a second.
+*uninformative* (level L0, the five published partitions) compares three ways to count parties that give every public
+row the same label: in full, with half their votes, or not at all. *noise* (level L1, 50 equal parties, s = 1, epsilon
+3.36 at delta 1e-5) compares noisy winners with noisy counts, numbers of queries, and final models. The accuracy is
+that of the server's final model on the test rows. Training a partition's parties takes about 10 s, and the rest a
+second.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ FINALS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def labels_of(config: RunConfig, students: int) -> tuple[list[NDArray[np.int16]], Pool]:
-    """Train every party once; return their students' label arrays and the data."""
+    """Train every party once; return its students' label arrays, of shape (students, public rows), and the data."""
     asked = {"students-per-party": students, "teachers-per-student": 5}
     labels = []
     for i in range(PARTIES):
@@ -59,7 +60,7 @@ def labels_of(config: RunConfig, students: int) -> tuple[list[NDArray[np.int16]]
 
 
 def counted(labels: list[NDArray[np.int16]], rule: Any) -> NDArray[np.int32]:
-    """Return consistent votes, in half votes."""
+    """Return the consistent votes, in half votes, of shape (public rows, 2)."""
     counter = VoteCounter(num_public=labels[0].shape[1], num_classes=2)
     for students, weight in zip(labels, voter_weights(labels, uninformative=rule), strict=True):
         if weight:
@@ -91,7 +92,7 @@ def uninformative(settings: dict[str, Any], seed: int) -> dict[str, float]:
 
 
 def noise(settings: dict[str, Any], seed: int, *, epsilon: float = 3.36, repeats: int = 2) -> dict[str, float]:
-    """Return the accuracy of each way to learn from noisy votes, the mean of some draws of the noise."""
+    """Return the accuracy of each way to learn from noisy votes, as the mean over several draws of the noise."""
     labels, pool = labels_of(parse_run_config({**settings, "partitioner": "iid", "seed": seed}), students=1)
     votes = counted(labels, "leave-out") // HALF
     found = {}
@@ -117,7 +118,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     options = parser.parse_args()
-    logging.getLogger("flwr").setLevel(logging.ERROR)  # parties of one class are what this is about
+    logging.getLogger("flwr").setLevel(
+        logging.ERROR
+    )  # hide the warnings about parties with one class, which are expected here
     settings = {
         "algorithm": "fedkt",
         "dataset": "a9a",

@@ -1,7 +1,7 @@
-"""What happened in a run, as data: the one source of the log's table and of the page.
+"""What happened in a run, as data. The table in the log and the page are made from nothing else.
 
-The schema is versioned. Fields marked *operator only* are computed from un-noised votes or private rows: they
-belong to whoever runs the federation and are left out of a publishable copy (`RunRecord.publishable`).
+The schema is versioned. Fields marked *operator only* are computed from private rows or from votes without noise. They
+are for the operator of the federation, and a publishable copy leaves them out (`RunRecord.publishable`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from fedkd_flwr.errors import DataError, explain
 __all__ = ["SCHEMA_VERSION", "WITHHELD", "PartyRecord", "Rejection", "RoundRecord", "RunRecord"]
 
 SCHEMA_VERSION = 1
-WITHHELD = "withheld"  # stands in a publishable copy where the operator's record has a word or a number
+WITHHELD = "withheld"  # replaces a text or a number of the operator's record in a publishable copy
 
-_ONE_SHOT = ("fedkt", "pate")  # algorithms of one round, whatever the votes are
-# of a claim whose numbers may not be published: what is said without them
+# These fields of a claim are published even where its numbers are not.
 _STATEMENT = ("unit", "adversary", "publishable", "basis", "protects from")
 _FOLDER = re.compile(r"(?:^|(?<=[\s\"'=(]))(?:~|/|[A-Za-z]:[\\/]|\\\\|file:).*[\\/]")
 _Record = TypeVar("_Record")
@@ -31,37 +30,39 @@ _Record = TypeVar("_Record")
 
 @dataclass(kw_only=True)
 class Rejection:
-    """One reply that was left out of a round, or one party that did not answer, and why."""
+    """A reply that was left out of a round, or a party that did not answer, and the reason."""
 
-    party: str  # "" where the sender never said its name
-    node_id: str  # a string: node ids exceed what JSON readers hold exactly
+    party: str  # "" if the sender gave no name
+    node_id: str  # a string, because some JSON readers would round a number this large
     code: str
 
 
 @dataclass(kw_only=True)
 class RoundRecord:
-    """One round of label exchange.
+    """One round of the exchange.
 
-    Operator only are the fields that `RunRecord.publishable` does not name, and at some levels those it does.
+    `RunRecord.publishable` says which of these fields may be published; all others are operator only.
     """
 
     server_round: int
     asked: int = 0
     answered: list[str] = field(default_factory=list)
     rejected: list[Rejection] = field(default_factory=list)
-    agreement: float | None = None  # mean share of labelled public rows on which a party gives the consensus
+    agreement: float | None = (
+        None  # share of labelled public rows on which a party's label is the consensus: their mean
+    )
     labelled_share: float | None = None  # share of public rows with a consensus label
     changed_share: float | None = None  # share of labels that parties changed since their last reply
-    consensus_accuracy: float | None = None  # where the public rows' truth is known: simulation only
+    consensus_accuracy: float | None = None  # in simulation, where the true classes of the public rows are known
     server_accuracy: float | None = None  # of the server's model after this round, on the common test rows
-    kept_share: float | None = None  # share of answers that noise left as they were; operator only where measured
+    kept_share: float | None = None  # share of answers that noise did not change; operator only if it was measured
     accuracy: dict[str, float] = field(default_factory=dict)  # party -> accuracy of its model this round
-    bytes_down: int = 0  # array bytes, all parties together, without Flower's envelope
+    bytes_down: int = 0  # bytes of arrays, all parties together, without Flower's envelope
     bytes_up: int = 0
     seconds: float = 0.0
 
     def line(self, num_rounds: int) -> str:
-        """Return the round in one line, as the log of a running federation shows it."""
+        """Return the round as one line of the log."""
         count = max(len(self.answered), 1)
         parts = [f"round {self.server_round}/{num_rounds}: {len(self.answered)} of {self.asked} parties answered"]
         if self.agreement is not None:
@@ -82,20 +83,20 @@ class RoundRecord:
 
 @dataclass(kw_only=True)
 class PartyRecord:
-    """One party: its accuracy alone (SOLO) and with the federation. Operator only.
+    """One party's accuracies alone (SOLO) and with the federation. Operator only, except for ``name`` and ``model``.
 
-    Accuracies are keyed by the test rows they were measured on: ``"common"`` or ``"own"``.
+    The keys of the accuracies say on which test rows they were measured: ``"common"`` or ``"own"``.
     """
 
     name: str
     model: str = ""
     solo: dict[str, float] = field(default_factory=dict)
     federated: dict[str, float] = field(default_factory=dict)
-    model_bytes: int | None = None  # what one upload of its model would weigh
+    model_bytes: int | None = None  # size of its model as one upload
     notes: list[str] = field(default_factory=list)
 
     def report(self, metrics: Mapping[str, Any]) -> None:
-        """Take in what the party reported at the end; a value of another type than promised is left out."""
+        """Store what the party reported at the end. A value of the wrong type or range is ignored."""
         self.model = str(metrics.get("model", ""))[:200]
         for accuracies, kind in ((self.solo, "solo"), (self.federated, "federated")):
             for rows in ("common", "own"):
@@ -108,10 +109,15 @@ class PartyRecord:
 
 @dataclass(kw_only=True)
 class RunRecord:
-    """Everything one run leaves behind besides its models."""
+    """Everything one run leaves behind besides its models.
+
+    ``sends`` and ``one_shot`` are facts about the algorithm. The app copies them from the algorithm's card.
+    """
 
     run_id: str
     algorithm: str
+    sends: str = ""  # what leaves a party: "labels", "scores" or "weights"
+    one_shot: bool = False  # the algorithm has one round, whatever the votes are
     schema_version: int = SCHEMA_VERSION
     started: str = ""  # ISO 8601, UTC
     status: str = "running"  # running | completed | failed
@@ -124,20 +130,20 @@ class RunRecord:
     num_classes: int = 0
     classes: list[str] = field(default_factory=list)
     fingerprint: str = ""
-    startup_seconds: float = 0.0  # until the first instruction left: nodes registered, data loaded
+    startup_seconds: float = 0.0  # before the first instruction left, for registering nodes and loading data
     seconds: float = 0.0  # from the first instruction to the end
     rounds: list[RoundRecord] = field(default_factory=list)
     parties: list[PartyRecord] = field(default_factory=list)
-    final_bytes_down: int = 0  # the final labels on their way back, all parties together
-    server_model: str = ""  # name and file of the model the server holds, "" where it holds none
-    server_accuracy: float | None = None  # of that model, on the common test rows
-    centralised: float | None = None  # one model on all private rows pooled: simulation only
+    final_bytes_down: int = 0  # of the final result that goes back, all parties together
+    server_model: str = ""  # name and file of the server's model, "" if it has none
+    server_accuracy: float | None = None  # of that model on the common test rows
+    centralised: float | None = None  # accuracy of one model trained on all private rows pooled; simulation only
     centralised_model: str = ""
-    claims: list[dict[str, Any]] = field(default_factory=list)  # privacy statements, in full
-    notes: list[str] = field(default_factory=list)  # warnings a reader of the results must see
+    claims: list[dict[str, Any]] = field(default_factory=list)  # as `PrivacyClaim.as_dict` writes them
+    notes: list[str] = field(default_factory=list)  # warnings that a reader of the results must see
 
     def party(self, name: str) -> PartyRecord:
-        """Return the record of a party, made at its first mention; parties stay sorted by name."""
+        """Return the record of a party. It is created at the first call; the parties stay sorted by name."""
         for known in self.parties:
             if known.name == name:
                 return known
@@ -147,7 +153,7 @@ class RunRecord:
         return new
 
     def mean_accuracies(self) -> dict[str, float]:
-        """Return mean accuracies over the parties that reported them, keyed ``solo-common`` and so on."""
+        """Return the mean accuracies of the parties that reported them, under keys such as ``solo-common``."""
         means: dict[str, float] = {}
         for kind in ("solo", "federated"):
             for rows in ("common", "own"):
@@ -162,9 +168,10 @@ class RunRecord:
 
     @property
     def covered(self) -> Literal["", "server", "party"]:
-        """Where noise with a *proven* claim that may be published enters: what comes after it costs nothing more.
+        """Where noise with a proven and publishable claim is added. What is computed after it costs no more privacy.
 
-        ``party``: before anything leaves; ``server``: on the votes; "": nowhere, or on no more than an assumption.
+        "party" means that the noise is added before anything leaves the parties, "server" that it is added to the
+        votes, and "" that there is no such noise, or only with a claim that is not proven.
         """
         sides = {
             "party" if claim.get("adversary") == "server" else "server"
@@ -175,31 +182,32 @@ class RunRecord:
 
     @property
     def length_told(self) -> bool:
-        """Whether the number of rounds may be told: unless un-noised votes could have ended the run early."""
-        fixed = self.algorithm in _ONE_SHOT or self.config.get("stop-when-converged") is False
+        """Whether the number of rounds may be published: not if votes without noise could have ended the run early."""
+        fixed = self.one_shot or self._settings("stop-when-converged") == [False]
         return fixed or self.covered == "party"
 
     def publishable(self) -> RunRecord:
-        """Return a copy that tells no more about private rows than the run's claims allow.
+        """Return a copy that reveals no more about private rows than the run's claims allow.
 
-        What stays, and why that is safe (a field not named here is left out, also one that is added later):
+        A field that is not named here is left out; this includes fields added later. These fields stay, because:
 
-        - Known before any private row is touched: ``run_id algorithm schema_version started simulation seed
-          versions num_public num_classes classes fingerprint server_model centralised_model`` and ``config``, folders
-          cut off and without a ``sensitivity-labels`` that was estimated from private rows.
-        - Computed without looking at private rows: ``claims`` that may be published. Of other claims the statement
-          without a number; nothing at all where a publishable one says the same of a larger epsilon: that a smaller one
-          exists depends on the votes.
-        - Who took part, who was left out (not why), whether the run ended: ``status``, ``rounds`` with ``server_round
-          asked answered rejected``, ``parties`` with ``name model``. Taken as known: **no claim covers this**. The
-          number of rounds stays where `length_told`; else the first round stands alone.
-        - Computed after noise, at the server or at the party, that a proven claim covers (`covered`; post-processing
-          costs nothing): ``labelled_share bytes_down final_bytes_down``.
-        - Noise at the party alone: ``bytes_up`` (sizes of privatised labels) and ``kept_share`` (the mechanism's own
-          probability). With noise at the server they would tell of labels and votes as they were cast.
+        - They are known before any private row is touched: ``run_id algorithm sends one_shot schema_version started
+          simulation seed versions num_public num_classes classes fingerprint server_model centralised_model`` and
+          ``config``. Folders are cut off, and a ``sensitivity-labels`` estimated from private rows is removed.
+        - They were computed without looking at private rows: ``claims`` that may be published. Of another claim only
+          the statement stays, without its numbers. It is left out entirely if a publishable claim has the same unit
+          and adversary, because then its existence depends on the votes.
+        - They say who took part, who was left out (not why) and whether the run ended: ``status``, ``rounds`` with
+          ``server_round asked answered rejected``, ``parties`` with ``name model``. We assume that this is known
+          anyway: **no claim covers it**. If not `length_told`, only the first round stays.
+        - They were computed after noise that a proven claim covers (`covered`), and post-processing costs nothing:
+          ``labelled_share bytes_down final_bytes_down``.
+        - If that noise is added at the party, ``bytes_up`` (sizes of privatised labels) and ``kept_share`` (a property
+          of the mechanism) stay too. With noise at the server they would depend on labels and votes without noise.
 
         Accuracies, agreement, changed shares, seconds, sizes of models, notes and reasons never stay. Without a proven
-        claim what stays does not depend on private rows beyond who took part; but parties' labels did reach the server.
+        claim, what stays depends on private rows only through who took part. The server did receive the parties'
+        labels, however.
         """
         covered, parties = self.covered, self.covered == "party"
         rounds = [
@@ -215,10 +223,12 @@ class RunRecord:
             )
             for r in (self.rounds if self.length_told else self.rounds[:1])
         ]
-        estimated = self.config.get("sensitivity") == "estimated"
+        estimated = "estimated" in self._settings("sensitivity")
         return RunRecord(
             run_id=self.run_id,
             algorithm=self.algorithm,
+            sends=self.sends,
+            one_shot=self.one_shot,
             schema_version=self.schema_version,
             started=self.started,
             status=self.status,
@@ -228,7 +238,7 @@ class RunRecord:
             config={
                 key: _without_folder(value)
                 for key, value in self.config.items()
-                if not (estimated and key == "sensitivity-labels")
+                if not (estimated and _name(key) == "sensitivity-labels")
             },
             versions=dict(self.versions),
             num_public=self.num_public,
@@ -243,9 +253,13 @@ class RunRecord:
             claims=_publishable_claims(self.claims),
         )
 
+    def _settings(self, name: str) -> list[Any]:
+        """Return a setting's values, at the top of the run config and in the sections of algorithms."""
+        return [value for key, value in self.config.items() if _name(key) == name]
+
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> RunRecord:
-        """Rebuild a record written by `as_dict` or `to_json`; null where a number stood becomes NaN.
+        """Rebuild a record that `as_dict` or `to_json` wrote. A null in the place of a number becomes NaN.
 
         Raises
         ------
@@ -267,7 +281,7 @@ class RunRecord:
         return _build(cls, data, "run record")
 
     def to_json(self) -> str:
-        """Return the record as indented JSON text; not-a-number and infinity become null."""
+        """Return the record as indented JSON text. NaN and infinity become null."""
         return json.dumps(_finite(self.as_dict()), indent=1, allow_nan=False)
 
     @classmethod
@@ -277,7 +291,7 @@ class RunRecord:
         Raises
         ------
         DataError
-            If there is no such file, or it does not hold a record this release can read.
+            If the file does not exist, or holds no record that this release can read.
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -303,7 +317,7 @@ class RunRecord:
 
 
 def _build(cls: type[_Record], data: object, where: str) -> _Record:
-    """Check ``data`` against the fields of a dataclass, by name and type, and build it."""
+    """Build a dataclass from ``data``, after checking the names and the types of its fields."""
     if not isinstance(data, dict):
         raise DataError(explain(where, "be an object", type(data).__name__))
     known = {item.name: item for item in dataclasses.fields(cls)}  # type: ignore[arg-type]
@@ -323,7 +337,7 @@ def _build(cls: type[_Record], data: object, where: str) -> _Record:
 
 
 def _typed(value: Any, hint: Any, where: str) -> Any:
-    """Return ``value`` as the type ``hint`` says, or refuse it."""
+    """Return ``value`` as the type that ``hint`` names, or raise a `DataError`."""
     if hint is Any:
         return value
     if dataclasses.is_dataclass(hint):
@@ -332,7 +346,7 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
     if type(None) in arguments:
         return None if value is None else _typed(value, arguments[0], where)
     outer = get_origin(hint) or hint
-    if outer is float and value is None:  # what `to_json` makes of NaN
+    if outer is float and value is None:  # `to_json` writes NaN as null
         return math.nan
     if outer is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -346,7 +360,7 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
 
 
 def _publishable_claims(claims: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the claims without what was computed from private rows; some of them not at all."""
+    """Return the claims as `RunRecord.publishable` describes."""
     public = [claim for claim in claims if claim.get("publishable") is True]
     said = {(claim.get("unit"), claim.get("adversary")) for claim in public}
     kept = []
@@ -363,8 +377,17 @@ def _finite_number(claim: Mapping[str, Any], key: str) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _name(key: str) -> str:
+    """Return a setting's name without the section it stands in.
+
+    >>> _name("fedct.sensitivity"), _name("seed")
+    ('sensitivity', 'seed')
+    """
+    return key.rpartition(".")[2]
+
+
 def _without_folder(value: Any) -> Any:
-    """Return a path's last part in place of the whole path; anything else as it is.
+    """Return text with each path replaced by its last part. Anything but text is returned unchanged.
 
     >>> _without_folder("/home/ann/data/adult.csv"), _without_folder("qualified-majority")
     ('adult.csv', 'qualified-majority')

@@ -1,7 +1,7 @@
-"""One seed per run; every other stream is derived from it.
+"""Random streams derived from the one seed of a run.
 
-A stream is named by who draws (a party, the server), when (a round) and what for, so neither the order of
-replies nor parallelism can change a result. Privacy noise never comes from here.
+The name of a stream says who draws from it (a party or the server), in which round, and for what purpose. So neither
+the order of replies nor parallel execution can change a result. Privacy noise is never drawn from these streams.
 """
 
 from __future__ import annotations
@@ -14,8 +14,17 @@ __all__ = ["derive_rng", "derive_seed"]
 
 
 def derive_seed(seed: int, *names: str | int) -> int:
-    """Return a 32-bit seed for the stream called ``names`` in the run seeded with ``seed``.
+    """Return the seed, in [0, 2**32), of the stream that ``names`` identify in a run.
 
+    Parameters
+    ----------
+    seed : int
+        The run's seed.
+    *names : str or int
+        Who draws, when and what for. The text ``"1"`` and the number ``1`` name different streams.
+
+    Examples
+    --------
     >>> derive_seed(1, "party-000", 2) == derive_seed(1, "party-000", 2)
     True
     >>> derive_seed(1, "party-000", 2) == derive_seed(1, "party-001", 2)
@@ -26,5 +35,5 @@ def derive_seed(seed: int, *names: str | int) -> int:
 
 
 def derive_rng(seed: int, *names: str | int) -> np.random.Generator:
-    """Return a generator for the stream called ``names`` in the run seeded with ``seed``."""
+    """Return a generator for the stream that ``names`` identify; parameters as in `derive_seed`."""
     return np.random.default_rng(derive_seed(seed, *names))

@@ -1,4 +1,4 @@
-"""Reading a written page: its tags, ids, references and visible text, and the check that it needs nothing else."""
+"""Reads a written page: its tags, ids, references and visible text. Checks that the page loads nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REFERENCES = {"src", "href", "xlink:href", "action", "data", "srcset", "poster",
 
 
 class Page(HTMLParser):
-    """The tags, ids and visible text of a page; a tag left open or closed twice is an error."""
+    """The tags, ids and visible text of a page. A tag that is left open or closed twice is an error."""
 
     def __init__(self, text):
         super().__init__()

@@ -135,7 +135,7 @@ def test_publishable_twice_is_publishable_once(record):
 # ------------------------------------------------------------- what a publishable record holds, level by level
 
 ALWAYS = {
-    *("run_id", "algorithm", "schema_version", "started", "status", "reason", "simulation", "seed", "config"),
+    *("run_id", "algorithm", "sends", "schema_version", "started", "status", "reason", "simulation", "seed", "config"),
     *("versions", "num_public", "num_classes", "classes", "fingerprint", "server_model", "centralised_model"),
     *("rounds.server_round", "rounds.asked", "rounds.answered", "rounds.rejected.party", "rounds.rejected.code"),
     *("parties.name", "parties.model"),
@@ -214,8 +214,9 @@ def _told(record):
 
 def _level(name):
     algorithm, claims, allowed, rounds = LEVELS[name]
-    record = dataclasses.replace(_full(RunRecord), algorithm=algorithm, claims=[c.as_dict() for c in claims])
-    return record, allowed, rounds
+    one_shot = algorithm in ("fedkt", "pate")
+    changes = {"algorithm": algorithm, "one_shot": one_shot, "claims": [c.as_dict() for c in claims]}
+    return dataclasses.replace(_full(RunRecord), **changes), allowed | ({"one_shot"} if one_shot else set()), rounds
 
 
 @pytest.mark.parametrize("name", LEVELS)
@@ -246,9 +247,10 @@ def test_measured_shares_of_kept_answers_are_not_told():
 
 def test_an_estimate_from_private_rows_is_withheld_wherever_it_shows():
     record, _, _ = _level("DP-FedCT, estimated")
-    record.config = {"sensitivity": "estimated", "sensitivity-labels": 1234, "epsilon": 4.0}
+    for section in ("", "fedct."):
+        record.config = {f"{section}sensitivity": "estimated", f"{section}sensitivity-labels": 1234, "epsilon": 4.0}
+        assert record.publishable().config == {f"{section}sensitivity": "estimated", "epsilon": 4.0}
     (claim,) = record.publishable().claims
-    assert record.publishable().config == {"sensitivity": "estimated", "epsilon": 4.0}
     # the noise was made for the estimate, and the relation names it
     withheld = {"epsilon", "delta", "neighbouring relation", "mechanism"}
     assert {key for key, value in claim.items() if value == WITHHELD} == withheld
@@ -257,7 +259,11 @@ def test_an_estimate_from_private_rows_is_withheld_wherever_it_shows():
 def test_the_number_of_rounds_is_told_where_votes_cannot_have_decided_it():
     record, _, _ = _level("FedCT")
     assert len(record.publishable().rounds) == 1
-    record.config = {"stop-when-converged": False}
+    for key in ("stop-when-converged", "fedct.stop-when-converged"):
+        record.config = {key: False}
+        assert len(record.publishable().rounds) == 3
+    record.config = {}
+    record.one_shot = True
     assert len(record.publishable().rounds) == 3
 
 

@@ -1,1 +1,52 @@
-"""Each algorithm as data (its card) and as arithmetic on arrays: NumPy only, no Flower, no disk, no clock."""
+"""Each algorithm as data (its card) and as arithmetic on arrays: no Flower, no disk, no clock.
+
+A module of this package that holds a ``CARD`` is an algorithm: nothing else has to be told of it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.errors import ConfigError, explain
+
+__all__ = ["Card", "cards", "find_card"]
+
+
+@cache
+def cards() -> dict[str, Card]:
+    """Return the card of every algorithm of this package, by name.
+
+    >>> list(cards())[:3]
+    ['dd', 'fedct', 'fedkt']
+    """
+    modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
+    found = [module.CARD for module in modules if hasattr(module, "CARD")]
+    return {card.name: card for card in sorted(found, key=lambda card: card.name)}
+
+
+@cache
+def find_card(name: str) -> Card:
+    """Return the card of an algorithm: one of this package by its name, or anybody's as ``package.module:CARD``.
+
+    Raises
+    ------
+    ConfigError
+        If there is none of that name, it cannot be imported, or it is no `Card`.
+    """
+    if name in cards():
+        return cards()[name]
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        rule = f"be one of {', '.join(cards())}, or a card of your own as package.module:CARD"
+        raise ConfigError(explain("algorithm", rule, name))
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        rule, way_out = "name a card that can be imported", "Install its package where the server and the parties run."
+        raise ConfigError(explain("algorithm", rule, f"{name} ({error})", way_out)) from error
+    if not isinstance(found, Card):
+        raise ConfigError(explain("algorithm", "name a fedkd_flwr Card", f"{name}, a {type(found).__name__}"))
+    return found

@@ -11,14 +11,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.apps.algorithms import ALGORITHMS, check_role, final_model, model_factory
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
+from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, party_roles
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
@@ -33,7 +34,7 @@ from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.stores.subset import SubsetStore
-from fedkd_flwr.strategies.base import ExchangeStrategy
+from fedkd_flwr.strategies.base import ExchangeStrategy, Workshop
 
 __all__ = [
     "central_rows",
@@ -153,7 +154,7 @@ def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = 
     a party that drew none has none here.
     """
     dealt = _dealt(config, num_parties)
-    if config.subset_rows:
+    if config.setting("subset_rows", 0):
         root, kept = output_root(config.output_dir) / "runs" / run_id, []
         for i, positions in enumerate(dealt):
             digest = _data_digest(config, num_parties, i)
@@ -198,14 +199,14 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
     pool = simulated_pool(config)
     _dealt(config, num_parties)
     made: dict[tuple[str, str], Any] = {}
-    for role in ("model", *ALGORITHMS[config.algorithm].roles):
+    for role in ("model", *config.card.roles):
         name = "model" if role == "model" else f"{role}_model"
         params = getattr(config, f"{role}_params")
         if spec := getattr(config, name):
             for one in {pick_model(spec, i): None for i in range(num_parties)}:
                 made[role, one] = model_factory(one, params, pool.public)(seed=0)
                 pool.as_read_by(made[role, one])  # a model that reads texts needs a text column
-    for role in {"teacher", "student"}.intersection(ALGORITHMS[config.algorithm].roles):
+    for role in {"teacher", "student"}.intersection(config.card.roles):
         if spec := getattr(config, f"{role}_model"):
             for i in range(num_parties):
                 check_role(role, made[role, pick_model(spec, i)], made["model", pick_model(config.model, i)])
@@ -215,7 +216,7 @@ def _refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
     """Refuse models the run names by import string at a silo that demands privacy: they are code that sees its rows."""
     if node.model or not (node.require_privacy or node.epsilon_budget < math.inf):
         return
-    for role in ("model", *ALGORITHMS[config.algorithm].roles):
+    for role in ("model", *config.card.roles):
         spec = getattr(config, "model" if role == "model" else f"{role}_model")
         if role != "final" and ":" in spec.removeprefix("mixed:"):
             way_out = "Name it as this node's own model, if you trust that code with your rows."
@@ -237,7 +238,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))
         positions = _dealt(config, node.num_partitions)[index]
         train, own = _hold_out(config.seed, name, positions, config.party_test_fraction)
-        if config.subset_rows:  # a subset is of all rows, in an order no run's seed changes
+        if config.setting("subset_rows", 0):  # a subset is of all rows, in an order no run's seed changes
             train, own = positions, positions[:0]
         tests = {"common": (read.X_test, pool.y_test), "own": (read.X[own], pool.y[own])}
         public, X, y = read.public, read.X[train], pool.y[train]
@@ -259,7 +260,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
             raise ConfigError(explain("label", f"be the schema's label column {public.schema.label!r}", node.label))
         X_all, y_all = load_party_table(node.data_path, public.schema, public.preprocessor)
         train, own = _hold_out(config.seed, name, np.arange(len(y_all)), node.test_fraction)
-        if config.subset_rows:
+        if config.setting("subset_rows", 0):
             train, own = np.arange(len(y_all)), np.arange(0)
         X, y, tests = X_all[train], y_all[train], {"own": (X_all[own], y_all[own])}
         root = output_root(node.state_dir, "state-dir")
@@ -277,12 +278,12 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         model_name=spec,
         tests=tests,
         state=PartyState(root, run_id=run_id, party=name),
-        allow=frozenset(allowed | {config.algorithm} if node.simulated else allowed),
+        allow=frozenset(allowed | {config.card.name} if node.simulated else allowed),
         require_privacy=node.require_privacy,
         budget=Budget(epsilon=node.epsilon_budget, delta=node.delta_budget),
         ledger=LedgerStore(ledgers, party=name, data_digest=data_digest),
         run_id=run_id,
-        whole=bool(config.subset_rows),
+        whole=bool(config.setting("subset_rows", 0)),
         **common,
     )
     return party, index
@@ -297,7 +298,14 @@ def make_client(config: RunConfig, node: NodeConfig, run_id: str) -> PartyClient
         If its data, model or settings do not fit.
     """
     party, index = _party(config, node, run_id)
-    return ALGORITHMS[config.algorithm].make_client(config, node, party, index)
+    client: type[PartyClient] = load_class(config.card.client)
+    return client(party, **party_roles(config, node, party, index))
+
+
+def load_class(name: str) -> Any:
+    """Import what a card names as ``package.module:Class``."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def make_strategy(
@@ -310,23 +318,32 @@ def make_strategy(
     names: Mapping[int, str] | None = None,
 ) -> ExchangeStrategy[Any]:
     """Return the server's strategy for the run."""
-    budget = Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.delta)
-    # a simulation repeats itself at will: its ledger is its own run's, a deployment's is of all runs
     root = output_root(config.output_dir)
-    root = root / "runs" / record.run_id if record.simulation else root
-    if "final" in ALGORITHMS[config.algorithm].roles:
+    runs = root / "runs" / record.run_id
+    if "final" in config.card.roles:
         model = final_model(config, public)(seed=0)
         public = public.as_read_by(model)
         if test is not None and model.takes_text:
             test = simulated_pool(config).as_read_by(model).X_test, test[1]
-    return ALGORITHMS[config.algorithm].strategy(
-        config,
-        public,
+    workshop = Workshop(
+        final_model=lambda: final_model(config, public),
+        global_model=lambda: global_model(config, public),
+        party_rows=lambda: party_sizes(config, num_nodes) if record.simulation else [],
+        test=test,
+        # a simulation repeats itself at will: its ledger is its own run's, a deployment's is of all runs
+        ledger=LedgerStore(runs if record.simulation else root, party="server", data_digest=public.fingerprint),
+        budget=Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5)),
+        fraction=config.fraction_parties,
+        checkpoint=runs / "checkpoint",
+        resume_from=output_root(config.resume_from, "resume-from") if config.resume_from else None,
+    )
+    strategy: type[ExchangeStrategy[Any]] = load_class(config.card.strategy)
+    return strategy.assemble(
+        workshop,
+        config=config.own,
+        public=public,
         min_train_nodes=config.min_parties,
         min_available_nodes=num_nodes,
         record=record,
         names=names,
-        test=test,
-        ledger=LedgerStore(root, party="server", data_digest=public.fingerprint),
-        budget=budget,
     )

@@ -1,268 +1,236 @@
 """The run config and a node's own config, checked; strings become objects only here and in `assembly`.
 
-Both are flat kebab-case scalars. Unknown keys, wrong types and impossible combinations are refused before any party
-is contacted: *name, rule, value seen, way out*.
+Both are kebab-case scalars; an algorithm's own settings stand in a section of its name (``fedct.quorum``). Which
+settings there are, and what they may be, each algorithm's card says. Unknown keys, wrong types, impossible
+combinations and settings that nobody reads are refused before any party is contacted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, Self, TypeVar
+import difflib
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import SkipValidation
 
+from fedkd_flwr.algorithms import Card, cards, find_card
+from fedkd_flwr.algorithms.card import Config, ExchangeConfig, setting
+from fedkd_flwr.clients.party import allowed_by_default
 from fedkd_flwr.errors import ConfigError, explain
 
 __all__ = ["NodeConfig", "RunConfig", "parse_node_config", "parse_run_config"]
 
-
-def _kebab(name: str) -> str:
-    return name.replace("_", "-")
-
-
-class _Flat(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=_kebab, populate_by_name=True)
+_TABLE = {"dataset": ("table",)}
+_SYNTHETIC = {"dataset": ("synthetic",)}
+_BY_FILE = {"partitioner": ("file",)}
 
 
-_VOTES = ("fedkt", "pate")
-_SOFT = ("fedmd", "dd")
-# settings that promise something: silently ignored, they would let a run look more private than it is
-_OF_ALGORITHMS: dict[str, tuple[str, ...]] = {
-    "level": ("fedkt",),
-    "noise": _VOTES,
-    "gamma": _VOTES,
-    "sigma": _VOTES,
-    "threshold": _VOTES,
-    "sigma_threshold": _VOTES,
-    "num_queries": _VOTES,
-    "max_answers": _VOTES,
-    "release": _VOTES,
-    "unqueried": _VOTES,
-    "server_epsilon_budget": _VOTES,
-    "label_mechanism": ("fedct", *_SOFT),
-    "label_epsilon": ("fedct", *_SOFT),
-    "calibration": ("fedct",),
-    "sensitivity": ("fedct",),
-    "sensitivity_labels": ("fedct",),
-    "epsilon": ("fedct", *_VOTES, *_SOFT),
-    "share": _SOFT,
-    "subset_rows": _SOFT,
-    "subset_replacement": _SOFT,
-    "score_noise": _SOFT,
-    "score_scale": _SOFT,
-    "logit_bound": _SOFT,
-    "pretrain_epochs": _SOFT,
-    "round_epsilon": ("privatekt",),
-    "participation": ("privatekt",),
-    "fraction_parties": ("privatekt", "fedprox", "fedkt-prox"),
-    "resume_from": ("privatekt",),
-}
+class RunConfig(Config):
+    """What a run is told, whatever its algorithm; ``own`` are the algorithm's settings."""
 
+    algorithm: str = setting("fedct", help="Which exchange: a name, or your own card as package.module:CARD.")
+    num_rounds: int = setting(0, ge=0, help="Exchanges. 0: the algorithm's usual number. FedKT-Prox counts FedProx's.")
+    num_parties: int = setting(0, ge=0, help="Nodes to wait for. 0: until their number is stable.")
+    min_parties: int = setting(2, ge=1, help="Fewest valid replies a round needs; fewer fail the run.")
+    fraction_parties: float = setting(
+        1.0,
+        gt=0,
+        le=1,
+        help="Share of the parties asked in a round, drawn by name. At silos, whose names the server does not know "
+        "before, the first round asks all.",
+    )
+    round_timeout_s: float = setting(3600.0, gt=0, help="Who has not answered after so many seconds is left out.")
+    output_dir: str = setting(
+        "", help="Absolute path: where runs/<run-id>/ goes. Empty: ~/.fedkd of the server's user."
+    )
+    resume_from: str = setting(
+        "",
+        help="Absolute path: the folder runs/<run-id>/checkpoint of a run to continue, with the same settings; "
+        "num-rounds counts its rounds too.",
+    )
+    server_epsilon_budget: float = setting(
+        0.0, ge=0, help="Most that noise at this server may cost over all runs on a public set. 0: no limit."
+    )
+    centralised: bool = setting(True, help="In simulation: also train one model on everybody's rows pooled.")
+    save_party_models: bool = setting(False, help="In simulation: keep each party's final model beside the record.")
 
-class RunConfig(_Flat):
-    """Everything a run can be told. Defaults are those of ``pyproject.toml``: a test holds them equal."""
-
-    algorithm: Literal["dd", "fedct", "fedkt", "fedkt-prox", "fedmd", "fedprox", "pate", "privatekt"] = "fedct"
-    num_rounds: int = Field(0, ge=0)  # 0: the algorithm's default
-    num_parties: int = Field(0, ge=0)  # 0: as many nodes as register
-    min_parties: int = Field(2, ge=1)
-    node_deadline_s: float = Field(120.0, ge=0)
-    node_settle_s: float = Field(0.0, ge=0)  # 0: 3 in simulation, 30 in deployment
-    round_timeout_s: float = Field(3600.0, gt=0)
-    seed: int = Field(1, ge=0, lt=2**63)  # Flower carries signed 64-bit integers
-    output_dir: str = ""  # "": ~/.fedkd
-
-    dataset: str = "digits"
-    data_root: str = ""
-    table: str = ""
-    label: str = ""
-    public_path: str = ""
-    schema_path: str = ""
-    num_public: int = Field(0, ge=0)
-    num_test: int = Field(0, ge=0)
-    num_private: int = Field(0, ge=0)
-    public_from: Literal["train", "test"] = "train"
-    public_label: str = ""
-    label_space: Literal["private", "joint"] = "private"
-    synthetic_rows: int = Field(5000, ge=10)
-    synthetic_features: int = Field(20, ge=2)
-    synthetic_classes: int = Field(3, ge=2)
+    dataset: str = setting("digits", help='In simulation: a named data set (docs/your-data.md), or "table".')
+    data_root: str = setting("", help="Absolute path: the folder of the data sets that need files.")
+    table: str = setting("", only=_TABLE, help="Absolute path of your file.")
+    label: str = setting("", only=_TABLE, help="Its label column.")
+    public_path: str = setting(
+        "", help='Absolute path: at real silos, the server\'s copy of the public file; giving it means "no simulation".'
+    )
+    schema_path: str = setting(
+        "", help="Absolute path of the schema. Empty: schema.toml beside public-path, or inferred for a table."
+    )
+    num_public: int = setting(0, ge=0, help="Public rows; 0: the data set's usual share.")
+    num_test: int = setting(0, ge=0, help="Test rows; 0: the data set's usual share.")
+    num_private: int = setting(0, ge=0, help="Private rows; 0: the data set's usual share.")
+    public_from: Literal["train", "test"] = setting(
+        "train", help="Sets with an official test file: where public rows come from."
+    )
+    public_label: str = setting(
+        "",
+        help="Public rows are labelled, and nets may start from them (pretrain-epochs). At silos: a column of the "
+        "public file; in simulation: the set's label column. Sets whose public rows are of another data set bring "
+        "their labels.",
+    )
+    label_space: Literal["private", "joint"] = setting(
+        "private", help="Those sets: the private classes alone, or the public classes and then the private ones."
+    )
+    synthetic_rows: int = setting(5000, ge=10, only=_SYNTHETIC, help="Rows of the synthetic set.")
+    synthetic_features: int = setting(20, ge=2, only=_SYNTHETIC, help="Its columns.")
+    synthetic_classes: int = setting(3, ge=2, only=_SYNTHETIC, help="Its classes.")
 
     partitioner: Literal["iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"] = (
-        "dirichlet"
+        setting("dirichlet", help="In simulation: who holds what (docs/your-data.md).")
     )
-    dirichlet_alpha: float = Field(0.5, gt=0)
-    classes_per_party: int = Field(2, ge=1)
-    shards_per_party: int = Field(2, ge=1)
-    min_party_rows: int = Field(10, ge=1)
-    class_order: str = "rarest-first"
-    partition_path: str = ""
-    partition_index: int = Field(0, ge=0)
-    party_test_fraction: float = Field(0.2, ge=0, lt=1)
+    dirichlet_alpha: float = setting(
+        0.5,
+        gt=0,
+        only={"partitioner": ("dirichlet", "inner-dirichlet")},
+        help="0.1 is very uneven, 100 nearly even.",
+    )
+    classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological",)}, help="Classes a party holds.")
+    shards_per_party: int = setting(2, ge=1, only={"partitioner": ("shard",)}, help="Shards a party holds.")
+    min_party_rows: int = setting(10, ge=1, help="dirichlet is drawn again until every party has so many rows.")
+    class_order: str = setting(
+        "rarest-first",
+        help="Order in which dirichlet deals classes, which matters: rarest-first, frequent-first or label.",
+    )
+    partition_path: str = setting("", only=_BY_FILE, help="Absolute path of an NPZ file of row numbers.")
+    partition_index: int = setting(0, ge=0, only=_BY_FILE, help="Which of its partitions.")
+    party_test_fraction: float = setting(
+        0.2, ge=0, lt=1, help="Share of its rows that a simulated party keeps for testing at home."
+    )
 
-    model: str = "mixed"
-    model_params: str = ""
-    teacher_model: str = ""  # "": model
-    teacher_params: str = ""
-    student_model: str = ""
-    student_params: str = ""
-    final_model: str = ""  # "": the student's
-    final_params: str = ""
-    centralised: bool = True
-    save_party_models: bool = False
+    model: str = setting("mixed", help="The parties' model: a name or an import string (docs/your-model.md).")
+    model_params: str = setting("", help="Its parameters: a=1,b=x or JSON.")
+    teacher_model: str = setting("", help="FedKT's teachers. Empty: model.")
+    teacher_params: str = setting("", help="Their parameters.")
+    student_model: str = setting("", help="FedKT's students. Empty: model.")
+    student_params: str = setting("", help="Their parameters.")
+    final_model: str = setting("", help="The server's model. Empty: the students'.")
+    final_params: str = setting("", help="Its parameters.")
 
-    level: Literal["L0", "L1", "L2"] = "L0"
-    students_per_party: int = Field(0, ge=0)  # 0: 2, and 1 at L1 and L2
-    teachers_per_student: int = Field(0, ge=0)  # 0: 5, and 25 at L2
-    party_models: bool = True
-    voting: Literal["consistent", "plain"] = "consistent"
-    informative_voters_only: bool = True
-    uninformative_voters: Literal["auto", "half", "leave-out"] = "auto"
-    consensus: Literal["majority", "qualified-majority", "dawid-skene"] = "majority"
-    quorum: float = Field(0.9, ge=0, le=1)
-    confidence: float = Field(0.9999, ge=0, le=1)
-    steps_per_round: int = Field(200, ge=1)
-    stop_when_converged: bool = True
-    ties: Literal["random", "lowest"] = "random"
-    transfer_rows: int = Field(2, ge=1)
-    buffer_rounds: int = Field(25, ge=1)
-    buffer_steps: int = Field(4, ge=1)
-    self_training_share: float = Field(0.1, ge=0, le=1)
-    local_epochs: int = Field(5, ge=1)
-    solo_epochs: int = Field(0, ge=0)  # 0: as many as the party asked most often made
-    proximal_mu: float = Field(0.1, ge=0, allow_inf_nan=False)
-    targets: Literal["hard", "soft"] = "hard"
-    participation: Literal["any", "once"] = "any"
-    fraction_parties: float = Field(1.0, gt=0, le=1)
-    resume_from: str = ""
+    own: SkipValidation[ExchangeConfig] = ExchangeConfig()
 
-    share: Literal["logits", "softmax", "argmax"] = "softmax"
-    public_batch: int = Field(0, ge=0)  # 0: 5,000, or all where there are fewer
-    pretrain_epochs: int = Field(0, ge=0)
-    initial_epochs: int = Field(20, ge=1)
-    digest_epochs: int = Field(2, ge=1)
-    digest_batch: int = Field(64, ge=1)
-    revisit_epochs: int = Field(1, ge=0)
-    final_revisit: bool = True
-    digest_order: Literal["digest-first", "revisit-first"] = "digest-first"
-    digest_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = "auto"
-    distillation_weight: float = Field(1.0, ge=0, allow_inf_nan=False)
-    aggregation_weights: Literal["equal", "agreement", "dawid-skene"] = "equal"
-    soft_bits: Literal[16, 32] = 32
+    @classmethod
+    def keys(cls) -> dict[str, str]:
+        """Return the run-config key of each general setting, by field name."""
+        return {name: key for name, key in super().keys().items() if name != "own"}
 
-    subset_rows: int = Field(0, ge=0)  # 0: all of a party's rows
-    subset_replacement: bool = True
-    score_noise: Literal["none", "laplace", "gaussian"] = "none"
-    score_scale: float = Field(0.0, ge=0, allow_inf_nan=False)  # 0: found from epsilon
-    logit_bound: float = Field(10.0, gt=0, allow_inf_nan=False)
-    noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = "none"
-    gamma: float = Field(0.0, ge=0, allow_inf_nan=False)
-    sigma: float = Field(0.0, ge=0, allow_inf_nan=False)
-    threshold: float = Field(0.0, ge=0, allow_inf_nan=False)
-    sigma_threshold: float = Field(0.0, ge=0, allow_inf_nan=False)
-    num_queries: int = Field(0, ge=0)  # 0: all public rows
-    max_answers: int = Field(0, ge=0)
-    release: Literal["labels", "counts"] = "labels"
-    unqueried: Literal["unused", "self-training"] = "unused"
-    label_mechanism: Literal["none", "auto", "randomized-response", "xor"] = "none"
-    label_epsilon: float = Field(0.0, ge=0, allow_inf_nan=False)
-    calibration: Literal["exact", "paper"] = "exact"
-    sensitivity: Literal["worst-case", "assumed", "estimated"] = "worst-case"
-    sensitivity_labels: int = Field(0, ge=0)
-    epsilon: float = Field(0.0, ge=0, allow_inf_nan=False)  # of the whole run; 0: the noise is given
-    round_epsilon: float = Field(5.0, gt=0, allow_inf_nan=False)  # of one participation in PrivateKT
-    delta: float = Field(1e-5, gt=0, lt=1)
-    server_epsilon_budget: float = Field(0.0, ge=0, allow_inf_nan=False)  # 0: none
+    @cached_property
+    def card(self) -> Card:
+        """The algorithm's card."""
+        return find_card(self.algorithm)
 
-    @model_validator(mode="after")
-    def _combinations(self) -> Self:
-        if self.algorithm in ("fedkt", "pate") and self.num_rounds > 1:
-            rule = f"be 1 for {self.algorithm} (one-shot)"
-            raise ValueError(explain("num-rounds", rule, self.num_rounds, "Drop it, or use fedct."))
-        for key, algorithms in _OF_ALGORITHMS.items():
-            value = getattr(self, key)
-            if self.algorithm not in algorithms and value != type(self).model_fields[key].default:
-                way_out = f"It would be ignored: drop it, or use {' or '.join(algorithms)}."
-                raise ValueError(explain(_kebab(key), f"not be set for {self.algorithm}", value, way_out))
-        if self.num_parties and self.min_parties > self.num_parties:
-            way_out = "Lower min-parties or raise num-parties."
-            raise ValueError(
-                explain("min-parties", f"be at most num-parties ({self.num_parties})", self.min_parties, way_out)
-            )
-        if self.dataset == "table" and not (self.table and self.label):
-            seen = f"table {self.table!r}, label {self.label!r}"
-            raise ValueError(
-                explain(
-                    "table and label", 'be given with dataset "table"', seen, "Name your file and its label column."
-                )
-            )
-        for role in ("teacher", "student", "final"):
-            if getattr(self, f"{role}_params") and not getattr(self, f"{role}_model"):
-                way_out = "It would be ignored: name the model too, or use model-params."
-                raise ValueError(
-                    explain(f"{role}-params", f"come with {role}-model", getattr(self, f"{role}_params"), way_out)
-                )
-        if self.partitioner == "file" and not self.partition_path:
-            raise ValueError(explain("partition-path", 'be given with partitioner "file"', self.partition_path))
-        return self
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return self.own.seed
 
     @property
     def rounds(self) -> int:
         """Return the number of rounds to run."""
-        others = {"fedct": 5, "fedkt": 1, "fedmd": 20, "pate": 1, "privatekt": 100}
-        return self.num_rounds or others.get(self.algorithm, 10)
+        return self.num_rounds or self.card.default_rounds
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        """Return a setting that not every algorithm has."""
+        return getattr(self.own, name, default)
+
+    def check(self) -> None:
+        """Refuse impossible combinations, and settings that the algorithm does not read."""
+        card = self.card
+        if card.one_shot and self.num_rounds > 1:
+            rule, way_out = f"be 1 for {card.name} (one-shot)", "Drop it, or use fedct."
+            raise ConfigError(explain("num-rounds", rule, self.num_rounds, way_out))
+        for name, key in self.keys().items():
+            value = getattr(self, name)
+            if value != self.default(name) and not _read(name, card):
+                raise _unread(key, value, card.name, [one.name for one in cards().values() if _read(name, one)])
+        if self.server_epsilon_budget and self.own.privacy != "server":
+            way_out = "It would be ignored: drop it, or choose a noise at the server."
+            seen = self.server_epsilon_budget
+            raise ConfigError(
+                explain("server-epsilon-budget", "be 0 in a run without noise at the server", seen, way_out)
+            )
+        if self.num_parties and self.min_parties > self.num_parties:
+            rule, way_out = f"be at most num-parties ({self.num_parties})", "Lower min-parties or raise num-parties."
+            raise ConfigError(explain("min-parties", rule, self.min_parties, way_out))
+        if self.dataset == "table" and not (self.table and self.label):
+            rule, both = 'be given with dataset "table"', f"table {self.table!r}, label {self.label!r}"
+            raise ConfigError(explain("table and label", rule, both, "Name your file and its label column."))
+        for role in _ROLES:
+            if (params := getattr(self, f"{role}_params")) and not getattr(self, f"{role}_model"):
+                way_out = "It would be ignored: name the model too, or use model-params."
+                raise ConfigError(explain(f"{role}-params", f"come with {role}-model", params, way_out))
+        if self.partitioner == "file" and not self.partition_path:
+            raise ConfigError(explain("partition-path", 'be given with partitioner "file"', self.partition_path))
 
     def as_scalars(self) -> dict[str, Any]:
-        """Return the config as kebab-case scalars."""
-        return self.model_dump(by_alias=True)
+        """Return the settings that this run reads, by key."""
+        general = {key: getattr(self, name) for name, key in self.keys().items()}
+        return {**general, **{key: getattr(self.own, name) for name, key in self.own.keys().items()}}
 
 
-class NodeConfig(_Flat):
+_ROLES = ("teacher", "student", "final")
+
+
+class NodeConfig(Config):
     """What one node says of itself and allows; the server cannot change it.
 
     In simulation Flower sets ``partition-id`` and ``num-partitions``; a silo gives ``data-path`` and ``public-path``.
     """
 
-    partition_id: int | None = Field(None, ge=0)
-    num_partitions: int | None = Field(None, ge=1)
-    party: str = ""
-    data_path: str = ""
-    public_path: str = ""
-    schema_path: str = ""
-    label: str = ""
-    model: str = ""
-    model_params: str = ""
-    state_dir: str = ""
-    test_fraction: float = Field(0.2, ge=0, lt=1)
-    allow: str = "fedct,fedkt,pate,privatekt"
-    require_privacy: bool = False
-    epsilon_budget: float = Field(float("inf"), ge=0)
-    delta_budget: float = Field(1e-5, gt=0, lt=1)
-    share_metrics: bool = False
+    party: str = setting("", help="This silo's name, unique in the federation; required with data-path.")
+    data_path: str = setting("", help="Its private file, with the schema's label column.")
+    public_path: str = setting("", help="Its copy of the public file; required with data-path.")
+    schema_path: str = setting("", help="Its copy of the schema. Empty: schema.toml beside public-path.")
+    label: str = setting("", help="If given, it must be the schema's label column: a check.")
+    model: str = setting("", help="Its own model, for teachers and students too. Empty: the run's.")
+    model_params: str = setting("", help="Its parameters.")
+    state_dir: str = setting(
+        "", help="Absolute path: where labels, state and model stay. Empty: ~/.fedkd of the node's user."
+    )
+    test_fraction: float = setting(0.2, ge=0, lt=1, help="Share of its rows kept for measuring.")
+    allow: str = setting(
+        ",".join(sorted(allowed_by_default())),
+        help="Algorithms it takes part in, with commas; those that send scores or weights never by default. In "
+        "simulation the run decides.",
+    )
+    require_privacy: bool = setting(
+        False,
+        help="Refuse runs in which no mechanism at this party makes its replies private. Alone it accepts any "
+        "noise, so set epsilon-budget too.",
+    )
+    epsilon_budget: float = setting(
+        float("inf"),
+        ge=0,
+        allow_inf_nan=True,
+        help="Most this party may ever spend on its data, over all runs, for one record against the server; a "
+        "finite budget refuses runs without a mechanism too.",
+    )
+    delta_budget: float = setting(1e-5, gt=0, lt=1, help="The delta at which that is counted.")
+    share_metrics: bool = setting(False, help="Whether its accuracies, its model's name and size may leave.")
+    partition_id: int | None = setting(None, ge=0, help="Set by Flower in simulation; not for silos.")
+    num_partitions: int | None = setting(None, ge=1, help="Set by Flower in simulation; not for silos.")
 
-    @model_validator(mode="after")
-    def _combinations(self) -> Self:
+    def check(self) -> None:
+        """Refuse a silo without its files or name."""
         if self.data_path and not self.public_path:
-            raise ValueError(
-                explain(
-                    "public-path",
-                    "be given with data-path",
-                    self.public_path,
-                    "Name this node's copy of the public file.",
-                )
-            )
+            way_out = "Name this node's copy of the public file."
+            raise ConfigError(explain("public-path", "be given with data-path", self.public_path, way_out))
         if self.data_path and not self.party:
-            raise ValueError(
-                explain(
-                    "party", "be given with data-path", self.party, 'Give this silo a unique name: party="st-mary".'
-                )
-            )
+            way_out = 'Give this silo a unique name: party="st-mary".'
+            raise ConfigError(explain("party", "be given with data-path", self.party, way_out))
         if self.model_params and not self.model:
-            raise ValueError(explain("model-params", "come with model in the node config", self.model_params))
+            raise ConfigError(explain("model-params", "come with model in the node config", self.model_params))
         if not self.data_path and self.partition_id is None:
             way_out = 'Start this SuperNode with --node-config \'party="..." data-path="..." public-path="..."\'.'
-            raise ValueError(explain("data-path", "be given in the node config", self.data_path, way_out))
-        return self
+            raise ConfigError(explain("data-path", "be given in the node config", self.data_path, way_out))
 
     @property
     def simulated(self) -> bool:
@@ -270,18 +238,46 @@ class NodeConfig(_Flat):
         return not self.data_path
 
 
-_Config = TypeVar("_Config", bound=_Flat)
-
-
 def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
     """Return the checked run config; keys not given take their defaults.
+
+    Settings of other algorithms are passed over where they have their defaults, as ``pyproject.toml`` gives them all.
 
     Raises
     ------
     ConfigError
-        If a key is unknown, a value of the wrong type or out of range, or a combination impossible.
+        If a key is unknown, a value of the wrong type or out of range, a combination impossible, or a setting not read.
     """
-    return _parse(RunConfig, values, "run config", "See docs/configuration.md for every key.")
+    card = find_card(str(values.get("algorithm", RunConfig.default("algorithm"))))
+    general = {key: name for name, key in RunConfig.keys().items()}
+    own = {key: name for name, key in card.config.keys().items()}
+    known = general | own | {key: key for one in cards().values() for key in one.config.keys().values()}
+    given: dict[str, Any] = {}
+    for_algorithm: dict[str, Any] = {}
+    problems: list[str] = []
+    for key, value in values.items():
+        if key in own:
+            for_algorithm[own[key]] = value
+        elif key in general:
+            given[general[key]] = value
+        elif key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(sorted(known))}."
+            problems.append(explain(f"run config key {key}", "be a known key", value, hint))
+        else:
+            problems += _not_read(key, value, card)
+    try:
+        settings = card.config(**for_algorithm)
+    except ConfigError as error:
+        problems.append(str(error))
+        settings = card.config()
+    try:
+        run = RunConfig(**given, own=settings)
+    except ConfigError as error:
+        problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return run
 
 
 def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
@@ -292,31 +288,39 @@ def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
     ConfigError
         As for `parse_run_config`.
     """
-    return _parse(NodeConfig, values, "node config", "Correct --node-config and restart this SuperNode.")
+    known = {key: name for name, key in NodeConfig.keys().items()}
+    for key, value in values.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(sorted(known))}."
+            raise ConfigError(explain(f"node config key {key}", "be a known key", value, hint))
+    return NodeConfig(**{known[key]: value for key, value in values.items()})
 
 
-def _parse(model: type[_Config], values: Mapping[str, Any], what: str, way_out: str) -> _Config:
-    known = {_kebab(name): field for name, field in model.model_fields.items()}
-    # TOML and command lines write 1 where 1.0 is meant
-    given = {
-        key: float(value) if key in known and known[key].annotation is float and type(value) is int else value
-        for key, value in values.items()
+def _not_read(key: str, value: Any, card: Card) -> Iterator[str]:
+    """Yield a sentence where a setting of other algorithms has another value than its default."""
+    readers = {
+        name: one.config.default(field)
+        for name, one in cards().items()
+        for field, its_key in one.config.keys().items()
+        if its_key == key
     }
-    try:
-        return model.model_validate(given)
-    except ValidationError as error:
-        raise ConfigError("\n".join(_sentence(e, known, what, way_out) for e in error.errors())) from None
+    default = next(iter(readers.values()))
+    if isinstance(value, bool) is not isinstance(default, bool) or value != default:
+        yield str(_unread(key, value, card.name, list(readers)))
 
 
-def _sentence(error: Any, known: Mapping[str, Any], what: str, way_out: str) -> str:
-    key = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        import difflib
+def _unread(key: str, value: Any, algorithm: str, readers: list[str]) -> ConfigError:
+    way_out = f"It would be ignored: drop it, or use {' or '.join(readers)}."
+    return ConfigError(explain(key, f"not be set for {algorithm}", value, way_out))
 
-        near = difflib.get_close_matches(key, known, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(sorted(known))}."
-        return explain(f"{what} key {key}", "be a known key", error["input"], hint)
-    if error["type"] == "value_error":
-        return str(error["ctx"]["error"])
-    rule = error["msg"].removeprefix("Input should ")
-    return explain(key, rule if rule.startswith("be ") else f"satisfy: {rule}", error["input"], way_out)
+
+def _read(name: str, card: Card) -> bool:
+    """Tell whether an algorithm reads a general setting: some of them not every algorithm does."""
+    some = {
+        "fraction_parties": card.samples,
+        "resume_from": card.resumes,
+        "server_epsilon_budget": "server" in card.noise,
+        **{f"{role}_{what}": role in card.roles for role in _ROLES for what in ("model", "params")},
+    }
+    return some.get(name, True)

@@ -33,7 +33,9 @@ def main(grid: Grid, context: Context) -> None:
     folder = output_root(config.output_dir) / "runs" / str(context.run_id)
     record = RunRecord(
         run_id=str(context.run_id),
-        algorithm=config.algorithm,
+        algorithm=config.card.name,
+        sends=config.card.sends,
+        one_shot=config.card.one_shot,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=config.seed,
         simulation=not config.public_path,
@@ -79,8 +81,8 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
         grid,
         wanted=config.num_parties,
         minimum=config.min_parties,
-        settle_s=config.node_settle_s or (3.0 if record.simulation else 30.0),
-        deadline_s=config.node_deadline_s,
+        settle_s=config.own.node_settle_s or (3.0 if record.simulation else 30.0),
+        deadline_s=config.own.node_deadline_s,
     )
     if record.simulation:
         if config.num_parties and len(nodes) > config.num_parties:
@@ -89,7 +91,7 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
         check_simulation(config, len(nodes))
         log(INFO, "%d parties registered; starting their processes", len(nodes))
         names = start_processes(grid, nodes, config.round_timeout_s)
-        if config.sensitivity == "estimated" and not config.sensitivity_labels:
+        if config.setting("sensitivity") == "estimated" and not config.setting("sensitivity_labels"):
             config = _estimated(config, record, len(nodes))
     strategy = make_strategy(config, public=public, test=test, num_nodes=len(nodes), record=record, names=names)
     record.startup_seconds = time.monotonic() - began
@@ -106,8 +108,9 @@ def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunCon
 
     labels = estimated_sensitivity(config, num_parties)
     log(INFO, "estimated sensitivity: one record changes at most %d labels, as far as was tried", labels)
-    record.config["sensitivity-labels"] = labels
-    return config.model_copy(update={"sensitivity_labels": labels})
+    own = config.own.changed(sensitivity_labels=labels)
+    record.config[own.keys()["sensitivity_labels"]] = labels
+    return config.model_copy(update={"own": own})
 
 
 def _keep_model(model: Classifier, record: RunRecord, path: Path) -> None:
@@ -126,8 +129,8 @@ def _keep_model(model: Classifier, record: RunRecord, path: Path) -> None:
 
 def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None:
     """Train one model on all private rows pooled: what no federation could see."""
-    from fedkd_flwr.apps.algorithms import ALGORITHMS, model_factory
     from fedkd_flwr.apps.assembly import central_rows, simulated_pool
+    from fedkd_flwr.apps.models import model_factory
     from fedkd_flwr.clients.score_exchange import pretrain_on
     from fedkd_flwr.models.zoo import pick_model
     from fedkd_flwr.seeds import derive_seed
@@ -140,9 +143,9 @@ def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None
     if not len(y):
         record.notes.append("no centralised model: no party's rows were there to pool")
         return
-    if config.pretrain_epochs and model.supports_soft_steps:
-        pretrain_on(pool.public, model, epochs=config.pretrain_epochs, seed=config.seed)
-    ALGORITHMS[config.algorithm].train_pooled(model, X, y, config, len(record.rounds))
+    if (epochs := config.setting("pretrain_epochs", 0)) and model.supports_soft_steps:
+        pretrain_on(pool.public, model, epochs=epochs, seed=config.seed)
+    config.card.train_pooled(model, X, y, config=config.own, rounds=len(record.rounds))
     record.centralised = model.accuracy(pool.X_test, pool.y_test)
     record.centralised_model = spec
 

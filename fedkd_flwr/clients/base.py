@@ -20,6 +20,8 @@ import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.errors import Code, DataError, FedkdError, ModelBytesError, PayloadError, RefusalError, explain
 from fedkd_flwr.labels import ABSTAIN
@@ -44,8 +46,7 @@ class PartyClient(NumPyClient, ABC):
         What it holds and allows.
     """
 
-    algorithm: ClassVar[str]
-    always_private: ClassVar[bool] = False  # whatever the instruction says of privacy
+    card: ClassVar[Card]
 
     def __init__(self, party: Party) -> None:
         self.party = party
@@ -62,7 +63,7 @@ class PartyClient(NumPyClient, ABC):
         """Fit this party's own model on its rows and the public rows with their final labels."""
         party = self.party
         alone = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
-        if instruction.config.get("party-models") is False:
+        if not instruction.config.party_models:
             return Finished(model=alone, solo=party.accuracies(alone), learnt=False)
         X, y = party.X, party.y
         if instruction.labels is not None and (labelled := instruction.labels != ABSTAIN).any():
@@ -170,7 +171,7 @@ class PartyClient(NumPyClient, ABC):
         if charge is None or ledger is None:
             return
         known = ledger.load()
-        last_round = instruction.integer("last-round", minimum=0)
+        last_round = instruction.last_round
         if last_round and known.entry(party.run_id, last_round) is None:
             way_out = "Mount the state-dir this party had then; an empty one has forgotten what was spent."
             rule = f"hold the charge of round {last_round}, which the server has the labels of"
@@ -202,7 +203,8 @@ class PartyClient(NumPyClient, ABC):
         reply = StoredReply(arrays=arrays, metrics=metrics)
         if party.state is not None:
             # the exact reply is durable before it leaves: a repeated request gets the same bytes
-            kept = {f"value.{name}": array for name, array in values.items()}
+            kept = {f"kept.{name}": array for name, array in answer.kept.items()}
+            kept |= {f"value.{name}": array for name, array in values.items()}
             kept |= {f"payload.{name}": array for name, array in arrays.items()}
             party.state.save(
                 Saved(
@@ -227,7 +229,7 @@ class PartyClient(NumPyClient, ABC):
         return ledger.charge(
             run_id=self.party.run_id,
             server_round=instruction.server_round,
-            algorithm=self.algorithm,
+            algorithm=self.card.name,
             mechanism=charge.mechanism,
             unit=charge.unit,
             adversary=charge.adversary,
@@ -239,7 +241,7 @@ class PartyClient(NumPyClient, ABC):
 
     def _base(self, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Return the values of the last reply if they are those the server says it holds."""
-        saved, named = instruction.saved, instruction.config.get("base")
+        saved, named = instruction.saved, instruction.base
         if saved is None or not named:
             return {}
         ledger = self.party.ledger
@@ -253,7 +255,8 @@ class PartyClient(NumPyClient, ABC):
 
     def _refusal(self, error: Exception, config: Mapping[str, Scalar]) -> dict[str, Scalar]:
         # what went wrong may depend on private rows: beside a claim even the code would tell
-        withheld = self.always_private or self.party.demands_privacy or config.get("privacy") == "party"
+        always = self.card.config().privacy == "party"  # whatever the settings are
+        withheld = always or self.party.demands_privacy or config.get("privacy") == "party"
         return _refusal(self.party.name, error, withheld=withheld)
 
     def _keep(self, model: Classifier) -> None:
@@ -275,10 +278,11 @@ class PartyClient(NumPyClient, ABC):
         party = self.party
         arrays = named_arrays(parameters, config)
         asked = config.get("algorithm")
-        if asked != self.algorithm:
-            raise PayloadError(explain("algorithm", f"be {self.algorithm} at this client", asked))
-        if self.algorithm not in party.allow:
-            way_out = f'Add "{self.algorithm}" to this node\'s allow to take part.'
+        name = self.card.name
+        if asked != name:
+            raise PayloadError(explain("algorithm", f"be {name} at this client", asked))
+        if name not in party.allow:
+            way_out = f'Add "{name}" to this node\'s allow to take part.'
             raise RefusalError(explain("algorithm", f"be one of {sorted(party.allow)}", asked, way_out))
         if config.get("fingerprint") != party.public.fingerprint:
             way_out = "Give this node the same public file and schema as the server."
@@ -289,19 +293,22 @@ class PartyClient(NumPyClient, ABC):
                 way_out,
             )
             raise DataError(message, code=Code.PUBLIC_SET_MISMATCH)
-        partial = Instruction(server_round=0, labels=None, arrays=arrays, config=config, saved=None, party_seed=0)
-        server_round = partial.integer("server-round", minimum=1)
-        seed = partial.integer("seed", minimum=0)
+        server_round = check_whole("server-round", config.get("server-round"), 1, error=PayloadError)
+        told = self.card.config.from_told(config)
+        if told.privacy == "none" and config.get("privacy") == "party":
+            raise PayloadError(explain("privacy", "be what the settings amount to, none", "party"))
         labels = None
         if "labels" in arrays:
             labels = decode_labels(arrays["labels"], public=party.spec, server_round=server_round, num_arrays=1)[0]
         return Instruction(
             server_round=server_round,
-            labels=labels,
+            config=told,
+            last_round=check_whole("last-round", config.get("last-round", 0), 0, error=PayloadError),
+            base=str(config.get("base", "")),
             arrays=arrays,
-            config=config,
+            labels=labels,
             saved=party.state.load() if party.state is not None else None,
-            party_seed=derive_seed(seed, party.name),
+            party_seed=derive_seed(told.seed, party.name),
         )
 
 

@@ -9,37 +9,35 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.algorithms.dd import CARD
 from fedkd_flwr.clients.party import Instruction
-from fedkd_flwr.clients.score_exchange import Lesson, SoftClient
-from fedkd_flwr.errors import PayloadError, explain
+from fedkd_flwr.clients.score_exchange import Lesson, ScoreClient
 from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["DDClient"]
 
 
-class DDClient(SoftClient):
+class DDClient(ScoreClient):
     """Sends logits, probabilities or labels of some public rows every round (Bistritz, Mann and Bambos 2020).
 
-    Parameters as in `SoftClient`.
+    Parameters as in `ScoreClient`.
     """
 
-    algorithm: ClassVar[str] = "dd"
+    card: ClassVar[Card] = CARD
 
     def begin(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
         """Take a round's steps on own rows alone."""
-        model.update(X, y, steps=instruction.integer("steps-per-round", minimum=1))
+        model.update(X, y, steps=instruction.config.steps_per_round)
 
     def improve(
         self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson, instruction: Instruction
     ) -> None:
         """Take a round's steps on the joint loss."""
-        weight = instruction.config.get("distillation-weight")
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-            raise PayloadError(explain("distillation-weight", "be a finite number >= 0", weight))
-        steps = instruction.integer("steps-per-round", minimum=1)
-        model.joint_steps(X, y, lesson.X, lesson.targets, steps=steps, weight=float(weight), loss=lesson.loss)
+        weight, steps = instruction.config.distillation_weight, instruction.config.steps_per_round
+        model.joint_steps(X, y, lesson.X, lesson.targets, steps=steps, weight=weight, loss=lesson.loss)
 
     def practise(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
         """Take as many steps again as all rounds had."""
-        steps = instruction.integer("steps-per-round", minimum=1) * instruction.server_round
+        steps = instruction.config.steps_per_round * instruction.server_round
         model.update(X, y, steps=steps)

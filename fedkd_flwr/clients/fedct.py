@@ -11,12 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, label_mechanism
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 
 __all__ = ["FedCTClient"]
 
@@ -35,7 +37,7 @@ class FedCTClient(PartyClient):
         For tests: seeded noise protects nothing.
     """
 
-    algorithm: ClassVar[str] = "fedct"
+    card: ClassVar[Card] = CARD
 
     def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
         super().__init__(party)
@@ -77,16 +79,8 @@ class FedCTClient(PartyClient):
         return {"labels": mechanism.privatize(labels, rng=self.noise_rng)[None]}
 
     def _mechanism(self, instruction: Instruction) -> RandomizedResponse | BitFlip | None:
-        if instruction.config.get("privacy") != "party":
-            return None
-        return label_mechanism(
-            "xor"
-            if instruction.choice("label-mechanism", ("randomized-response", "xor")) == "xor"
-            else "randomized-response",
-            epsilon=instruction.number("label-epsilon", above=0.0),
-            num_classes=self.party.public.num_classes,
-            calibration="paper" if instruction.config.get("calibration") == "paper" else "exact",
-        )
+        config: FedCTConfig = instruction.config
+        return config.mechanism(num_classes=self.party.public.num_classes)
 
     def finish(self, instruction: Instruction) -> Finished:
         """Train once more on the final consensus; SOLO is trained on private rows for equally many steps."""
@@ -97,7 +91,7 @@ class FedCTClient(PartyClient):
         if not model.continues and saved is not None and "alone" in saved.meta:
             return Finished(model=model, solo=dict(saved.meta["alone"]))
         alone = party.model(seed=instruction.seed("model"))
-        steps = instruction.integer("steps-per-round", minimum=1) * (instruction.server_round + 1)
+        steps = instruction.config.steps_per_round * (instruction.server_round + 1)
         alone.update(party.X, party.y, steps=steps)
         return Finished(model=model, solo=party.accuracies(alone))
 
@@ -110,7 +104,7 @@ class FedCTClient(PartyClient):
 
     def _train(self, model: Classifier, instruction: Instruction) -> None:
         party, labels = self.party, instruction.labels
-        steps = instruction.integer("steps-per-round", minimum=1)
+        steps: int = instruction.config.steps_per_round
         if labels is None or not (labelled := labels != ABSTAIN).any():
             model.update(party.X, party.y, steps=steps)
         else:

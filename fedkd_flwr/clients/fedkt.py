@@ -14,12 +14,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, ModelFactory, Party
 from fedkd_flwr.errors import Code, DataError, Note, explain
-from fedkd_flwr.labels import ABSTAIN, Ties, VoteCounter, majority
+from fedkd_flwr.labels import ABSTAIN, VoteCounter, majority
 from fedkd_flwr.models.distillation import teach
-from fedkd_flwr.privacy.noise.plan import NOISES, NoisyAnswers, NoisyVotes, make_noise
+from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes
 
 __all__ = ["FedKTClient"]
 
@@ -39,7 +41,7 @@ class FedKTClient(PartyClient):
         For tests: seeded noise protects nothing.
     """
 
-    algorithm: ClassVar[str] = "fedkt"
+    card: ClassVar[Card] = CARD
 
     def __init__(
         self,
@@ -56,10 +58,9 @@ class FedKTClient(PartyClient):
 
     def learn(self, instruction: Instruction) -> Answer:
         """Train s x t teachers and s students; return the students' labels."""
-        students = instruction.integer("students-per-party", minimum=1)
-        teachers = instruction.integer("teachers-per-student", minimum=1)
+        students, teachers = instruction.config.students, instruction.config.teachers
         subsets, notes = min(teachers, len(self.party.y)), []
-        if subsets < teachers and instruction.config.get("privacy") == "party":
+        if subsets < teachers and instruction.config.privacy == "party":
             way_out = "Lower teachers-per-student for the run, or take this party in with more rows."
             rule = f"be >= teachers-per-student ({teachers}) at level L2"
             raise DataError(explain("rows", rule, len(self.party.y), way_out), code=Code.TOO_FEW_ROWS)
@@ -93,42 +94,27 @@ class FedKTClient(PartyClient):
         plan = self._plan(instruction)
         if plan is None:
             return None
-        students = instruction.integer("students-per-party", minimum=1)
+        students = instruction.config.students
         relation = "replace one record, number of records public"
         words = f"{plan.words}, for each of {students} students"
         return Charge(events=plan.events(times=students), mechanism=words, neighbouring_relation=relation)
 
     def _plan(self, instruction: Instruction) -> NoisyVotes | None:
         """Return the noisy vote that level L2 asks for; None at the other levels."""
-        settings = instruction.config
-        if settings.get("privacy") != "party":
-            return None
-        noise = instruction.choice("noise", NOISES)
-        takes = {
-            "laplace": ("gamma",),
-            "gaussian": ("sigma",),
-            "confident-gaussian": ("threshold", "sigma-threshold", "sigma"),
-        }[noise]
-        parameters = {key.replace("-", "_"): instruction.number(key, above=0.0) for key in takes}
-        return NoisyVotes(
-            mechanism=make_noise(noise, votes=1, **parameters),
-            num_queries=instruction.integer("num-queries", minimum=1),
-            max_answers=instruction.integer("max-answers", minimum=0),
-            release="counts" if instruction.choice("release", ("labels", "counts")) == "counts" else "labels",
-        )
+        config: FedKTConfig = instruction.config
+        return config.party_plan(self.party.public.num_rows)
 
     def _student_labels(self, instruction: Instruction, student: int, subsets: int) -> NDArray[np.int16]:
         public, plan = self.party.public, self._plan(instruction)
         rows = instruction.rows(public.num_rows)
         asked = public.X if len(rows) == public.num_rows else public.X[rows]
         counter = VoteCounter(num_public=len(rows), num_classes=public.num_classes)
-        # whatever the cut, one record changes one teacher: it needs no secret, only to look at no value
+        # rows are split by position, so each record reaches one teacher per student; the permutation may be public
         for k, part in enumerate(_cut(len(self.party.y), subsets, instruction.rng("cut", student))):
             teacher = self.teacher(seed=instruction.seed("teacher", student, k))
             counter.add(teacher.fit(self.party.X[part], self.party.y[part]).predict(asked))
         if plan is None:
-            ties: Ties = "lowest" if instruction.config.get("ties") == "lowest" else "random"
-            voted = majority(counter.votes, ties=ties, rng=instruction.rng("ties", student))
+            voted = majority(counter.votes, ties=instruction.config.ties, rng=instruction.rng("ties", student))
             answers = NoisyAnswers(labels=voted)
         else:
             answers = plan.ask(counter.votes, rng=self.noise_rng)
@@ -141,7 +127,7 @@ class FedKTClient(PartyClient):
             rows,
             answers.labels,
             answers.counts,
-            self_training=instruction.config.get("self-training") is True,
+            self_training=instruction.config.unqueried == "self-training",
         ).predict(public.X)
 
 

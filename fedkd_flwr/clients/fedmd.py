@@ -9,44 +9,43 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.algorithms.fedmd import CARD
+from fedkd_flwr.algorithms.score_exchange import DigestConfig
 from fedkd_flwr.clients.party import Instruction
-from fedkd_flwr.clients.score_exchange import Lesson, SoftClient
+from fedkd_flwr.clients.score_exchange import Lesson, ScoreClient
 from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["FedMDClient"]
 
 
-class FedMDClient(SoftClient):
+class FedMDClient(ScoreClient):
     """Sends logits, probabilities or labels of some public rows every round (FedMD-NFDP, Algorithm 1).
 
-    Parameters as in `SoftClient`.
+    Parameters as in `ScoreClient`.
     """
 
-    algorithm: ClassVar[str] = "fedmd"
+    card: ClassVar[Card] = CARD
 
     def begin(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
         """Train for T1 epochs."""
-        model.train_epochs(X, y, epochs=instruction.integer("initial-epochs", minimum=1))
+        model.train_epochs(X, y, epochs=instruction.config.initial_epochs)
 
     def improve(
         self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson, instruction: Instruction
     ) -> None:
         """Digest for T2 epochs and revisit for T3, in the order the run says; at the end, digest at least."""
-        digest_first = instruction.choice("digest-order", ("digest-first", "revisit-first")) == "digest-first"
-        digest, revisit = (
-            instruction.integer("digest-epochs", minimum=1),
-            instruction.integer("revisit-epochs", minimum=0),
-        )
-        if self.is_last(instruction) and not instruction.flag("final-revisit"):
-            revisit = 0
-        if revisit and not digest_first:
+        config: DigestConfig = instruction.config
+        last = self.is_last(instruction) and not config.final_revisit
+        revisit = 0 if last else config.revisit_epochs
+        if revisit and config.digest_order == "revisit-first":
             model.train_epochs(X, y, epochs=revisit)
-        batch = instruction.integer("digest-batch", minimum=1)
+        digest, batch = config.digest_epochs, config.digest_batch
         model.digest(lesson.X, lesson.targets, epochs=digest, loss=lesson.loss, batch_size=batch)
-        if revisit and digest_first:
+        if revisit and config.digest_order == "digest-first":
             model.train_epochs(X, y, epochs=revisit)
 
     def practise(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
         """Train for the T3 epochs of every round."""
-        if epochs := instruction.integer("revisit-epochs", minimum=0) * instruction.server_round:
+        if epochs := instruction.config.revisit_epochs * instruction.server_round:
             model.train_epochs(X, y, epochs=epochs)

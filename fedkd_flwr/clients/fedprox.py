@@ -7,22 +7,17 @@ noise: a party allows that by the algorithm's name or not at all, and one that d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.algorithms.fedprox import CARD
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.fedkt import FedKTClient
-from fedkd_flwr.clients.party import Answer, Finished, Instruction, ModelFactory, Party
-from fedkd_flwr.errors import PayloadError, explain
+from fedkd_flwr.clients.party import Answer, Finished, Instruction
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.wire.records import Scalar
 
-__all__ = ["FedKTProxClient", "FedProxClient"]
-
-Fitted = tuple[list[NDArray[Any]], int, dict[str, Scalar]]
+__all__ = ["FedProxClient"]
 
 
 class FedProxClient(PartyClient):
@@ -34,14 +29,11 @@ class FedProxClient(PartyClient):
         What it holds and allows. Its ``model`` must be the server's torch net.
     """
 
-    algorithm: ClassVar[str] = "fedprox"
+    card: ClassVar[Card] = CARD
 
     def learn(self, instruction: Instruction) -> Answer:
         """Train the server's net with the proximal term; return its weights under the names they came with."""
-        mu = instruction.config.get("proximal-mu", 0.0)
-        if isinstance(mu, bool) or not (isinstance(mu, int | float) and 0.0 <= mu < np.inf):
-            raise PayloadError(explain("proximal-mu", "be a finite number >= 0", mu))
-        epochs = instruction.integer("local-epochs", minimum=1)
+        epochs, mu = instruction.config.local_epochs, instruction.config.proximal_mu
         model = self._received(instruction, "train", instruction.server_round)
         model.proximal_epochs(self.party.X, self.party.y, epochs=epochs, mu=mu)
         return Answer(values=dict(zip(instruction.arrays, model.arrays(), strict=True)))
@@ -58,7 +50,7 @@ class FedProxClient(PartyClient):
 
     def finish(self, instruction: Instruction) -> Finished:
         """Keep the server's final model; measure it beside a net trained on this party's rows alone (SOLO)."""
-        party, epochs = self.party, instruction.integer("solo-epochs", minimum=1)
+        party, epochs = self.party, instruction.config.solo_epochs
         model = self._received(instruction, "final")
         alone = party.model(seed=instruction.seed("model")).train_epochs(party.X, party.y, epochs=epochs)
         return Finished(model=model, solo=party.accuracies(alone))
@@ -66,30 +58,3 @@ class FedProxClient(PartyClient):
     def _received(self, instruction: Instruction, *stream: str | int) -> Classifier:
         """Return this party's net with the weights the server sent."""
         return self.party.net_with(list(instruction.arrays.values()), seed=instruction.seed(*stream))
-
-
-class FedKTProxClient(FedProxClient):
-    """Answers FedKT's round with labels and the rounds after it with weights.
-
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows: naming fedkt-prox allows both parts, naming fedkt the first alone.
-    teacher, student : callable, optional
-        As in `FedKTClient`.
-    """
-
-    algorithm: ClassVar[str] = "fedkt-prox"
-
-    def __init__(
-        self, party: Party, *, teacher: ModelFactory | None = None, student: ModelFactory | None = None
-    ) -> None:
-        super().__init__(party)
-        also = {"fedkt"} if self.algorithm in party.allow else set()
-        self.first = FedKTClient(replace(party, allow=party.allow | also), teacher=teacher, student=student)
-
-    def fit(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Fitted:
-        """Answer one round."""
-        if config.get("algorithm") == "fedkt":
-            return self.first.fit(parameters, config)
-        return super().fit(parameters, config)

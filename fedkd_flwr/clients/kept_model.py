@@ -24,8 +24,7 @@ def restore(party: Party, instruction: Instruction, fresh: Classifier) -> tuple[
     fresh : Classifier
         An unfitted model of the same kind: the file may hold its types and no others.
     """
-    last_round = instruction.integer("last-round", minimum=0)
-    saved = instruction.saved
+    last_round, saved = instruction.last_round, instruction.saved
     kept = saved.server_round if saved is not None and saved.model else 0
     notes: list[str] = []
     if kept < last_round:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms import cards
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import Code, DataError, PayloadError, explain
 from fedkd_flwr.labels import Labels, check_labels
@@ -19,12 +20,16 @@ from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, Saved
 from fedkd_flwr.wire.label_codec import PublicSpec
-from fedkd_flwr.wire.records import Scalar
 
-__all__ = ["Answer", "Charge", "Finished", "Instruction", "ModelFactory", "Party"]
+__all__ = ["Answer", "Charge", "Finished", "Instruction", "ModelFactory", "Party", "allowed_by_default"]
 
 Rows = tuple[NDArray[np.floating[Any]], NDArray[np.integer[Any]]]
 """Features (n, d) and class labels (n,)."""
+
+
+def allowed_by_default() -> frozenset[str]:
+    """Return the algorithms that a party takes part in unless its owner says otherwise: those that send labels."""
+    return frozenset(name for name, card in cards().items() if card.allowed)
 
 
 class ModelFactory(Protocol):
@@ -87,7 +92,7 @@ class Party:
     model_name: str = ""
     tests: Mapping[str, Rows] = field(default_factory=dict)
     state: PartyState | None = None
-    allow: frozenset[str] = frozenset({"fedkt", "fedct", "pate"})
+    allow: frozenset[str] = field(default_factory=allowed_by_default)
     require_privacy: bool = False
     budget: Budget = field(default_factory=Budget)
     ledger: LedgerStore | None = None
@@ -151,12 +156,16 @@ class Instruction:
     ----------
     server_round : int
         The round, from 1.
-    labels : ndarray of shape (num_public,), optional
-        The consensus it brings.
+    config : Config
+        The algorithm's settings, checked, as far as parties are told them; others have their defaults.
+    last_round : int
+        The last round in which the server got a valid answer of this party; 0: in none.
+    base : str
+        Digest, in hexadecimal, of the answer that the server holds and changes may refer to; "" for none.
     arrays : mapping of str to ndarray
-        Whatever else it brings, by name.
-    config : mapping
-        The algorithm's settings.
+        What it brings, by name.
+    labels : ndarray of shape (num_public,), int16, optional
+        The consensus it brings.
     saved : Saved, optional
         What this party kept in earlier rounds.
     party_seed : int
@@ -164,11 +173,13 @@ class Instruction:
     """
 
     server_round: int
-    labels: Labels | None
-    arrays: Mapping[str, NDArray[Any]]
-    config: Mapping[str, Scalar]
-    saved: Saved | None
-    party_seed: int
+    config: Any
+    last_round: int = 0
+    base: str = ""
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    labels: Labels | None = None
+    saved: Saved | None = None
+    party_seed: int = 0
 
     def seed(self, *names: str | int) -> int:
         """Return the seed of this party's stream called ``names``."""
@@ -177,27 +188,6 @@ class Instruction:
     def rng(self, *names: str | int) -> np.random.Generator:
         """Return a generator for this party's stream called ``names``."""
         return derive_rng(self.party_seed, *names)
-
-    def number(self, key: str, *, above: float) -> float:
-        """Return a finite number > ``above``, checked."""
-        value = self.config.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not above < value < math.inf:
-            raise PayloadError(explain(key, f"be a finite number > {above:g}", value))
-        return float(value)
-
-    def choice(self, key: str, known: Sequence[str]) -> str:
-        """Return a setting that must be one of the known words."""
-        value = self.config.get(key)
-        if value not in known:
-            raise PayloadError(explain(key, f"be one of {', '.join(known)}", value))
-        return str(value)
-
-    def flag(self, key: str) -> bool:
-        """Return a setting that is true or false, checked."""
-        value = self.config.get(key)
-        if not isinstance(value, bool):
-            raise PayloadError(explain(key, "be true or false", value))
-        return value
 
     def rows(self, num_public: int) -> NDArray[np.int64]:
         """Return the public rows that the array ``indices`` asks for, each at most once; all where there is none."""
@@ -209,13 +199,6 @@ class Instruction:
         if not (rows.min() >= 0 and rows.max() < num_public and len(np.unique(rows)) == len(rows)):
             raise PayloadError(explain("indices", f"be different rows within 0..{num_public - 1}", int(rows.max())))
         return rows.astype(np.int64)
-
-    def integer(self, key: str, *, minimum: int) -> int:
-        """Return a whole-number setting, checked."""
-        value = self.config.get(key)
-        if isinstance(value, bool) or not isinstance(value, int) or not value >= minimum:
-            raise PayloadError(explain(key, f"be a whole number >= {minimum}", value))
-        return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,14 +243,17 @@ class Answer:
         stay.
     model : Classifier, optional
         Kept for the next round.
+    kept : mapping of str to ndarray
+        Arrays kept for the next round: `Saved.arrays` holds them under these names.
     meta : mapping
-        Kept for the next round.
+        Plain values kept for the next round.
     """
 
     values: Mapping[str, NDArray[Any]]
     metrics: Mapping[str, float] = field(default_factory=dict)
     notes: Sequence[str] = ()
     model: Classifier | None = None
+    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 

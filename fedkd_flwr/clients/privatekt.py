@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.algorithms.privatekt import CARD, PrivateKTConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.models.classifier import Classifier
@@ -36,8 +38,7 @@ class PrivateKTClient(PartyClient):
         For tests: seeded noise protects nothing.
     """
 
-    algorithm: ClassVar[str] = "privatekt"
-    always_private: ClassVar[bool] = True
+    card: ClassVar[Card] = CARD
 
     def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
         super().__init__(party)
@@ -46,7 +47,7 @@ class PrivateKTClient(PartyClient):
     def learn(self, instruction: Instruction) -> Answer:
         """Train the server's model on this party's rows; return its labels of the rows asked about."""
         rows = instruction.rows(self.party.public.num_rows)
-        epochs = instruction.integer("local-epochs", minimum=1)
+        epochs = instruction.config.local_epochs
         model = self._received(instruction, "train", instruction.server_round)
         if not self._trained(model, epochs):
             model = self._received(instruction, "train", instruction.server_round)
@@ -68,15 +69,15 @@ class PrivateKTClient(PartyClient):
 
     def finish(self, instruction: Instruction) -> Finished:
         """Keep the server's final model; measure it beside a net trained on this party's rows alone (SOLO)."""
-        party, epochs = self.party, instruction.integer("solo-epochs", minimum=1)
+        party, epochs = self.party, instruction.config.solo_epochs
         model = self._received(instruction, "final")
         alone = party.model(seed=instruction.seed("model")).initialize()
         self._trained(alone, epochs)
         return Finished(model=model, solo=party.accuracies(alone))
 
     def _mechanism(self, instruction: Instruction) -> RandomizedResponse:
-        epsilon = instruction.number("label-epsilon", above=0.0)
-        return RandomizedResponse(epsilon=epsilon, num_classes=self.party.public.num_classes)
+        config: PrivateKTConfig = instruction.config
+        return config.mechanism(self.party.public.num_classes)
 
     def _received(self, instruction: Instruction, *stream: str | int) -> Classifier:
         """Return this party's net with the weights the server sent."""

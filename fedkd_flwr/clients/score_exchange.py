@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.score_exchange import Mechanism, ScoreExchangeConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
@@ -22,22 +23,18 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, RefusalError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.pretraining import pretrain
-from fedkd_flwr.models.training import LOSS_NAMES
 from fedkd_flwr.privacy.claims.claim import subsampling
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
-from fedkd_flwr.privacy.noise.scores import ScoreMechanism, score_mechanism
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.row_codec import decode_rows
-from fedkd_flwr.wire.score_codec import SoftKind, decode_scores, encode_scores
+from fedkd_flwr.wire.score_codec import decode_scores, encode_scores
 
-__all__ = ["Lesson", "SoftClient", "pretrain_on"]
+__all__ = ["Lesson", "ScoreClient", "pretrain_on"]
 
 logger = logging.getLogger("flwr.party")
-
-SHARES = ("logits", "softmax", "argmax")
 
 
 class Lesson(NamedTuple):
@@ -71,7 +68,7 @@ def pretrain_on(public: PublicSet, model: Classifier, *, epochs: int, seed: int)
     )
 
 
-class SoftClient(PartyClient):
+class ScoreClient(PartyClient):
     """A party of an exchange of scores. Subclasses say how it starts, `begin`, and how it goes on, `improve`.
 
     Parameters
@@ -164,8 +161,8 @@ class SoftClient(PartyClient):
             model.fit(X, y)
             return
         model.initialize()
-        if epochs := instruction.integer("pretrain-epochs", minimum=0):
-            pretrain_on(self.party.public, model, epochs=epochs, seed=instruction.integer("seed", minimum=0))
+        if epochs := instruction.config.pretrain_epochs:
+            pretrain_on(self.party.public, model, epochs=epochs, seed=instruction.config.seed)
         self.begin(model, X, y, instruction)
 
     def _refit(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson | None) -> None:
@@ -177,17 +174,14 @@ class SoftClient(PartyClient):
 
     def _fresh(self, instruction: Instruction) -> Classifier:
         fresh = self.party.model(seed=instruction.seed("model"))
-        if instruction.choice("share", SHARES) == "logits" and not fresh.supports_soft_steps:
+        if instruction.config.share == "logits" and not fresh.supports_soft_steps:
             way_out = 'Use share "softmax" or "argmax" for the run, or a torch net here (mlp, cnn-fedmd).'
             raise ConfigError(explain("model", "be a torch net to share logits", self.party.model_name, way_out))
         return fresh
 
     def _lesson(self, instruction: Instruction) -> Lesson | None:
         public, arrays = self.party.public, instruction.arrays
-        kind: SoftKind = "logits" if instruction.choice("share", SHARES) == "logits" else "probs"
-        loss = instruction.choice("digest-loss", LOSS_NAMES)
-        if (loss == "l1-logits") > (kind == "logits"):
-            raise PayloadError(explain("digest-loss", f"fit averages of {kind}", loss))
+        kind, loss = instruction.config.kind, instruction.config.loss
         if "previous" not in arrays:
             return None
         rows = decode_rows(arrays["previous"], num_public=public.num_rows)
@@ -217,7 +211,7 @@ class SoftClient(PartyClient):
         return len(self._asked(instruction))
 
     def _answers(self, model: Classifier, instruction: Instruction) -> dict[str, NDArray[Any]]:
-        X, share = self.party.public.X[self._asked(instruction)], instruction.choice("share", SHARES)
+        X, share = self.party.public.X[self._asked(instruction)], instruction.config.share
         if share == "logits":
             return {"logits": model.logits(X)}
         if share == "argmax":
@@ -241,7 +235,7 @@ class SoftClient(PartyClient):
     ) -> dict[str, NDArray[Any]]:
         """Return labels packed, and scores at the run's precision."""
         spec, at = self.party.spec.rows(self.num_rows(instruction)), instruction.server_round
-        bits = instruction.integer("soft-bits", minimum=16)
+        bits = instruction.config.soft_bits
         return {
             name: encode_labels(array, public=spec, server_round=at)
             if name == "labels"
@@ -260,33 +254,22 @@ class SoftClient(PartyClient):
             return None
         return Charge.of_party(mechanism.dp_event(), self.num_rows(instruction), mechanism.words)
 
-    def _mechanism(self, instruction: Instruction) -> RandomizedResponse | ScoreMechanism | None:
-        """Return the noise asked for; at a party that is told of a claim and of nothing else, none."""
-        config, classes = instruction.config, self.party.public.num_classes
-        if config.get("privacy") != "party" or "subset-rows" in config:
-            return None
-        share = instruction.choice("share", SHARES)
-        if share == "argmax":
-            instruction.choice("label-mechanism", ("randomized-response",))
-            return RandomizedResponse(epsilon=instruction.number("label-epsilon", above=0.0), num_classes=classes)
-        return score_mechanism(
-            instruction.choice("score-noise", ("laplace", "gaussian")),
-            kind="logits" if share == "logits" else "probs",
-            num_classes=classes,
-            scale=instruction.number("score-scale", above=0.0),
-            bound=instruction.number("logit-bound", above=0.0) if share == "logits" else 0.0,
-        )
+    def _mechanism(self, instruction: Instruction) -> Mechanism | None:
+        config: ScoreExchangeConfig = instruction.config
+        return config.mechanism(num_classes=self.party.public.num_classes)
 
     def _subsampling(self, instruction: Instruction) -> Subsampling | None:
-        if "subset-rows" not in instruction.config:
+        config: ScoreExchangeConfig = instruction.config
+        if not config.subset_rows:
             return None
         if not self.party.whole:
-            # held out by the run's seed, the rest is in another order in every run: one subset would be many
+            # held-out rows reorder the rest in each run, so stored row numbers would select other rows
             rule = "come with the same key in the run config, for parties to hold nothing out"
-            raise PayloadError(explain("subset-rows", rule, instruction.config["subset-rows"]))
-        size, replacement = instruction.integer("subset-rows", minimum=1), instruction.flag("subset-replacement")
+            raise PayloadError(explain("subset-rows", rule, config.subset_rows))
         try:
-            return Subsampling(num_rows=len(self.party.y), subset_rows=size, replacement=replacement)
+            return Subsampling(
+                num_rows=len(self.party.y), subset_rows=config.subset_rows, replacement=config.subset_replacement
+            )
         except ConfigError as error:
             raise DataError(str(error), code=Code.TOO_FEW_ROWS) from error
 

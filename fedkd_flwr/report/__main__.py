@@ -1,6 +1,6 @@
-"""Write the page of a run record again: ``python -m fedkd_flwr.report RECORD.json``.
+"""The command that writes pages: ``python -m fedkd_flwr.report RECORD.json`` writes the page of a run.
 
-The page of a sweep's results (``benchmarks/sweep.py``): ``python -m fedkd_flwr.report sweep RESULTS.json``.
+``python -m fedkd_flwr.report sweep RESULTS.json`` writes the page of a sweep (``benchmarks/sweep.py``).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        The command line without the program's name; ``sys.argv`` where none is given.
+        The command line without the program's name; by default that of ``sys.argv``.
 
     Returns
     -------
     int
-        0, or 2 where the record cannot be read or the page cannot be written (the reason is on stderr).
+        0, or 2 if the record cannot be read or the page cannot be written; stderr then gives the reason.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["sweep"]:
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--publishable",
         action="store_true",
-        help="leave out what was computed from un-noised votes or private rows",
+        help="leave out what was computed from private rows or from votes without noise",
     )
     options = parser.parse_args(given)
     name = "report-publishable.html" if options.publishable else "report.html"
@@ -70,7 +70,7 @@ def _sweep(arguments: Sequence[str]) -> int:
 
 
 def _written(out: Path, write: Callable[[], Path]) -> int:
-    """Write a page and print its absolute path; return 0, or 2 with the reason on stderr."""
+    """Call ``write``, print the page's absolute path and return 0; on an error print the reason and return 2."""
     try:
         page = write()
     except DataError as error:

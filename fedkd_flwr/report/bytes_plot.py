@@ -1,41 +1,41 @@
-"""What labels weighed on the wire, drawn beside what sharing the model would have."""
+"""The picture of the bytes that travelled, beside the bytes that sharing the models would take."""
 
 from __future__ import annotations
 
-from fedkd_flwr.report import facts
-from fedkd_flwr.report.canvas import BLUE, ORANGE, Canvas, Plot
-from fedkd_flwr.report.facts import size
+import math
+
+from fedkd_flwr.report import derived
+from fedkd_flwr.report.figure import BLUE, ORANGE, Canvas, Plot
+from fedkd_flwr.report.formatting import number, size
 from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["bytes_plot"]
 
 
 def bytes_plot(record: RunRecord, *, prefix: str = "bytes") -> Plot:
-    """Draw what labels weighed per party and round, beside what sharing the model would have.
+    """Draw the bytes per party and round, beside the bytes that sharing the models would take.
 
-    Parameters and errors as in `accuracy_plot`.
+    Parameters and errors are those of `accuracy_plot`.
     """
-    sent = facts.traffic(record)
-    model, averageable = facts.model_sharing(record)
+    sent = derived.traffic(record)
+    model, averageable = derived.model_sharing(record)
     rival = "the model (FedAvg)" if averageable else "the model itself"
-    labels_only = record.algorithm.lower() in facts.LABELS_ONLY
-    sort, received = ("labels", "labels down") if labels_only else ("sent", "received")
-    bars: list[tuple[str, float | None, str]] = [(received, sent.down, BLUE)]
-    if sent.up_later is None:
-        bars.insert(0, (f"{sort} up", sent.up, BLUE))
-    else:
-        bars.insert(0, (f"{sort} up, later rounds", sent.up_later, BLUE))
-        bars.insert(0, (f"{sort} up, first round", sent.up_first, BLUE))
-    bars += [(f"{rival}, up", model, ORANGE), (f"{rival}, down", model, ORANGE)]
+    sends = f"{record.sends or 'answers'} sent"
+    up: list[tuple[str, float | None, str]] = [(sends, sent.up, BLUE)]
+    if sent.up_later is not None:
+        up = [(f"{sends}, first round", sent.up_first, BLUE), (f"{sends}, later rounds", sent.up_later, BLUE)]
+    bars = [*up, ("received", sent.down, BLUE), (f"{rival}, up", model, ORANGE), (f"{rival}, down", model, ORANGE)]
     drawn = [(words, value, colour) for words, value, colour in bars if value is not None and value > 0]
     if not any(colour == BLUE for _, _, colour in drawn):
-        return Plot(title="Bytes", svg="", caption="Not drawn: no bytes were recorded, or they are withheld.")
-    title = _bytes_title(sent, model, averageable, "Labels need" if labels_only else "The exchange needs")
+        return Plot(title="Bytes", svg="", caption="Not drawn: the record holds no sizes, or they are withheld.")
+    title = _bytes_title(sent, model, averageable)
+    if len(drawn) == 1:
+        return Plot(title="Bytes", svg="", caption=f"{title}. There is nothing to compare this with.")
     with Canvas(1.25 + 0.36 * len(drawn)) as canvas:
         axes = canvas.figure.add_subplot()
         places = list(range(len(drawn)))[::-1]
         values = [value for _, value, _ in drawn]
-        left = min(values) / 4
+        left = 10.0 ** math.floor(math.log10(min(values) / 4))  # a power of ten, so that at least one is labelled
         axes.set_xscale("log")
         axes.set_xlim(left, max(values) * (max(values) / left) ** 0.18)
         axes.hlines(places, left, values, colors=[c for _, _, c in drawn], linewidth=2.2)
@@ -51,25 +51,27 @@ def bytes_plot(record: RunRecord, *, prefix: str = "bytes") -> Plot:
         axes.grid(axis="x")
         canvas.title(title)
         svg = canvas.svg(prefix)
-    caption = "Array bytes with their header, without Flower's envelope; 1 KB is 1,000 bytes."
+    caption = "Bytes of the arrays with their headers, without Flower's envelope. 1 KB is 1,000 bytes."
     if model is None:
-        caption += " What sharing models would weigh is not known for this run."
+        caption += " The size of the models is not known for this run."
     elif averageable:
-        caption += " FedAvg would send the same model up and down in every round; its size is the parties' mean."
+        caption += (
+            " FedAvg would send the model up and down in every round; the size shown is the mean over the parties."
+        )
     else:
         caption += (
-            " FedAvg does not exist for these models: they have no weights to average, or differ between parties."
-            " Shown instead is what sending the model itself once would weigh (the parties' mean)."
+            " FedAvg cannot average these models: they have no weights, or differ between parties. Shown instead is"
+            " the size of one model (the mean over the parties), as if it were sent up and down."
         )
     return Plot(title=title, svg=svg, caption=caption)
 
 
-def _bytes_title(sent: facts.Traffic, model: float | None, averageable: bool, what: str) -> str:
-    labels = (sent.up or 0.0) + (sent.down or 0.0)
-    if model is None or not labels > 0:
+def _bytes_title(sent: derived.Traffic, model: float | None, averageable: bool) -> str:
+    exchanged = (sent.up or 0.0) + (sent.down or 0.0)
+    if model is None or not exchanged > 0:
         return f"A party sends {size(sent.up)} a round and receives {size(sent.down)}"
-    ratio = 2 * model / labels
+    ratio = 2 * model / exchanged
     other = "FedAvg of the same model" if averageable else "sending the model itself"
     if ratio >= 1:
-        return f"{what} {facts.number(ratio)} times fewer bytes than {other}"
-    return f"{what} {facts.number(1 / ratio)} times as many bytes as {other}"
+        return f"The exchange needs {number(ratio)} times fewer bytes than {other}"
+    return f"The exchange needs {number(1 / ratio)} times as many bytes as {other}"

@@ -1,4 +1,4 @@
-"""A run record as one HTML page that needs nothing else: no network, no script, no font, no second file."""
+"""The page of a run: one HTML file that loads nothing else, neither scripts nor fonts nor anything from a network."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fedkd_flwr.errors import MissingExtraError
-from fedkd_flwr.report import claims, facts, plots, sections
-from fedkd_flwr.report.facts import ROWS, plain, share, size
-from fedkd_flwr.report.markup import Html, save_document, tag
+from fedkd_flwr.report import claims, derived, run_privacy, sections
+from fedkd_flwr.report.accuracy_plot import accuracy_plot
+from fedkd_flwr.report.bytes_plot import bytes_plot
+from fedkd_flwr.report.derived import ROWS
+from fedkd_flwr.report.figure import Plot
+from fedkd_flwr.report.formatting import count, is_number, plain, share, size, time_span
+from fedkd_flwr.report.html import Html, save_document, tag
+from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.run_record import WITHHELD, RunRecord
 
 __all__ = ["write_page"]
@@ -20,11 +25,11 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
     Parameters
     ----------
     record : RunRecord
-        A completed, failed or running run. Names and texts in it may be hostile: all are escaped.
+        The record of a completed, failed or running run. All names and texts in it are escaped, so they may be hostile.
     path : Path
-        The file to write; its folder is made where it is missing, and a page that is there is replaced whole.
+        The file to write. A missing folder is created, and an existing page is replaced.
     publishable : bool
-        Leave out what was computed from un-noised votes or private rows (`RunRecord.publishable`).
+        Leave out what was computed from private rows or from votes without noise (`RunRecord.publishable`).
 
     Raises
     ------
@@ -33,7 +38,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
 
     Notes
     -----
-    Without matplotlib the page has its tables, and says how to get the plots.
+    Without matplotlib the page has its tables but no plots, and says how to install them.
     """
     shown = record.publishable() if publishable else record
     headline = _headline(shown)
@@ -57,31 +62,31 @@ def _section(title: str, content: Iterator[Html]) -> Html:
 
 
 def _headline(record: RunRecord) -> str:
-    """Return the finding in one sentence."""
+    """Return the run's main finding in one sentence."""
     if record.status == "failed":
-        return f"This run failed after {facts.count(len(record.rounds), 'round')}"
-    both = facts.pairs(record, facts.rows_used(record))
+        return f"This run failed after {count(len(record.rounds), 'round')}"
+    both = derived.pairs(record, derived.rows_used(record))
     if both:
-        alone, after = facts.means(both)
+        alone, after = derived.means(both)
         verb = "party reaches" if len(both) == 1 else "parties reach"
         average = "" if len(both) == 1 else " on average"
         return f"With the federation {len(both)} {verb} {after:.2f}{average}; alone {alone:.2f}"
-    if facts.is_number(record.server_accuracy):
-        alone_only = facts.spread(p.solo.get(facts.rows_used(record)) for p in record.parties)
+    if is_number(record.server_accuracy):
+        alone_only = derived.spread(p.solo.get(derived.rows_used(record)) for p in record.parties)
         solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
         return f"The server's model reaches {record.server_accuracy:.2f}{solo}"
-    sent = facts.traffic(record)
-    parties = facts.count(len(record.parties), "party", "parties")
+    sent = derived.traffic(record)
+    parties = count(len(record.parties), "party", "parties")
     if sent.up is None:
         return _withheld_headline(record)
-    rounds = facts.count(len(record.rounds), "round")
-    return f"{parties} exchanged labels in {rounds}: {size(sent.up)} sent per party and round"
+    rounds = count(len(record.rounds), "round")
+    return f"{parties} exchanged {record.sends or 'answers'} in {rounds}: {size(sent.up)} sent per party and round"
 
 
 def _withheld_headline(record: RunRecord) -> str:
-    """Return the headline of a record whose bytes, and perhaps rounds, are not told."""
-    parties = facts.count(len(record.parties), "party", "parties")
-    figure, words = claims.headline(record)
+    """Return the headline of a record that holds neither accuracies nor bytes."""
+    parties = count(len(record.parties), "party", "parties")
+    figure, words = run_privacy.headline(record)
     bounded = any(claims.bounded(claim) for claim in record.claims)
     return f"{parties} took part; privacy: {figure}" + (f", {words}" if bounded else "")
 
@@ -96,26 +101,26 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
         reason = "withheld from publication" if record.reason == WITHHELD else record.reason or "not recorded"
         parts.append(tag("p", tag("b", "Why it failed: "), reason, class_="bad", role="alert"))
     elif record.status != "completed":
-        parts.append(tag("p", f"This run has not ended: its status is “{record.status}”.", class_="warn"))
-    parts += [tag("p", warning, class_="bad") for warning in claims.unproven(record.claims)]
+        parts.append(tag("p", f"This run has not ended. Its status is “{record.status}”.", class_="warn"))
+    parts += [tag("p", warning, class_="bad") for warning in run_privacy.unproven(record.claims)]
     notes = list(dict.fromkeys(record.notes))
     if notes:
         items = tag("ul", *(tag("li", note) for note in notes))
         parts.append(tag("div", tag("b", "Read this with the results"), items, class_="warn"))
     if publishable:
         kept = (
-            "This is the publishable form: what was computed from private rows, or from labels and votes without "
+            "This is the publishable form. What was computed from private rows, or from labels and votes without "
             "noise, is left out. "
         )
         kept += (
-            "What is left beside who took part was computed after the noise: the claims below cover it."
+            "Apart from who took part, what is shown was computed after the noise, so the claims below cover it."
             if record.covered
-            else "What is left does not depend on private rows, beside who took part."
+            else "Apart from who took part, what is shown does not depend on private rows."
         )
     else:
         kept = (
-            "For whoever runs the federation: this page shows numbers computed from private rows and from votes "
-            "without noise. To hand it on, write the publishable form: "
+            "This page is for the operator of the federation: it shows numbers computed from private rows and from "
+            "votes without noise. To pass it on, write the publishable form: "
         )
         parts.append(
             tag("p", kept, tag("code", "python -m fedkd_flwr.report record.json --publishable"), class_="soft")
@@ -125,16 +130,16 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
 
 
 def _key_figures(record: RunRecord, publishable: bool) -> Html:
-    """Return the figures a reader asks for first, as cards; a card without a number is left out."""
+    """Return the most important figures as cards; a figure that is not known has no card."""
     cards: list[tuple[str, str, str]] = []
-    only = "; simulation only" if facts.simulation_only(record) else ""
+    only = "; simulation only" if derived.simulation_only(record) else ""
     for rows, name in ROWS.items():
-        both = facts.pairs(record, rows)
-        alone, after = facts.spread(a for _, a, _ in both), facts.spread(b for _, _, b in both)
+        both = derived.pairs(record, rows)
+        alone, after = derived.spread(a for _, a, _ in both), derived.spread(b for _, _, b in both)
         if not alone or not after:
             continue
         better = f"{sum(b > a for _, a, b in both)} of {len(both)}"
-        if cards:  # the second kind of rows gets one card
+        if cards:  # the second kind of test rows gets a single card
             cards.append(
                 ("The same on own rows", f"{share(alone.mean)} → {share(after.mean)}", f"better than alone: {better}")
             )
@@ -145,35 +150,40 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
             ("Better than alone", better, "parties"),
         ]
     compared = bool(cards)
-    if facts.is_number(record.server_accuracy):
+    if is_number(record.server_accuracy):
         cards.append(("Server's model", share(record.server_accuracy), "accuracy on common test rows"))
-    alone_only = facts.spread(p.solo.get(facts.rows_used(record)) for p in record.parties)
+    alone_only = derived.spread(p.solo.get(derived.rows_used(record)) for p in record.parties)
     if alone_only and not compared:
         words = f"mean of the parties; {share(alone_only.lowest)} to {share(alone_only.highest)}{only}"
         cards.append(("A party alone", share(alone_only.mean), words))
-    if facts.is_number(record.centralised):
-        cards.append(("Centralised", share(record.centralised), "one model on all private rows pooled"))
-    cards.append(("Privacy", *claims.headline(record)))
+    if is_number(record.centralised):
+        cards.append(("Centralised", share(record.centralised), "one model trained on all private rows pooled"))
+    cards.append(("Privacy", *run_privacy.headline(record)))
     last = record.rounds[-1] if record.rounds else None
     if last and publishable and not record.length_told:
         cards.append(("Parties answered", f"{len(last.answered)} of {last.asked}", "in the first round"))
     elif last:
         cards.append(("Parties answered", f"{len(last.answered)} of {last.asked}", "in the last round"))
         cards.append(("Rounds", str(len(record.rounds)), ""))
-        if facts.is_number(last.labelled_share):
+        if is_number(last.labelled_share):
             cards.append(("Public rows labelled", share(last.labelled_share), f"of {record.num_public:,}, last round"))
-        if facts.is_number(last.agreement):
+        if is_number(last.agreement):
             cards.append(("Agreement", share(last.agreement), "with the consensus, last round"))
-    sent = facts.traffic(record)
+    sent = derived.traffic(record)
     if sent.up is not None:
-        sort = "Labels sent" if record.algorithm.lower() in facts.LABELS_ONLY else "Sent"
-        cards.append((sort, size(sent.up), f"per party and round; received {size(sent.down)}"))
-    if last and facts.is_number(last.kept_share):
+        cards.append(
+            (
+                f"{record.sends or 'answers'} sent".capitalize(),
+                size(sent.up),
+                f"per party and round; received {size(sent.down)}",
+            )
+        )
+    if last and is_number(last.kept_share):
         replaced = share(1 - last.kept_share)  # type: ignore[operator]
         cards.append(("Noise replaced", replaced, "of labels or answers, last round; see Privacy"))
     if record.seconds > 0:
-        start = f"start-up apart: {facts.time_span(record.startup_seconds)}" if record.startup_seconds > 0 else ""
-        cards.append(("Time", facts.time_span(record.seconds), start))
+        start = f"and {time_span(record.startup_seconds)} before, for start-up" if record.startup_seconds > 0 else ""
+        cards.append(("Time", time_span(record.seconds), start))
     return tag(
         "dl",
         *(
@@ -185,13 +195,9 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
 
 
 def _plots(record: RunRecord, publishable: bool) -> Html:
-    makers: tuple[tuple[str, Callable[..., plots.Plot]], ...] = (
-        ("accuracy", plots.accuracy_plot),
-        ("rounds", plots.rounds_plot),
-        ("bytes", plots.bytes_plot),
-    )
+    makers: tuple[Callable[[RunRecord], Plot], ...] = (accuracy_plot, rounds_plot, bytes_plot)
     try:
-        drawn = [make(record, prefix=prefix) for prefix, make in makers]
+        drawn = [make(record) for make in makers]
     except MissingExtraError as error:
         return tag("section", tag("h2", "Plots"), tag("p", str(error), class_="warn"))
     figures = []
@@ -199,6 +205,6 @@ def _plots(record: RunRecord, publishable: bool) -> Html:
         if plot.svg:
             picture = tag("div", Html(plot.svg), class_="plot", tabindex="0", role="img", aria_label=plot.title)
             figures.append(tag("figure", picture, tag("figcaption", plot.caption)))
-        elif not publishable:  # there, what is withheld is said once, at the top
+        elif not publishable:  # the top of a publishable page says once what is left out
             figures.append(tag("p", tag("b", f"{plot.title}. "), plot.caption, class_="soft"))
     return tag("section", tag("h2", "Plots"), *figures) if figures else Html("")

@@ -1,4 +1,4 @@
-"""The page's sections below the plots: tables and the sentences that belong to them."""
+"""The sections of a run's page below the plots: tables, and the sentences that explain them."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from fedkd_flwr.report import claims, facts, words
-from fedkd_flwr.report.facts import ROWS, SIMULATION_ONLY, share, size
-from fedkd_flwr.report.markup import Html, join, table, tag
+from fedkd_flwr.report import claims, derived, run_privacy
+from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
+from fedkd_flwr.report.formatting import count, is_number, rounds_text, share, size, time_span
+from fedkd_flwr.report.html import Html, join, table, tag
+from fedkd_flwr.report.reasons import reason_sentence
 from fedkd_flwr.run_record import WITHHELD, RunRecord
 
 __all__ = ["again", "configuration", "left_out", "parties", "privacy", "rounds"]
 
 
 def parties(record: RunRecord) -> Iterator[Html]:
-    """Yield one row per party: alone, with the federation, and what it gained."""
+    """Yield a table with one row per party: its accuracy alone, with the federation, and the difference."""
     if not record.parties:
         yield tag("p", "No party is in the record.")
         return
     seen = [r for r in ROWS if any(r in p.solo or r in p.federated for p in record.parties)]
     named = any(p.model for p in record.parties)
     header = ["party", *["model"] * named]
-    after_too = any(facts.is_number(value) for p in record.parties for value in p.federated.values())
+    after_too = any(is_number(value) for p in record.parties for value in p.federated.values())
     for rows in seen:
         header += [f"alone, {rows} rows"] + [f"with the federation, {rows} rows", "gain"] * after_too
     weighed = any(p.model_bytes is not None for p in record.parties)
-    served = facts.is_number(record.server_accuracy)
+    served = is_number(record.server_accuracy)
     noted = any(p.notes for p in record.parties)
-    if seen and facts.simulation_only(record):
-        yield tag("p", f"Accuracies are computed from private rows. {SIMULATION_ONLY.capitalize()}.", class_="warn")
+    if seen and derived.simulation_only(record):
+        yield tag("p", f"Accuracies are computed from private rows. They are {SIMULATION_ONLY}.", class_="warn")
     numbers = range(1 + named, len(header) + weighed)
     header += ["model's size"] * weighed + ["notes"] * noted
     body = []
@@ -37,7 +39,7 @@ def parties(record: RunRecord) -> Iterator[Html]:
         cells = [party.name, *[party.model] * named]
         for rows in seen:
             alone, after = party.solo.get(rows), party.federated.get(rows)
-            known = facts.is_number(alone) and facts.is_number(after)
+            known = is_number(alone) and is_number(after)
             gain = f"{after - alone:+.3f}" if known else "–"  # type: ignore[operator]
             cells += [share(alone)] + [share(after), gain] * after_too
         cells += [size(party.model_bytes)] * weighed + ["; ".join(party.notes)] * noted
@@ -46,22 +48,27 @@ def parties(record: RunRecord) -> Iterator[Html]:
     if seen:
         yield tag(
             "p",
-            "Accuracy is the share of test rows that are right. Common rows: one test set for all; own rows: a test "
-            "set of each party's own. Alone (SOLO): the party's model fitted on its own rows only."
-            + (" The result is the server's model: parties fitted none with it." if not after_too and served else ""),
+            "Accuracy is the share of test rows that a model classifies correctly. Common rows are one test set for "
+            "all parties; own rows are a test set of each party's own. Alone (SOLO) is the party's model trained on "
+            "its own rows only."
+            + (
+                " The result of this run is the server's model; the parties trained none with it."
+                if not after_too and served
+                else ""
+            ),
             class_="soft",
         )
 
 
 def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
-    """Yield one row per round: who answered, how the vote went, bytes and time."""
+    """Yield a table with one row per round: who answered, the figures of the vote, bytes and time."""
     if publishable and not record.length_told:
         asked = record.config.get("num-rounds")
-        many = f"; {asked} were configured" if facts.is_number(asked) and asked else ""
+        many = f" ({asked} were configured)" if is_number(asked) and asked else ""
         yield tag(
             "p",
-            "The first round only: votes that no proven claim covers may decide how many there are, so that number is "
-            f"not told{many}.",
+            "Only the first round is shown. Votes that no proven claim covers may have decided how many rounds there "
+            f"were, so their number is withheld{many}.",
         )
     if not record.rounds:
         yield tag("p", "No round was finished.")
@@ -73,9 +80,9 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
         "labels changed": [share(r.changed_share) for r in record.rounds],
         "consensus right": [share(r.consensus_accuracy) for r in record.rounds],
         "parties' mean accuracy": [
-            share(s.mean if (s := facts.spread(r.accuracy.values())) else None) for r in record.rounds
+            share(s.mean if (s := derived.spread(r.accuracy.values())) else None) for r in record.rounds
         ],
-        "server's model": [share(value) for value in facts.server_accuracies(record)],
+        "server's model": [share(value) for value in [r.server_accuracy for r in record.rounds]],
     }
     sizes = {
         "up, all parties": [size(r.bytes_up) for r in record.rounds],
@@ -86,20 +93,20 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
         "answered": [f"{len(r.answered)} of {r.asked}" for r in record.rounds],
         "left out": [str(len(r.rejected)) for r in record.rounds],
         **{name: cells for name, cells in optional.items() if set(cells) != {"–"}},
-        **(sizes if facts.traffic(record).up is not None else {}),
+        **(sizes if derived.traffic(record).up is not None else {}),
     }
-    times = [facts.time_span(r.seconds) for r in record.rounds]
+    times = [time_span(r.seconds) for r in record.rounds]
     if set(times) != {"–"}:
         columns["time"] = times
     rows = zip(*columns.values(), strict=True)
     yield table(list(columns), rows, numbers=range(len(columns)), label="Each round")
-    if "parties' mean accuracy" in columns and facts.simulation_only(record):
-        yield tag("p", f"The parties' mean accuracy: {SIMULATION_ONLY}.", class_="warn")
+    if "parties' mean accuracy" in columns and derived.simulation_only(record):
+        yield tag("p", f"The parties' mean accuracy is {SIMULATION_ONLY}.", class_="warn")
 
 
 def left_out(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
-    """Yield who was left out, when and why, with the way out."""
-    found = facts.left_out(record)
+    """Yield who was left out, in which rounds, why, and what can be done about it."""
+    found = derived.left_out(record)
     if not record.rounds:
         yield tag("p", "No round was finished.")
         return
@@ -107,33 +114,38 @@ def left_out(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
         which = "the first round" if publishable and not record.length_told else "every round"
         yield tag("p", f"Nobody: every party that was asked gave a valid answer in {which}.")
         return
-    yield tag("p", "The vote went on without these parties in the rounds named.")
+    yield tag("p", "In these rounds the vote was held without these parties.")
     body = [
-        (entry.who, facts.rounds_text(entry.rounds), join([tag("code", entry.code)]), words.reason_sentence(entry.code))
+        (
+            entry.who,
+            rounds_text(entry.rounds).replace(" ", "\u00a0", 1),  # keeps "round 1" on one line
+            join([tag("code", entry.code)]),
+            reason_sentence(entry.code),
+        )
         for entry in found
     ]
-    yield table(["party", "when", "code", "what it means, and the way out"], body, label="Parties left out")
+    yield table(["party", "when", "code", "what it means, and what to do"], body, label="Parties left out")
 
 
 def privacy(record: RunRecord) -> Iterator[Html]:
-    """Yield the claims, publishable ones apart; without claims, what was shared and what it may reveal."""
+    """Yield the claims, publishable ones first; for a run without claims, what was shared and what it may reveal."""
     if not record.claims:
         if record.rounds:
-            yield tag("p", tag("b", "No privacy guarantee: labels are shared as they are (no noise)."))
-        for sentence in words.unprotected(record):
+            yield tag("p", tag("b", f"No privacy guarantee: {run_privacy.no_claim(record)}."))
+        for sentence in run_privacy.unprotected(record):
             yield tag("p", sentence)
         return
     found = claims.ordered(record.claims)
-    for warning in claims.unproven(found):
+    for warning in run_privacy.unproven(found):
         yield tag("p", warning, class_="bad")
     yield tag(
         "p",
-        "What this run states about privacy, in full. A claim covers what it was computed for and nothing else; "
-        "the smaller epsilon and delta, the stronger it is.",
+        "These are all of this run's statements about privacy. A claim covers what it was computed for and nothing "
+        "else. The smaller its epsilon and delta, the stronger it is.",
     )
-    for sentence in claims.trust(found):
+    for sentence in run_privacy.trust(found):
         yield tag("p", tag("b", sentence))
-    for sentence in (*claims.explanations(found), *claims.noise_effect(record)):
+    for sentence in (*run_privacy.explanations(found), *run_privacy.noise_effect(record)):
         yield tag("p", sentence)
     shown = [claim for claim in found if claims.public(claim)]
     if shown:
@@ -144,12 +156,14 @@ def privacy(record: RunRecord) -> Iterator[Html]:
         withheld = all(claim.get("epsilon") == WITHHELD for claim in private)
         yield tag("h3", "Numbers withheld" if withheld else "For the operator only")
         if not withheld:
-            yield tag("p", "The numbers below were computed from private data, and tell of them.", class_="warn")
+            yield tag(
+                "p", "The numbers below were computed from private data and reveal something about them.", class_="warn"
+            )
         yield from _claims(private, first=len(shown) + 1)
 
 
 def _claims(shown: Sequence[claims.Claim], *, first: int) -> Iterator[Html]:
-    """Yield claims in words, and side by side in a table with a row for each heading."""
+    """Yield the claims as sentences, then side by side in a table with one row for each heading."""
     yield tag("ol", *(tag("li", claims.claim_meaning(claim)) for claim in shown), start=str(first))
     columns = [claims.claim_cells(claim) for claim in shown]
     headings = list(dict.fromkeys(heading for cells in columns for heading in cells))
@@ -159,14 +173,14 @@ def _claims(shown: Sequence[claims.Claim], *, first: int) -> Iterator[Html]:
 
 
 def again(record: RunRecord) -> Iterator[Html]:
-    """Yield the lines and the command that repeat the run."""
-    nodes = facts.count(len(record.parties), "party", "parties")
+    """Yield the configuration and the command that repeat the run."""
+    nodes = count(len(record.parties), "party", "parties")
     yield tag(
         "p",
         "Save these lines as ",
         tag("code", "again.toml"),
         f", install the versions listed below, and run with {nodes}. The same seed, data and versions give the same "
-        "consensus and model; noise for privacy is drawn anew.",
+        "consensus and model. Only privacy noise differs: it is drawn anew in each run.",
     )
     lines = "\n".join(
         f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in record.config.items() if _flat(value)
@@ -178,15 +192,15 @@ def again(record: RunRecord) -> Iterator[Html]:
 
 
 def _flat(value: object) -> bool:
-    return isinstance(value, str | bool | int) or facts.is_number(value)
+    return isinstance(value, str | bool | int) or is_number(value)
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", key) else json.dumps(key, ensure_ascii=False)
 
 
 def configuration(record: RunRecord) -> Iterator[Html]:
-    """Yield settings, the run's data, and versions."""
+    """Yield tables of the settings, of the run's data, and of package versions."""
     rows = [
         (key, value if isinstance(value, str) else json.dumps(value, default=str))
         for key, value in record.config.items()

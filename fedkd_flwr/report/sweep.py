@@ -1,6 +1,6 @@
-"""A sweep: runs of one configuration that differ in how much noise they add, each over the same seeds, as data.
+"""The results of a sweep: runs of one configuration that differ only in their noise and their seed.
 
-``benchmarks/sweep.py`` writes it; the picture and the page read it.
+``benchmarks/sweep.py`` writes them; `sweep_plot` and `sweep_page` show them.
 """
 
 from __future__ import annotations
@@ -13,31 +13,34 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.report import facts
 from fedkd_flwr.report.claims import ordered, public
+from fedkd_flwr.report.formatting import is_number
 from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["Point", "Sweep", "accuracy_of", "claim_of"]
 
 
 def accuracy_of(record: RunRecord) -> float | None:
-    """Return what a run is judged by: the server's model's accuracy, or else the parties' mean on common test rows."""
-    if facts.is_number(record.server_accuracy):
+    """Return the accuracy of the server's model, else the parties' mean on common test rows, else None."""
+    if is_number(record.server_accuracy):
         return record.server_accuracy
     return record.mean_accuracies().get("federated-common")
 
 
 def claim_of(record: RunRecord, unit: str = "") -> dict[str, Any] | None:
-    """Return a run's first publishable claim with a finite epsilon, of one unit where it is named."""
+    """Return a run's first publishable claim with a finite epsilon, None if there is none.
+
+    ``unit`` ("record" or "party") selects claims about that unit; "" accepts any.
+    """
     for claim in ordered(record.claims):
-        if public(claim) and facts.is_number(claim.get("epsilon")) and unit in ("", claim.get("unit")):
+        if public(claim) and is_number(claim.get("epsilon")) and unit in ("", claim.get("unit")):
             return claim
     return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One amount of noise: the varied value, what it publishably costs, and the accuracy of each seed's run."""
+    """One amount of noise: the value of the varied setting, the publishable epsilon, and the accuracy for each seed."""
 
     value: float | str
     epsilon: float
@@ -87,12 +90,12 @@ class Sweep:
         if not self.points:
             raise DataError(explain("points", "hold at least one point", 0))
         for point in self.points:
-            if not (facts.is_number(point.epsilon) and point.epsilon > 0):
+            if not (is_number(point.epsilon) and point.epsilon > 0):
                 raise DataError(explain("epsilon of a point", "be finite and > 0", point.epsilon))
             if not point.accuracies:
                 raise DataError(explain("accuracies of a point", "hold at least one run", 0))
         for value in [a for point in self.points for a in point.accuracies] + self.without_noise + self.alone:
-            if not (facts.is_number(value) and 0.0 <= value <= 1.0):
+            if not (is_number(value) and 0.0 <= value <= 1.0):
                 raise DataError(explain("accuracy", "be within [0, 1]", value))
 
     def to_json(self) -> str:

@@ -1,19 +1,21 @@
-"""The results of a sweep as one HTML page: accuracy against epsilon, and whom the epsilons are about."""
+"""The page of a sweep: accuracy against epsilon, and what the epsilons protect."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from fedkd_flwr.errors import MissingExtraError
-from fedkd_flwr.report import claims, facts, plots
-from fedkd_flwr.report.markup import Html, save_document, table, tag
+from fedkd_flwr.report import claims, derived, run_privacy
+from fedkd_flwr.report.formatting import count, share
+from fedkd_flwr.report.html import Html, save_document, table, tag
 from fedkd_flwr.report.sweep import Sweep
+from fedkd_flwr.report.sweep_plot import accuracy_against_epsilon
 
 __all__ = ["write_sweep_page"]
 
 
 def write_sweep_page(sweep: Sweep, path: Path) -> Path:
-    """Write the page of a sweep and return its path; without matplotlib it has its table, and says so.
+    """Write the page of a sweep and return its path. Without matplotlib it has its tables but no picture, and says so.
 
     Raises
     ------
@@ -21,19 +23,19 @@ def write_sweep_page(sweep: Sweep, path: Path) -> Path:
         If the file cannot be written.
     """
     try:
-        plot = plots.accuracy_against_epsilon(sweep)
+        plot = accuracy_against_epsilon(sweep)
         heading = plot.title
         picture = tag("div", Html(plot.svg), class_="plot", tabindex="0", role="img", aria_label=plot.title)
         figure = tag("figure", picture, tag("figcaption", plot.caption))
     except MissingExtraError as error:
         heading, figure = "Accuracy against epsilon", tag("p", str(error), class_="warn")
-    seeds = facts.count(len(sweep.seeds), "seed")
+    seeds = count(len(sweep.seeds), "seed")
     return save_document(
         path,
         f"Sweep of {sweep.name}: {heading}",
         tag("p", f"sweep of {sweep.name} over {sweep.varied} · {seeds} · simulation", class_="soft"),
         tag("h1", heading),
-        *(tag("p", warning, class_="bad") for warning in claims.unproven([sweep.claim])),
+        *(tag("p", warning, class_="bad") for warning in run_privacy.unproven([sweep.claim])),
         figure,
         tag("section", tag("h2", "Each epsilon"), _points(sweep)),
         tag("section", tag("h2", "What the epsilons are about"), *_about(sweep)),
@@ -43,8 +45,8 @@ def write_sweep_page(sweep: Sweep, path: Path) -> Path:
 
 def _points(sweep: Sweep) -> Html:
     def row(name: str, epsilon: str, values: list[float]) -> list[str]:
-        found = facts.spread(values)
-        cells = [facts.share(found.mean), facts.share(found.lowest), facts.share(found.highest)] if found else ["–"] * 3
+        found = derived.spread(values)
+        cells = [share(found.mean), share(found.lowest), share(found.highest)] if found else ["–"] * 3
         return [name, epsilon, *cells, str(len(values))]
 
     body = [
@@ -61,13 +63,13 @@ def _points(sweep: Sweep) -> Html:
 
 def _about(sweep: Sweep) -> list[Html]:
     cells = claims.claim_cells(sweep.claim) | {"epsilon": "as in the table above"}
-    # each point has noise of its own: the first one's words would be wrong for the others
+    # The noise differs from point to point, so the first point's description does not fit the others.
     cells.pop("noise", None)
     sentences = [
-        *claims.trust([sweep.claim]),
+        *run_privacy.trust([sweep.claim]),
         "Each epsilon is that of one run, computed without looking at private data. All runs of the sweep together "
-        "cost more; and picking a setting because it did best looks at private data as well, outside every claim.",
-        "Accuracies of runs on simulated parties: at real silos nobody could draw this picture without a cost.",
+        "cost more. Choosing the setting that did best also looks at private data, and no claim covers that choice.",
+        "The accuracies are those of simulated parties. At real silos such a picture itself would cost privacy.",
     ]
     body = [[heading, value] for heading, value in cells.items()]
     return [*(tag("p", text) for text in sentences), table(["", "claim"], body, label="Privacy claim")]

@@ -5,9 +5,9 @@
     aggregate_train    open each reply at the door (reject with a reason) -> combine
     last round only:   configure_evaluate sends the final result; parties finish and report what they may
 
-Flower's loop carries what `aggregate_train` returns into the next `configure_train`. What a round sends, how a reply is
-read and what answers combine to is each algorithm's own; `fedkd_flwr.strategies.label_exchange` says it for labels on
-all public rows.
+What a round sends, how a reply is read and what answers combine to is each algorithm's own;
+`fedkd_flwr.strategies.label_exchange` says it for labels on all public rows. The strategy owns the state between
+rounds: Flower's loop carries a copy of it, which becomes ``Result.arrays``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from logging import INFO, WARN
-from typing import Any, ClassVar, Generic, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, Self
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -28,55 +30,63 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import Card, ExchangeConfig
+from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import ConfigError, TooFewPartiesError, check_whole, explain
-from fedkd_flwr.labels import Ties
+from fedkd_flwr.errors import ConfigError, TooFewPartiesError, explain
+from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
+from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.run_record import Rejection, RoundRecord, RunRecord
 from fedkd_flwr.seeds import derive_rng
+from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies.reception import Answered, Reception
 from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
 from fedkd_flwr.wire.label_codec import PublicSpec
 from fedkd_flwr.wire.records import Reply, Scalar, array_bytes, instruction_record, open_reply
 
-__all__ = ["ExchangeConfig", "ExchangeStrategy"]
+__all__ = ["ExchangeStrategy", "Workshop"]
 
 Stage = Literal["fit", "evaluate"]
+_SETTLE_S = 3.0
+
+
+def new_record(card: Card) -> RunRecord:
+    """Return an empty record of a run of this algorithm."""
+    return RunRecord(run_id="", algorithm=card.name, sends=card.sends, one_shot=card.one_shot)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExchangeConfig:
-    """What every exchange has in common.
+class Workshop:
+    """What an app can hand to a strategy that it makes; a strategy takes what it needs (`ExchangeStrategy.assemble`).
 
     Parameters
     ----------
-    seed : int
-        The run's seed, >= 0; all non-private randomness derives from it.
-    ties : {"random", "lowest"}
-        How equal votes are broken.
-    node_settle_s : float
-        Without a number of nodes to wait for: seconds their number must stay unchanged.
-    node_deadline_s : float
-        Seconds after which waiting for nodes fails.
-    delta : float
-        The delta at which privacy claims state their epsilon, within (0, 1).
+    final_model : callable
+        ``final_model()`` returns what makes the server's model.
+    global_model : callable
+        ``global_model()`` returns what makes the net whose weights go round.
+    party_rows : callable
+        ``party_rows()`` returns how many rows each party holds; none where the server does not know.
+    test : (X, y), optional
+        Rows to measure the server's model on.
+    ledger, budget : LedgerStore and Budget
+        What noise at this server has cost so far, and the most it may.
+    fraction : float
+        Share of the parties asked in a round.
+    checkpoint, resume_from : Path, optional
+        Where the server's state is kept after each round, and where a run to continue has kept it.
     """
 
-    seed: int = 0
-    ties: Ties = "random"
-    node_settle_s: float = 3.0
-    node_deadline_s: float = 120.0
-    delta: float = 1e-5
-
-    def __post_init__(self) -> None:
-        check_whole("seed", self.seed, 0)
-        if self.ties not in ("random", "lowest"):
-            raise ConfigError(explain("ties", 'be "random" or "lowest"', self.ties))
-        for name in ("node_settle_s", "node_deadline_s"):
-            if not getattr(self, name) >= 0.0:
-                raise ConfigError(explain(name, "be >= 0 seconds", getattr(self, name)))
-        if not 0.0 < self.delta < 1.0:
-            raise ConfigError(explain("delta", "be within (0, 1)", self.delta, "Use less than 1 / number of records."))
+    final_model: Callable[[], Callable[..., Classifier]]
+    global_model: Callable[[], Callable[..., Classifier]]
+    party_rows: Callable[[], Sequence[int]]
+    test: tuple[NDArray[Any], NDArray[Any]] | None
+    ledger: LedgerStore
+    budget: Budget
+    fraction: float = 1.0
+    checkpoint: Path | None = None
+    resume_from: Path | None = None
 
 
 class ExchangeStrategy(Strategy, Generic[Answered]):
@@ -94,7 +104,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     min_available_nodes : int
         Nodes to wait for before the first round; 0: until their number is stable.
     config : ExchangeConfig
-        The algorithm's settings.
+        The algorithm's settings; its defaults if not given.
     public : PublicSet
         The public rows every party holds too.
     record : RunRecord, optional
@@ -110,7 +120,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         What the run claims about privacy, after `start`; also where it failed: what was released is spent.
     """
 
-    algorithm: ClassVar[str]
+    card: ClassVar[Card]
+    config: ExchangeConfig
 
     def __init__(
         self,
@@ -120,14 +131,13 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         min_evaluate_nodes: int = 0,
         min_available_nodes: int = 0,
         *,
-        config: ExchangeConfig,
+        config: ExchangeConfig | None = None,
         public: PublicSet,
         record: RunRecord | None = None,
         names: Mapping[int, str] | None = None,
     ) -> None:
-        for name, fraction in (("fraction_train", fraction_train), ("fraction_evaluate", fraction_evaluate)):
-            if not 0.0 < fraction <= 1.0:
-                raise ConfigError(explain(name, "be within (0, 1]", fraction))
+        check_number("fraction_train", fraction_train, above=0.0, most=1.0)
+        check_number("fraction_evaluate", fraction_evaluate, above=0.0, most=1.0)
         check_whole("min_train_nodes", min_train_nodes, 1)
         check_whole("min_evaluate_nodes", min_evaluate_nodes, 0)
         check_whole("min_available_nodes", min_available_nodes, 0)
@@ -137,12 +147,12 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.fraction_train, self.fraction_evaluate = fraction_train, fraction_evaluate
         self.min_train_nodes, self.min_evaluate_nodes = min_train_nodes, min_evaluate_nodes
         self.min_available_nodes = min_available_nodes
-        self.base_config = config
+        self.config = self._checked(config)
         self.public = public
         self.spec = PublicSpec(
             num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint
         )
-        self.record = record if record is not None else RunRecord(run_id="", algorithm=self.algorithm)
+        self.record = record if record is not None else new_record(self.card)
         self.claims: list[PrivacyClaim] = []
         self.names = dict(names or {})
         self.times_asked: Counter[int] = Counter()  # rounds each node was asked in: what it may have said
@@ -154,8 +164,22 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self._offline: list[int] = []
         self._reception: Reception[Answered] = Reception(self.read)
         self._began = self._round_start = 0.0
-        # what an instruction leaves in: Flower's Message knows the task it is made in, and its old API has no tasks
+        # Message class; LegacyStrategy replaces it, because Flower's old API has no task context
         self.envelope: Callable[..., Any] = Message
+
+    @classmethod
+    def assemble(cls, workshop: Workshop, **keywords: Any) -> Self:
+        """Return the strategy of an app's run; overridden by strategies that take more than ``keywords``."""
+        return cls(**keywords)
+
+    def _checked(self, config: ExchangeConfig | None) -> ExchangeConfig:
+        """Return the settings, the defaults where none are given; refuse those of another algorithm."""
+        wanted = self.card.config
+        if config is not None and not isinstance(config, wanted):
+            rule = f"be a {wanted.__name__} for {type(self).__name__}"
+            raise ConfigError(explain("config", rule, type(config).__name__))
+        made: ExchangeConfig = config if config is not None else wanted()
+        return made
 
     # ---------------------------------------------------------------- what an algorithm says
 
@@ -169,20 +193,21 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
 
     @abstractmethod
     def combine_answers(self, server_round: int, answers: Sequence[Answered], this: RoundRecord) -> ArrayRecord:
-        """Turn the valid answers of a round, in party-name order, into what the next round starts from."""
+        """Turn the valid answers of a round, in party-name order, into the strategy's next state; return a copy of it.
 
-    def instruction(self, server_round: int) -> Mapping[str, Scalar]:
-        """Return the algorithm's own settings for the parties."""
-        return {}
+        Flower's loop carries the copy, and returns the last one as ``Result.arrays``; nothing is read from it.
+        """
+
+    @cached_property
+    def told_config(self) -> ExchangeConfig:
+        """The settings as parties are told them, with the noise found; known once the number of rounds is."""
+        return self.config.resolved(
+            num_public=self.spec.num_public, num_classes=self.spec.num_classes, num_rounds=self.num_rounds
+        )
 
     def told(self, node: int) -> Mapping[str, Scalar]:
         """Return the settings that only this node gets."""
         return {}
-
-    @property
-    def privacy(self) -> Literal["none", "server", "party"]:
-        """Where noise is added, if anywhere: a party withholds more where it makes its replies private itself."""
-        return "none"
 
     def claim(self) -> list[PrivacyClaim]:
         """Return what this run may claim about privacy, from the rounds it asked for."""
@@ -240,20 +265,24 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     def check_rounds(self, num_rounds: int) -> None:
         """Refuse a number of rounds that cannot be run, and a second run, before anybody is waited for."""
         check_whole("num_rounds", num_rounds, 1)
+        if self.card.one_shot and num_rounds != 1:
+            way_out = "It is one-shot; use FedCT for several rounds."
+            raise ConfigError(explain("num_rounds", f"be 1 for {self.card.name}", num_rounds, way_out))
         if len(self.record.rounds) > self.rounds_done:
             raise ConfigError(explain("a strategy", "start one run", "a second start", "Make a new one for each run."))
 
     def prepare(self, grid: Grid, num_rounds: int) -> None:
         """Wait for the nodes; the first round may follow."""
         self.num_rounds = num_rounds
-        vars(self).pop("mechanism", None)  # noise that somebody looked at before was found for another number of rounds
+        for found in ("told_config", "mechanism"):  # drop what was cached before num_rounds was known
+            vars(self).pop(found, None)
         self._began = began = time.monotonic()
         self._nodes = self._nodes or wait_for_nodes(  # known where another strategy began this run
             grid,
             wanted=self.min_available_nodes,
             minimum=self.min_train_nodes,
-            settle_s=self.base_config.node_settle_s,
-            deadline_s=self.base_config.node_deadline_s,
+            settle_s=self.config.node_settle_s or _SETTLE_S,
+            deadline_s=self.config.node_deadline_s,
         )
         self._began = time.monotonic()
         self.record.startup_seconds += self._began - began
@@ -343,7 +372,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
 
     def summary(self) -> None:
         """Log the settings."""
-        log(INFO, "\t├──> %s: %s", self.algorithm, self.base_config)
+        log(INFO, "\t├──> %s: %s", self.card.title, self.config)
         log(
             INFO,
             "\t├──> nodes: %d registered, at least %d valid replies a round",
@@ -362,7 +391,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
 
     def rng(self, *names: str | int) -> np.random.Generator:
         """Return the server's generator for the stream called ``names``."""
-        return derive_rng(self.base_config.seed, "server", *names)
+        return derive_rng(self.config.seed, "server", *names)
 
     def choose(self, nodes: list[int], server_round: int) -> list[int]:
         """Return which of the connected nodes this round asks."""
@@ -403,11 +432,10 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     def _settings_for_all(self, server_round: int, config: ConfigRecord) -> dict[str, Any]:
         return {
             **config,
-            **self.instruction(server_round),
-            "algorithm": self.algorithm,
-            "privacy": self.privacy,
+            **self.told_config.told(),
+            "algorithm": self.card.name,
+            "privacy": self.config.privacy,
             "server-round": server_round,
-            "seed": self.base_config.seed,
             "fingerprint": self.spec.fingerprint,
         }
 

@@ -16,15 +16,16 @@ from flwr.app import Array, ArrayRecord
 from flwr.common import log
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.exchange import VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels
 from fedkd_flwr.run_record import RoundRecord
-from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage
+from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.wire.label_codec import decode_labels, digest, encode_labels
 from fedkd_flwr.wire.records import Reply, Scalar
 
-__all__ = ["LabelStrategy", "PartyLabels"]
+__all__ = ["LabelExchange", "PartyLabels"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class PartyLabels(PartyAnswer):
     changed_share: float | None = None
 
 
-class LabelStrategy(ExchangeStrategy[PartyLabels]):
+class LabelExchange(ExchangeStrategy[PartyLabels]):
     """Base of the strategies that exchange labels. Subclasses say how labels become a consensus: `combine`.
 
     Parameters as in `ExchangeStrategy`.
@@ -54,14 +55,16 @@ class LabelStrategy(ExchangeStrategy[PartyLabels]):
         The last consensus.
     """
 
-    def __init__(self, *args: Any, config: ExchangeConfig, **keywords: Any) -> None:
-        super().__init__(*args, config=config, **keywords)
+    config: VotersConfig
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
         self.consensus: Labels = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
-        self.vote: Labels | None = None  # what was voted, where the consensus is something learnt from it
+        self.vote: Labels | None = None  # raw vote; None unless `consensus` holds model predictions
         self._held: dict[str, Labels] = {}  # party -> its last acknowledged arrays: the base of what changed
 
     @abstractmethod
-    def combine(self, server_round: int, answers: Sequence[PartyLabels]) -> Labels:
+    def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
         """Turn the valid answers of a round, in party-name order, into the consensus."""
 
     @property
@@ -108,13 +111,13 @@ class LabelStrategy(ExchangeStrategy[PartyLabels]):
         """Form the consensus, describe it in the record, and return it as plain labels."""
         previous = self.consensus
         self.consensus = check_labels(
-            self.combine(server_round, answers),
+            self.combine(server_round, answers, this),
             num_public=self.spec.num_public,
             num_classes=self.spec.num_classes,
             name="consensus",
         )
         self._describe(this, answers)
-        if self._converged(previous, answers, this):
+        if self.converged(previous, answers, this):
             self.finished_round = server_round
             note = f"converged in round {server_round} of {self.num_rounds}: no label changes any more."
             self.record.notes.append(note)
@@ -137,6 +140,12 @@ class LabelStrategy(ExchangeStrategy[PartyLabels]):
         if self.public.y is not None and labelled.any():
             this.consensus_accuracy = float((vote[labelled] == self.public.y[labelled]).mean())
 
+    def note_discounted(self, discounted: int, num_parties: int, *, half: str) -> None:
+        """Say how many parties cast less than a full vote; ``half``: how half of one is called."""
+        if discounted:
+            share = half if self.config.voters_rule == "half" else "no vote"
+            self.note(f"{discounted} of {num_parties} parties label every public row alike and cast {share}.")
+
     def note_classes(self, class_voters: NDArray[np.int32]) -> None:
         """Name the classes that no party, or one party alone, ever gave."""
         for c, voters in enumerate(class_voters):
@@ -146,6 +155,6 @@ class LabelStrategy(ExchangeStrategy[PartyLabels]):
             elif voters == 1 and class_voters.max() > 1:
                 self.note(explain(name, rule, 1, "A majority outvotes that party; dawid-skene may not."))
 
-    def _converged(self, previous: Labels, answers: Sequence[PartyLabels], this: RoundRecord) -> bool:
+    def converged(self, previous: Labels, answers: Sequence[PartyLabels], this: RoundRecord) -> bool:
         """Tell whether another round can change nothing; overridden where that can be known."""
         return False

@@ -14,24 +14,18 @@ protected against everyone who sees the result, and the server is trusted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
-from fedkd_flwr.labels import VoteCounter
-from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.algorithms.pate import CARD, PATEConfig
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
-from fedkd_flwr.strategies.label_exchange import PartyLabels
-from fedkd_flwr.strategies.one_shot_vote import ServerModelConfig, ServerModelStrategy
+from fedkd_flwr.strategies.one_shot_vote import OneShotVote
 
-__all__ = ["PATE", "PATEConfig"]
-
-
-class PATEConfig(ServerModelConfig):
-    """Settings of PATE: those of `ServerModelConfig`."""
+__all__ = ["PATE"]
 
 
-class PATE(ServerModelStrategy):
-    """Private aggregation of teacher ensembles, a teacher per party. Parameters as in `ServerModelStrategy`.
+class PATE(OneShotVote):
+    """Private aggregation of teacher ensembles, a teacher per party. Parameters as in `OneShotVote`.
 
     Attributes
     ----------
@@ -39,27 +33,8 @@ class PATE(ServerModelStrategy):
         The student, after `start`.
     """
 
-    algorithm: ClassVar[str] = "pate"
-
-    def __init__(
-        self, *args: Any, config: PATEConfig | None = None, final_model: Callable[..., Classifier], **keywords: Any
-    ) -> None:
-        self.config = config if config is not None else PATEConfig()
-        super().__init__(*args, config=self.config, final_model=final_model, **keywords)
-
-    @property
-    def votes_per_party(self) -> int:
-        """A teacher has one vote."""
-        return 1
-
-    @property
-    def privacy(self) -> Literal["none", "server", "party"]:
-        """Noise is at the server, if anywhere."""
-        return "none" if self.config.noise == "none" else "server"
-
-    def count(self, counter: VoteCounter, answer: PartyLabels, weight: int) -> None:
-        """Count the party's one vote."""
-        counter.add(answer.labels[0], weight=weight)
+    card: ClassVar[Card] = CARD
+    config: PATEConfig
 
     def claim(self) -> list[PrivacyClaim]:
         """Return the claims of the noise; none without."""

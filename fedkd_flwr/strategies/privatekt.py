@@ -24,34 +24,41 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms._knowledge import Knowledge, KnowledgeBuffer, draw_by_entropy, hard_targets
-from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, check_choice, check_whole, explain
-from fedkd_flwr.labels import ABSTAIN, VoteCounter
-from fedkd_flwr.labels.scores import onto_simplex
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.algorithms.privatekt import (
+    CARD,
+    Knowledge,
+    KnowledgeBuffer,
+    PrivateKTConfig,
+    aggregate,
+    draw_by_entropy,
+)
+from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, explain
+from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.run_record import RoundRecord, RunRecord
 from fedkd_flwr.stores.checkpoints import load_checkpoint, save_checkpoint
 from fedkd_flwr.stores.participations import Participations
-from fedkd_flwr.strategies.base import ExchangeConfig, ExchangeStrategy, Stage
+from fedkd_flwr.strategies.base import ExchangeStrategy, Stage, Workshop
 from fedkd_flwr.strategies.label_exchange import PartyLabels
 from fedkd_flwr.strategies.reception import notes_of
 from fedkd_flwr.wire.label_codec import decode_labels
-from fedkd_flwr.wire.records import Reply, Scalar, numbered
+from fedkd_flwr.wire.records import Reply, numbered
 
-__all__ = ["PrivateKT", "PrivateKTConfig"]
+__all__ = ["PrivateKT"]
 
 _NO_SHUFFLER = (
     "Each round a party is asked in costs it again: composed over the rounds of the party asked most often. The "
@@ -65,62 +72,11 @@ _FREE_KEYS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivateKTConfig(ExchangeConfig):
-    """Settings of PrivateKT; the defaults are the published ones.
-
-    Parameters
-    ----------
-    round_epsilon : float
-        What one participation costs a party: epsilon of its K labels together, > 0.
-    transfer_rows : int
-        The paper's K: public rows labelled per round, 1 or more.
-    buffer_rounds : int
-        The paper's B: rounds the server goes on learning from, 1 or more.
-    buffer_steps : int
-        Steps of the server's model on the whole buffer per round, 1 or more.
-    self_training_share : float
-        The paper's M as a share of the public rows, within [0, 1]; 0: no self-training.
-    local_epochs : int
-        Passes of a party over its rows per round, 1 or more.
-    targets : {"hard", "soft"}
-        What the buffer holds: the likeliest class, as the published code, or the estimated shares of the classes, as
-        the text, projected onto probabilities (estimates may be negative).
-    participation : {"any", "once"}
-        Whether a party may be asked in several rounds. With "once" the whole run costs it ``round_epsilon``.
-    solo_epochs : int
-        Passes of the net each party trains alone for comparison; 0: as many as the party asked most often made.
-    """
-
-    round_epsilon: float = 5.0
-    transfer_rows: int = 2
-    buffer_rounds: int = 25
-    buffer_steps: int = 4
-    self_training_share: float = 0.1
-    local_epochs: int = 5
-    targets: Literal["hard", "soft"] = "hard"
-    participation: Literal["any", "once"] = "any"
-    solo_epochs: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 < self.round_epsilon < math.inf:
-            raise ConfigError(explain("round_epsilon", "be > 0 and finite", self.round_epsilon, "The paper has 5."))
-        for name in ("transfer_rows", "buffer_rounds", "buffer_steps", "local_epochs", "solo_epochs"):
-            check_whole(name, getattr(self, name), 0 if name == "solo_epochs" else 1)
-        if not 0.0 <= self.self_training_share <= 1.0:
-            raise ConfigError(explain("self_training_share", "be within [0, 1]", self.self_training_share))
-        check_choice("targets", self.targets, ("hard", "soft"))
-        check_choice("participation", self.participation, ("any", "once"))
-
-
 class PrivateKT(ExchangeStrategy[PartyLabels]):
     """Knowledge transfer under local differential privacy. Further parameters as in `ExchangeStrategy`.
 
     Parameters
     ----------
-    config : PrivateKTConfig
-        Settings.
     global_model : callable
         ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one.
     test : (X, y), optional
@@ -141,20 +97,19 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         The public rows of the next round.
     """
 
-    algorithm: ClassVar[str] = "privatekt"
+    card: ClassVar[Card] = CARD
+    config: PrivateKTConfig
 
     def __init__(
         self,
         *args: Any,
-        config: PrivateKTConfig | None = None,
         global_model: Callable[..., Classifier],
         test: tuple[NDArray[Any], NDArray[Any]] | None = None,
         checkpoint: Path | None = None,
         resume_from: Path | None = None,
         **keywords: Any,
     ) -> None:
-        self.config = config if config is not None else PrivateKTConfig()
-        super().__init__(*args, config=self.config, **keywords)
+        super().__init__(*args, **keywords)
         if not self.config.transfer_rows <= self.spec.num_public:
             rule, way_out = f"be at most {self.spec.num_public} (public rows)", "Ask for fewer rows a round."
             raise ConfigError(explain("transfer_rows", rule, self.config.transfer_rows, way_out))
@@ -169,34 +124,31 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         else:
             self.rows = self._draw(1)
 
-    # ---------------------------------------------------------------- what an algorithm says
+    @classmethod
+    def assemble(cls, workshop: Workshop, **keywords: Any) -> Self:
+        """Return the strategy of an app's run."""
+        keywords |= {"test": workshop.test, "checkpoint": workshop.checkpoint, "resume_from": workshop.resume_from}
+        return cls(workshop.fraction, global_model=workshop.global_model(), **keywords)
 
-    @property
-    def privacy(self) -> Literal["none", "server", "party"]:
-        """Parties privatise their labels."""
-        return "party"
+    # ---------------------------------------------------------------- what an algorithm says
 
     @cached_property
     def mechanism(self) -> RandomizedResponse:
-        """What parties do to each label: epsilon of a round over K (Lemma 1)."""
-        config = self.config
-        return RandomizedResponse(
-            epsilon=config.round_epsilon / config.transfer_rows, num_classes=self.spec.num_classes
+        """What parties do to each label."""
+        return self.config.mechanism(self.spec.num_classes)
+
+    @property
+    def told_config(self) -> PrivateKTConfig:
+        """The settings as parties are told them: SOLO gets the passes of the party asked most often so far."""
+        asked = self.asked.most
+        return self.config.resolved(
+            num_public=self.spec.num_public, num_classes=self.spec.num_classes, num_rounds=asked
         )
 
     def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
         """Return the model and, in a round, the rows to label."""
         arrays = numbered("model", self.model.arrays())
         return {**arrays, "indices": self.rows.astype(np.int32)} if stage == "fit" else arrays
-
-    def instruction(self, server_round: int) -> Mapping[str, Scalar]:
-        """Return the epsilon of a label, and how long parties train."""
-        epochs = self.config.local_epochs
-        return {
-            "label-epsilon": self.mechanism.epsilon,
-            "local-epochs": epochs,
-            "solo-epochs": self.config.solo_epochs or epochs * max(self.asked.most, 1),
-        }
 
     def read(self, reply: Reply, server_round: int) -> PartyLabels:
         """Return a party's labels of this round's rows."""
@@ -211,26 +163,21 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
     def combine_answers(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> ArrayRecord:
         """Learn from the round's labels; keep the state; return the model."""
         this.kept_share = kept_share(self.mechanism)
-        estimates = self.estimate(answers)
-        rng = self.rng("ties", server_round)
-        hard = hard_targets(estimates, ties=self.config.ties, rng=rng)
-        targets = hard if self.config.targets == "hard" else onto_simplex(estimates)
+        targets, labels = aggregate(
+            [answer.labels[0] for answer in answers],
+            config=self.config,
+            num_classes=self.spec.num_classes,
+            rng=self.rng("ties", server_round),
+        )
         self.buffer.push(Knowledge(rows=self.rows, targets=targets))
         if self.public.y is not None:
-            this.consensus_accuracy = float((hard.argmax(axis=1) == self.public.y[self.rows]).mean())
+            this.consensus_accuracy = float((labels == self.public.y[self.rows]).mean())
         self.model = self._taught(server_round)
         self.rows = self._draw(server_round + 1)
         if self.test is not None and len(self.test[1]):
             accuracy = self.model.accuracy(*self.test)
             this.server_accuracy = self.record.server_accuracy = accuracy
         return ArrayRecord({name: Array(array) for name, array in numbered("model", self.model.arrays()).items()})
-
-    def estimate(self, answers: Sequence[PartyLabels]) -> NDArray[np.float64]:
-        """Return the unbiased estimate of the mean one-hot label of each row, equation (3): (K, C), of sum 1."""
-        counter = VoteCounter(num_public=len(self.rows), num_classes=self.spec.num_classes)
-        for answer in answers:
-            counter.add(answer.labels[0])
-        return self.mechanism.debias(counter.votes, len(answers)) / len(answers)
 
     def _taught(self, server_round: int) -> Classifier:
         model = self._fresh("teach", server_round).set_arrays(self.model.arrays())
@@ -331,7 +278,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
 
     @property
     def _settings(self) -> dict[str, Any]:
-        settings = {name: value for name, value in asdict(self.config).items() if name not in _FREE}
+        settings = {name: value for name, value in self.config.model_dump().items() if name not in _FREE}
         shared = {"fraction_train": self.fraction_train, "min_train_nodes": self.min_train_nodes}
         return {**settings, **shared, "fingerprint": self.spec.fingerprint}
 
@@ -343,7 +290,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
             arrays |= {f"buffer.{i}.rows": one.rows, f"buffer.{i}.targets": one.targets}
         meta = {
             "version": 1,
-            "algorithm": self.algorithm,
+            "algorithm": self.card.name,
             "round": server_round,
             "settings": self._settings,
             "num_arrays": len(self.model.arrays()),
@@ -354,9 +301,9 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
 
     def _resume(self, folder: Path) -> None:
         arrays, meta = load_checkpoint(folder)
-        if (meta.get("version"), meta.get("algorithm")) != (1, self.algorithm):
+        if (meta.get("version"), meta.get("algorithm")) != (1, self.card.name):
             seen = f"{meta.get('algorithm')}, version {meta.get('version')}"
-            raise ConfigError(explain("resume-from", f"hold a checkpoint of {self.algorithm}, version 1", seen))
+            raise ConfigError(explain("resume-from", f"hold a checkpoint of {self.card.name}, version 1", seen))
         kept = meta["settings"]
         for name, value in self._settings.items():
             if kept.get(name) != value:

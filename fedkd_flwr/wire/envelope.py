@@ -159,13 +159,12 @@ def unseal_answer(
         way_out = "Give every party the same public file and schema."
         rule = f"have fingerprint {_short(public).hex()}"
         raise reject("wrong-public-set", "public set", rule, fingerprint.hex(), way_out)
-    for reason, rule, expected, found in (
-        ("wrong-length", "be of {} public rows", public.num_public, opened.rows),
-        ("wrong-classes", "know {} classes", public.num_classes, classes),
-        ("wrong-round", "answer round {}", server_round, at_round),
-    ):
-        if found != expected:
-            raise reject(reason, "payload", rule.format(expected), found)
+    if opened.rows != public.num_public:
+        raise reject("wrong-length", "payload", f"be of {public.num_public} public rows", opened.rows)
+    if classes != public.num_classes:
+        raise reject("wrong-classes", "payload", f"know {public.num_classes} classes", classes)
+    if at_round != server_round:
+        raise reject("wrong-round", "payload", f"answer round {server_round}", at_round)
     return own, opened._replace(content=opened.content[_ANSWER.size :])
 
 

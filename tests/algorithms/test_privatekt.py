@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from fedkd_flwr.algorithms._knowledge import Knowledge, KnowledgeBuffer, draw_by_entropy, entropy, hard_targets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.algorithms._knowledge import Knowledge, KnowledgeBuffer, draw_by_entropy, entropy, hard_targets
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.labels.scores import onto_simplex
 

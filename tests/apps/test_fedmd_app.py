@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from fedkd_flwr.apps.algorithms import model_factory
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
 
-from fedkd_flwr.apps.algorithms import model_factory
 from fedkd_flwr.apps.assembly import central_rows, simulated_pool
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.config import parse_node_config, parse_run_config

@@ -61,3 +61,11 @@ def test_it_runs_as_a_module_and_explains_itself():
     command = [sys.executable, "-m", "fedkd_flwr.report", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "--publishable" in done.stdout
+
+
+def test_the_command_writes_the_page_beside_the_results(tmp_path, capsys, make_sweep):
+    (tmp_path / "s.json").write_text(make_sweep().to_json())
+    assert main(["sweep", str(tmp_path / "s.json")]) == 0
+    assert capsys.readouterr().out.strip() == str((tmp_path / "s.html").resolve())
+    assert main(["sweep", str(tmp_path / "none.json")]) == 2
+    assert "sweep must be a readable JSON file" in capsys.readouterr().err

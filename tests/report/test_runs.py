@@ -1,4 +1,4 @@
-"""Whole small runs of every level, and what their pages and publishable records say."""
+"""Complete small runs at every privacy level, and what their pages and publishable records say."""
 
 import dataclasses
 
@@ -33,7 +33,15 @@ RUNS = {
 def _run(name, *, flipped=False):
     """Run one level; ``flipped``: on private rows that say the opposite."""
     algorithm, settings = RUNS[name]
-    record = RunRecord(run_id="7", algorithm=algorithm, simulation=True, config={"num-rounds": 3}, num_public=60)
+    record = RunRecord(
+        run_id="7",
+        algorithm=algorithm,
+        sends="labels",
+        one_shot=algorithm != "fedct",
+        simulation=True,
+        config={"num-rounds": 3},
+        num_public=60,
+    )
     members = parties(6, simulated=True)
     for party in members if flipped else []:
         party.y[:] = 0
@@ -71,11 +79,11 @@ def test_every_level_has_a_whole_page_a_table_and_a_publishable_page(name, tmp_p
 
 @pytest.mark.parametrize("name", ["fedkt L0", "fedkt L1", "fedkt L1, Laplace", "pate", "pate, noisy", "fedct"])
 def test_publishable_records_of_other_private_rows_are_the_same(name):
-    # without noise nothing else may stay; with noise at the server what stays here are settings
+    # Without noise nothing that depends on private rows stays; with noise at the server only settings do.
     one, other = _run(name), _run(name, flipped=True)
     shown = [record.publishable() for record in (one, other)]
     if one.claims:
-        # the size of the final labels: a model's answer to noisy votes, which differs with the noise alone
+        # The size of the final labels depends on the noise, which differs between the two runs.
         shown = [dataclasses.replace(record, final_bytes_down=0) for record in shown]
     assert shown[0] == shown[1]
     assert [p.solo for p in one.parties] != [p.solo for p in other.parties]
@@ -83,6 +91,8 @@ def test_publishable_records_of_other_private_rows_are_the_same(name):
 
 def test_a_data_dependent_epsilon_is_on_the_operators_page_alone(tmp_path):
     record = _run("fedkt L1, Laplace")
-    (private,) = (c for c in record.claims if not c["publishable"])  # clear votes: the bound that looks is smaller
+    (private,) = (
+        c for c in record.claims if not c["publishable"]
+    )  # the votes are clear, so the data-dependent bound is smaller
     assert "For the operator only" in Page(written(record, tmp_path)).text
     assert f"{private['epsilon']:.3g}" not in Page(written(record, tmp_path, publishable=True)).text

@@ -3,8 +3,10 @@ import unicodedata
 
 import pytest
 
-from fedkd_flwr.report.table import NO_PRIVACY, summary_table
+from fedkd_flwr.report.table import summary_table
 from fedkd_flwr.run_record import RunRecord
+
+NO_PRIVACY = "privacy: none: labels are shared as they are (no noise)"
 
 
 @pytest.mark.parametrize(("parties", "rounds"), [(1, 1), (5, 1), (12, 3), (13, 3), (100, 10)])

@@ -25,7 +25,7 @@ from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax, NoPrivacy
-from fedkd_flwr.report.words import CLAIM_FIELDS, claim_cells, claim_meaning
+from fedkd_flwr.report.claims import CLAIM_FIELDS, claim_cells, claim_meaning
 
 LAPLACE = LaplaceMax(gamma=0.04)
 CLEAR = np.tile([240, 5, 5], (81, 1))

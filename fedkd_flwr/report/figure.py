@@ -1,8 +1,8 @@
-"""One figure to draw on, and its way into a page as SVG text.
+"""A matplotlib figure in the style of the pages, written as SVG text.
 
-matplotlib is used through `Figure` alone: no pyplot, no window, no state left behind. Colours are Okabe and Ito's
-(https://jfly.uni-koeln.de/color/), two of them darkened to be read on white: told apart by every common kind of
-colour blindness.
+Only matplotlib's `Figure` class is used, never pyplot: no window opens and no global state remains. The colours are
+those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which people with any common form of colour blindness can
+tell apart; two of them are darkened so that they can be read on white.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fedkd_flwr.errors import MissingExtraError
-from fedkd_flwr.report.facts import size
+from fedkd_flwr.report.formatting import size
 
 __all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PINK", "Canvas", "Plot"]
 
@@ -41,14 +41,24 @@ _STYLE = {
     "text.color": INK,
     "xtick.color": INK,
     "ytick.color": INK,
-    "svg.fonttype": "none",  # text stays text: searchable, and read out
-    "svg.hashsalt": "fedkd-flwr",  # the same record gives the same bytes
+    "svg.fonttype": "none",  # keep text as text, so that a reader can search it and a screen reader can speak it
+    "svg.hashsalt": "fedkd-flwr",  # fixed, so that the same record always gives the same SVG
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """One picture: its finding, its SVG ("" where it was left out), and the sentence below it."""
+    """A picture for a page.
+
+    Attributes
+    ----------
+    title : str
+        The finding in one sentence.
+    svg : str
+        An ``<svg>`` element, or "" if the record holds nothing to draw.
+    caption : str
+        What the picture shows, or why there is none.
+    """
 
     title: str
     svg: str
@@ -56,7 +66,18 @@ class Plot:
 
 
 class Canvas:
-    """One figure under this module's style; matplotlib's settings are as before when it closes."""
+    """A context manager that holds one figure in this module's style, and restores matplotlib's settings at the end.
+
+    Parameters
+    ----------
+    height : float
+        In inches; the width is fixed.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
 
     def __init__(self, height: float) -> None:
         try:
@@ -69,7 +90,7 @@ class Canvas:
                 'Plots need matplotlib, which is not installed. Run: pip install "fedkd-flwr[report]"'
             ) from error
         self._settings = ExitStack()
-        # the user's matplotlibrc may ask for LaTeX or other fonts: start from the defaults
+        # Start from matplotlib's defaults: the user's own settings may ask for LaTeX or other fonts.
         self._settings.enter_context(matplotlib.style.context(["default", _STYLE]))
         self.figure: Any = Figure(figsize=(_WIDTH, height), layout="constrained")
         FigureCanvasSVG(self.figure)
@@ -81,11 +102,11 @@ class Canvas:
         self._settings.close()
 
     def title(self, text: str) -> None:
-        """Write the finding above the axes, from the left edge of the figure, wrapped."""
+        """Write the title above the axes, left-aligned and wrapped."""
         self.figure.suptitle("\n".join(textwrap.wrap(text, 78)), x=0.01, ha="left", fontsize=10.5, weight="bold")
 
     def legend(self, axes: Any, *, columns: int = 0) -> None:
-        """Place the legend above the axes, where no data can lie beneath it."""
+        """Place the legend above the axes, where it covers no data; ``columns=0`` chooses the number of columns."""
         handles, _ = axes.get_legend_handles_labels()
         axes.legend(
             loc="lower left",
@@ -97,7 +118,7 @@ class Canvas:
         )
 
     def byte_axis(self, axes: Any) -> None:
-        """Write the decades of a logarithmic axis as B, KB, MB."""
+        """Label the decades of a logarithmic x axis in B, KB and MB."""
         from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
         axes.xaxis.set_major_locator(LogLocator(base=10, numticks=12))
@@ -105,7 +126,7 @@ class Canvas:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size(value).replace(".0 ", " ")))
 
     def epsilon_axis(self, axes: Any, epsilons: Sequence[float]) -> None:
-        """Make the x axis logarithmic and write each epsilon that was run, where there is room for it."""
+        """Make the x axis logarithmic, and label each of ``epsilons`` for which there is room."""
         from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
         axes.set_xscale("log")
@@ -121,16 +142,16 @@ class Canvas:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
 
     def save(self, path: Path) -> None:
-        """Write the figure to a file of its own, in the format its name ends with (``.svg``, ``.png``, ``.pdf``)."""
+        """Write the figure to a file, in the format of the file name's ending (``.svg``, ``.png`` or ``.pdf``)."""
         self.figure.savefig(path, dpi=150)
 
     def svg(self, prefix: str) -> str:
-        """Return the figure as an ``<svg>`` element for a page: ids prefixed, nothing outside named."""
+        """Return the figure as an ``<svg>`` element without outside references. Its ids start with ``prefix``."""
         target = io.StringIO()
-        # a date would make two drawings of one record differ
+        # Without a date, two drawings of one record are equal.
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
         with warnings.catch_warnings():
-            # a name may be in a script matplotlib's font lacks; the browser's font has it
+            # A name may use letters that matplotlib's font lacks; the browser draws text with its own fonts.
             warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
             self.figure.savefig(target, format="svg", metadata=nothing)
         return _for_page(target.getvalue(), prefix)
@@ -138,14 +159,14 @@ class Canvas:
 
 def _for_page(svg: str, prefix: str) -> str:
     svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<style\b.*?</style>", "", svg, flags=re.DOTALL)  # it would style the whole page
+    svg = re.sub(r"<style\b.*?</style>", "", svg, flags=re.DOTALL)  # an SVG's style sheet would apply to the whole page
 
     def inside_tag(match: re.Match[str]) -> str:
         tag = re.sub(r'\bid="', f'id="{prefix}-', match[0])
         tag = re.sub(r'\b(?:xlink:)?href="#', f'href="#{prefix}-', tag)
         return tag.replace("url(#", f"url(#{prefix}-")
 
-    svg = re.sub(r"<[^<>]+>", inside_tag, svg)  # text is escaped: a bracket is always a tag's
+    svg = re.sub(r"<[^<>]+>", inside_tag, svg)  # text is escaped, so each bracket belongs to a tag
     opening, rest = svg.split(">", 1)
     opening = re.sub(r'\s(?:width|height|xmlns(?::\w+)?|version)="[^"]*"', "", opening)
     return f'{opening} xmlns="http://www.w3.org/2000/svg" aria-hidden="true" focusable="false">{rest}'

@@ -1,4 +1,4 @@
-"""HTML that cannot be injected into: whatever is not already `Html` is escaped where it enters a tag."""
+"""HTML elements as text. Any text that is not already `Html` is escaped when it enters an element."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fedkd_flwr.files import write_atomic
-from fedkd_flwr.report.facts import plain
+from fedkd_flwr.report.formatting import plain
 
 __all__ = ["STYLE", "Html", "join", "save_document", "table", "tag"]
 
-# a second wall: even markup that slipped through could load and run nothing
+# A second protection: even if hostile markup were not escaped, the browser would load and run nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 _EMPTY = frozenset({"meta", "br", "hr"})
 
 
 class Html(str):
-    """Text that is markup already; a plain `str` never is."""
+    """Text that is already markup. A plain `str` is always treated as text to escape."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *children: str, **attributes: str) -> Html:
-    """Return one element; an attribute's trailing underscore is dropped, others become hyphens.
+    """Return one element. In attribute names a trailing underscore is dropped and other underscores become hyphens.
 
     >>> tag("p", "a < b", tag("b", "c"), class_="note")
     '<p class="note">a &lt; b<b>c</b></p>'
@@ -38,7 +38,7 @@ def tag(name: str, /, *children: str, **attributes: str) -> Html:
 
 
 def join(children: Iterable[str]) -> Html:
-    """Return children one after the other, escaped where they are plain text."""
+    """Return the children one after the other; those that are plain text are escaped."""
     return Html("".join(c if isinstance(c, Html) else html.escape(_lines(c)) for c in children))
 
 
@@ -47,7 +47,19 @@ def _lines(text: str) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iterable[int] = (), label: str) -> Html:
-    """Return a table in a box that scrolls when it is too large; columns in ``numbers`` stand to the right."""
+    """Return a table in a box that scrolls if the table is too large.
+
+    Parameters
+    ----------
+    header : sequence of str
+        The names of the columns.
+    rows : iterable of sequences of str
+        One cell for each column.
+    numbers : iterable of int
+        Positions of the columns to align to the right.
+    label : str
+        The table's name for screen readers.
+    """
     right = set(numbers)
 
     def cell(kind: str, index: int, text: str) -> Html:
@@ -60,7 +72,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iter
 
 
 def save_document(path: Path, title: str, *parts: Html) -> Path:
-    """Write a whole page that needs nothing else, and return its path; a page that is there is replaced whole.
+    """Write a complete page that loads no other file, and return its path. An existing page is replaced.
 
     Raises
     ------
@@ -77,6 +89,7 @@ def save_document(path: Path, title: str, *parts: Html) -> Path:
         tag("style", STYLE),
     )
     text = f'<!DOCTYPE html>\n<html lang="en">\n{head}\n{tag("body", tag("main", *parts))}\n</html>\n'
+    # A lone surrogate in a name has no UTF-8 form; "replace" writes a question mark for it.
     return write_atomic(path, text.encode("utf-8", errors="replace"))
 
 

@@ -1,22 +1,134 @@
-"""What a server that teaches its model a few public rows a round keeps and draws: the steps of PrivateKT, one by one.
+"""PrivateKT: unbiased estimates of the parties' labels, the buffer of the last rounds, and which rows to ask next.
 
 Qi et al., "Differentially private knowledge transfer for federated learning", Nature Communications 14, 2023: equations
-(3) to (5) and Algorithm 1.
+(3) to (5) and Algorithm 1. The whole round is told in `fedkd_flwr.strategies.privatekt`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import ConfigError, DataError, check_whole, explain
+from fedkd_flwr.algorithms.card import Card, Privacy, setting
+from fedkd_flwr.algorithms.exchange import ClaimConfig, LocalEpochsConfig, TiesConfig
+from fedkd_flwr.checks import check_whole
+from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.labels.consensus import Ties, majority
+from fedkd_flwr.labels.scores import onto_simplex
+from fedkd_flwr.labels.voting import Labels, VoteCounter
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 
-__all__ = ["Knowledge", "KnowledgeBuffer", "draw_by_entropy", "entropy", "hard_targets"]
+__all__ = [
+    "CARD",
+    "Knowledge",
+    "KnowledgeBuffer",
+    "PrivateKTConfig",
+    "aggregate",
+    "draw_by_entropy",
+    "entropy",
+    "estimate",
+    "hard_targets",
+]
+
+
+class PrivateKTConfig(TiesConfig, ClaimConfig, LocalEpochsConfig):
+    """Settings of PrivateKT; the defaults are the published ones."""
+
+    section: ClassVar[str] = "privatekt"
+
+    round_epsilon: float = setting(
+        5.0,
+        gt=0,
+        told=True,
+        help="What one round costs a party that takes part in it: epsilon of its K labels together.",
+    )
+    transfer_rows: int = setting(2, ge=1, told=True, help="The paper's K: public rows that parties label in a round.")
+    buffer_rounds: int = setting(25, ge=1, help="The paper's B: rounds of answers the server goes on learning from.")
+    buffer_steps: int = setting(4, ge=1, help="Steps of the server's net on the whole buffer in each round.")
+    self_training_share: float = setting(
+        0.1,
+        ge=0,
+        le=1,
+        help="The paper's M as a share of the public rows: the server's net learns its own answers on them. 0: none.",
+    )
+    targets: Literal["hard", "soft"] = setting(
+        "hard",
+        help="Learn the likeliest class, as the published code, or the estimated shares of the classes, as the text.",
+    )
+    participation: Literal["any", "once"] = setting(
+        "any",
+        help="Whether a party may be asked in several rounds. With once a run costs it round-epsilon; refused where "
+        "parties are too few for the rounds.",
+    )
+
+    @property
+    def privacy(self) -> Privacy:
+        """Parties privatise their labels."""
+        return "party"
+
+    def mechanism(self, num_classes: int) -> RandomizedResponse:
+        """Return what parties do to each label: the epsilon of a round over K (Lemma 1)."""
+        return RandomizedResponse(epsilon=self.round_epsilon / self.transfer_rows, num_classes=num_classes)
+
+
+def aggregate(
+    answers: Sequence[Labels], *, config: PrivateKTConfig, num_classes: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], Labels]:
+    """Return what the server learns of a round's rows.
+
+    Parameters
+    ----------
+    answers : sequence of ndarray of shape (transfer_rows,), int16
+        The parties' privatised labels.
+    config : PrivateKTConfig
+        Settings.
+    num_classes : int
+        Number of classes.
+    rng : Generator
+        Breaks ties.
+
+    Returns
+    -------
+    targets : ndarray of shape (transfer_rows, num_classes), float64
+        One-hot, or probabilities with ``targets="soft"``.
+    labels : ndarray of shape (transfer_rows,), int16
+        The likeliest class of each row.
+
+    Examples
+    --------
+    With hardly any noise the estimate is the share of the parties that gave each class:
+
+    >>> answers = [np.array([0, 1], np.int16), np.array([0, 1], np.int16), np.array([0, 0], np.int16)]
+    >>> config = PrivateKTConfig(round_epsilon=80.0, targets="soft")
+    >>> targets, labels = aggregate(answers, config=config, num_classes=2, rng=np.random.default_rng(1))
+    >>> targets.round(3).tolist(), labels.tolist()
+    ([[1.0, 0.0], [0.333, 0.667]], [0, 1])
+    """
+    estimates = estimate(answers, config=config, num_classes=num_classes)
+    hard = hard_targets(estimates, ties=config.ties, rng=rng)
+    targets = hard if config.targets == "hard" else onto_simplex(estimates)
+    return targets, hard.argmax(axis=1).astype(np.int16)
+
+
+def estimate(answers: Sequence[Labels], *, config: PrivateKTConfig, num_classes: int) -> NDArray[np.float64]:
+    """Return the unbiased estimate of the mean one-hot label of each row, equation (3).
+
+    Parameters as in `aggregate`.
+
+    Returns
+    -------
+    ndarray of shape (transfer_rows, num_classes), float64
+        Each row of sum 1; numbers may be negative or above 1.
+    """
+    counter = VoteCounter(num_public=len(answers[0]), num_classes=num_classes)
+    for labels in answers:
+        counter.add(labels)
+    return config.mechanism(num_classes).debias(counter.votes, len(answers)) / len(answers)
 
 
 def entropy(probs: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -171,3 +283,20 @@ class KnowledgeBuffer:
             rows=np.concatenate([one.rows for one in self._held]),
             targets=np.concatenate([one.targets for one in self._held]),
         )
+
+
+CARD = Card(
+    name="privatekt",
+    title="PrivateKT",
+    paper='Qi et al., "Differentially private knowledge transfer for federated learning", Nature Communications, 2023',
+    config=PrivateKTConfig,
+    strategy="fedkd_flwr.strategies.privatekt:PrivateKT",
+    client="fedkd_flwr.clients.privatekt:PrivateKTClient",
+    sends="labels",
+    default_rounds=100,
+    noise=("party",),
+    allowed=True,
+    one_net=True,
+    samples=True,
+    resumes=True,
+)

@@ -1,0 +1,302 @@
+"""What an algorithm is, as data: its card; and how each of its settings is declared, once.
+
+A setting is one line of a `Config`: type, default, range, help, whether parties are told. Everything else is derived
+from that line: the run config and its checks, the words on the wire, ``pyproject.toml``'s defaults, and
+``docs/configuration.md``.
+
+    class FedCTConfig(ExchangeConfig):
+        section: ClassVar[str] = "fedct"
+        quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)}, help="...")
+
+A setting that is declared in an algorithm's own class stands in the run config's section of that name
+(``fedct.quorum``); one that several algorithms share, and that means the same in all of them, stands at the top.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from fedkd_flwr.errors import ConfigError, PayloadError, explain
+
+__all__ = ["Card", "Config", "ExchangeConfig", "Privacy", "Told", "kebab", "setting"]
+
+Told = bool | int | float | str
+"""What a setting is on the wire."""
+
+Privacy = Literal["none", "server", "party"]
+"""Where noise is added, if anywhere."""
+
+
+def kebab(name: str) -> str:
+    """Return a name as run configs and wire records spell it.
+
+    >>> kebab("steps_per_round")
+    'steps-per-round'
+    """
+    return name.replace("_", "-")
+
+
+def setting(
+    default: Any,
+    *,
+    help: str,
+    told: bool = False,
+    only: Mapping[str, tuple[Any, ...]] | None = None,
+    **limits: Any,
+) -> Any:
+    """Declare one setting of a `Config`.
+
+    Parameters
+    ----------
+    default : bool, int, float or str
+        Its default.
+    help : str
+        What it means, in one sentence: the text of the documentation.
+    told : bool
+        Whether parties are told its value.
+    only : mapping of str to tuple, optional
+        Other settings, and the values of theirs with which this one is read; else it must keep its default.
+    **limits
+        ``ge``, ``gt``, ``le`` and ``lt``: its range. Its choices are those of a ``Literal`` annotation.
+    """
+    if isinstance(default, float):
+        limits.setdefault("allow_inf_nan", False)
+    extra: Any = {"told": told, "only": dict(only or {})}
+    return Field(default, description=help, json_schema_extra=extra, **limits)
+
+
+class Config(BaseModel):
+    """Settings that cannot change: keyword-only, of plain types, checked when they are made.
+
+    Raises
+    ------
+    ConfigError
+        Naming every setting that is unknown, of the wrong type, out of range, impossible beside another, or not read.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
+    section: ClassVar[str] = ""  # of the settings that this very class declares
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ConfigError("\n".join(self._sentence(one) for one in error.errors())) from None
+
+    # ---------------------------------------------------------------- what is declared
+
+    @classmethod
+    def keys(cls) -> dict[str, str]:
+        """Return the run-config key of each setting, by field name.
+
+        >>> class Mine(Config):
+        ...     section: ClassVar[str] = "mine"
+        ...     step_size: float = setting(0.1, gt=0, help="How far one step goes.")
+        >>> Mine.keys()
+        {'step_size': 'mine.step-size'}
+        """
+        declared = {
+            name: parent.__dict__.get("section", "")
+            for parent in reversed(cls.__mro__)
+            for name in inspect.get_annotations(parent)
+        }
+        return {name: f"{declared[name]}.{kebab(name)}" if declared[name] else kebab(name) for name in cls.model_fields}
+
+    @classmethod
+    def default(cls, name: str) -> Any:
+        """Return the default of a setting."""
+        return cls.model_fields[name].default
+
+    @classmethod
+    def rule(cls, name: str) -> str:
+        """Return in words which values a setting takes: its choices, or its type and range.
+
+        >>> class Mine(Config):
+        ...     step_size: float = setting(0.1, gt=0, le=1, help="How far one step goes.")
+        >>> Mine.rule("step_size")
+        'a number > 0 and <= 1'
+        """
+        field = cls.model_fields[name]
+        if choices := _choices(field):
+            return ", ".join(str(choice) for choice in choices)
+        kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+        kind = next(word for kind, word in kinds.items() if field.annotation in (kind, kind | None))
+        signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+        ends = [
+            f"{sign} {getattr(limit, end):g}"
+            for limit in field.metadata
+            for end, sign in signs.items()
+            if getattr(limit, end, None) is not None
+        ]
+        return f"{kind} {' and '.join(ends)}".strip()
+
+    # ---------------------------------------------------------------- what travels
+
+    def told(self) -> dict[str, Told]:
+        """Return the settings that parties are told, by their wire names."""
+        return {kebab(name): getattr(self, name) for name in self._told_names()}
+
+    @classmethod
+    def from_told(cls, words: Mapping[str, Any]) -> Self:
+        """Return what a party was told; settings that parties are not told have their defaults.
+
+        Raises
+        ------
+        PayloadError
+            If a setting is missing, or what is told breaks a rule.
+        """
+        names = cls._told_names()
+        if missing := [kebab(name) for name in names if kebab(name) not in words]:
+            raise PayloadError(explain("instruction", f"name {', '.join(missing)}", "none of that name"))
+        try:
+            return cls(**{name: words[kebab(name)] for name in names})
+        except ConfigError as error:
+            raise PayloadError(str(error)) from error
+
+    @classmethod
+    def _told_names(cls) -> list[str]:
+        return [name for name, field in cls.model_fields.items() if _extra(field)["told"]]
+
+    def changed(self, **values: Any) -> Self:
+        """Return these settings with other values for some of them, checked anew."""
+        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **values})
+
+    # ---------------------------------------------------------------- what is refused
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """Refuse settings that are not read beside the others, and combinations that `check` knows to be impossible."""
+        keys = self.keys()
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if value == field.default:
+                continue
+            for other, values in _extra(field)["only"].items():
+                if (seen := getattr(self, other)) not in values:
+                    rule = f"keep its default ({field.default!r}) where {keys[other]} is {seen!r}"
+                    needed = " or ".join(repr(one) for one in values)
+                    way_out = f"It would be ignored: drop it, or set {keys[other]} to {needed}."
+                    raise ValueError(explain(keys[name], rule, value, way_out))
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Refuse impossible combinations with a `ConfigError`; overridden where there are any."""
+
+    @classmethod
+    def _sentence(cls, error: Any) -> str:
+        """Return one of pydantic's errors in this package's form."""
+        if error["type"] == "value_error":
+            return str(error["ctx"]["error"])
+        name = str(error["loc"][0])
+        key = cls.keys().get(name, kebab(name))
+        if error["type"] == "extra_forbidden":
+            return explain(key, "be a known setting", error["input"], f"Known: {', '.join(cls.keys().values())}.")
+        one_of = "one of " if _choices(cls.model_fields[name]) else ""
+        return explain(key, f"be {one_of}{cls.rule(name)}", error["input"])
+
+
+def _choices(field: FieldInfo) -> tuple[Any, ...]:
+    return get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+
+
+def _extra(field: FieldInfo) -> dict[str, Any]:
+    extra = field.json_schema_extra
+    return dict(extra) if isinstance(extra, dict) else {"told": False, "only": {}}
+
+
+class ExchangeConfig(Config):
+    """What every exchange has in common."""
+
+    seed: int = setting(1, ge=0, lt=2**63, told=True, help="All randomness of a run but privacy noise derives from it.")
+    node_settle_s: float = setting(
+        0.0,
+        ge=0,
+        help="Without num-parties: seconds their number must stay unchanged. 0: 3 in simulation, 30 at silos.",
+    )
+    node_deadline_s: float = setting(120.0, ge=0, help="Seconds after which waiting for nodes fails.")
+
+    @property
+    def privacy(self) -> Privacy:
+        """Where noise is added, if anywhere. Beside noise at the party a party withholds more of what it could say."""
+        return "none"
+
+    def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
+        """Return these settings as parties are told them: defaults that depend on the run, and noise, are found.
+
+        Parameters
+        ----------
+        num_public, num_classes : int
+            Rows and classes of the public set.
+        num_rounds : int
+            Rounds that a party may be asked in.
+        """
+        return self
+
+
+def fit(model: Any, X: Any, y: Any, *, config: Any, rounds: int) -> object:
+    """Fit a model on pooled rows as it always fits."""
+    return model.fit(X, y)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """One algorithm.
+
+    Parameters
+    ----------
+    name : str
+        Its name in run configs and in a node's ``allow``.
+    title : str
+        Its name in texts.
+    paper : str
+        Where it was published.
+    config : type
+        Its settings: a subclass of `ExchangeConfig`.
+    strategy, client : str
+        The server's and the party's class, as ``package.module:Class``: only what runs is imported.
+    sends : {"labels", "scores", "weights"}
+        What leaves a party.
+    default_rounds : int
+        Rounds where the run names no number.
+    one_shot : bool
+        Whether it has one round and no more.
+    noise : tuple of {"server", "party"}
+        Where it can add noise.
+    allowed : bool
+        Whether a silo takes part unless its owner says otherwise.
+    roles : tuple of {"teacher", "student", "final"}
+        Models it takes beside a party's own.
+    one_net : bool
+        Whether the weights of one torch net go round, the same net at all parties.
+    samples : bool
+        Whether a round may ask a share of the parties only.
+    resumes : bool
+        Whether a run can be continued from its checkpoint.
+    train_pooled : callable
+        ``train_pooled(model, X, y, config=..., rounds=...)`` trains a model on all private rows for as long as the
+        parties trained theirs in so many rounds, for comparison.
+    """
+
+    name: str
+    title: str
+    paper: str
+    config: type[ExchangeConfig]
+    strategy: str
+    client: str
+    sends: Literal["labels", "scores", "weights"]
+    default_rounds: int
+    one_shot: bool = False
+    noise: tuple[Literal["server", "party"], ...] = ()
+    allowed: bool = False
+    roles: tuple[Literal["teacher", "student", "final"], ...] = ()
+    one_net: bool = False
+    samples: bool = False
+    resumes: bool = False
+    train_pooled: Callable[..., object] = fit

@@ -1,0 +1,233 @@
+"""FedCT: the consensus of label arrays by majority, qualified majority or Dawid-Skene; and its card.
+
+Abourayya et al., "Little is Enough: Boosting Privacy by Sharing Only Hard Labels in Federated Semi-Supervised
+Learning", AAAI 2025, Algorithm 1. The whole round is told in `fedkd_flwr.strategies.fedct`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.algorithms.card import Card, Privacy, setting
+from fedkd_flwr.algorithms.exchange import LabelNoiseConfig, StepsConfig, VotersConfig, steps_on_pooled
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.labels.consensus import dawid_skene, majority, qualified_majority
+from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, Uninformative, VoteCounter, voter_weights
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share
+
+__all__ = ["CARD", "FedCTConfig", "VoteFacts", "aggregate"]
+
+
+class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
+    """Settings of FedCT."""
+
+    section: ClassVar[str] = "fedct"
+    usual_rule: ClassVar[Uninformative] = "leave-out"
+
+    consensus: Literal["majority", "qualified-majority", "dawid-skene"] = setting(
+        "majority", help="How labels become the consensus. Dawid-Skene needs more than two classes to help."
+    )
+    quorum: float = setting(
+        0.9,
+        ge=0,
+        le=1,
+        only={"consensus": ("qualified-majority",)},
+        help="Share of the answering parties that must agree on a row; other rows stay unlabelled in that round.",
+    )
+    confidence: float = setting(
+        0.9999,
+        ge=0,
+        le=1,
+        only={"consensus": ("dawid-skene",)},
+        help="Rows whose most probable class is less probable than this stay unlabelled in that round; 0 labels all.",
+    )
+    stop_when_converged: bool = setting(
+        True,
+        help="Stop once all parties answered, the consensus repeats, and all reproduce it or none changed a label.",
+    )
+    calibration: Literal["exact", "paper"] = setting(
+        "exact",
+        told=True,
+        only={"label_mechanism": ("xor", "auto")},
+        help="Of xor: the paper's condition asks for sqrt(C) times the noise that is needed.",
+    )
+    sensitivity: Literal["worst-case", "assumed", "estimated"] = setting(
+        "worst-case",
+        only={"label_mechanism": ("auto", "randomized-response", "xor")},
+        help="How many of a party's labels another data set may change. Only the worst case, all of them, is proven.",
+    )
+    sensitivity_labels: int = setting(
+        0,
+        ge=0,
+        only={"sensitivity": ("assumed", "estimated")},
+        help="That many, where it is assumed or estimated; 0 with estimated: tried out on the parties of a simulation.",
+    )
+
+    @property
+    def privacy(self) -> Privacy:
+        """Parties privatise their labels, or nobody does."""
+        return "none" if self.label_mechanism == "none" else "party"
+
+    def check(self) -> None:
+        """Refuse a noise without a strength, and Dawid-Skene on bits."""
+        super().check()
+        self.check_given(label_epsilon=self.label_epsilon, epsilon=self.epsilon)
+        if (
+            self.privacy == "party"
+            and self.consensus == "dawid-skene"
+            and self.label_mechanism != "randomized-response"
+        ):
+            way_out = 'Use label-mechanism "randomized-response" with it, or another consensus.'
+            raise ConfigError(explain("fedct.consensus", f"work with {self.label_mechanism}", self.consensus, way_out))
+
+    def sensitive_labels(self, num_public: int) -> int:
+        """Return how many labels of a round another data set may change.
+
+        Raises
+        ------
+        ConfigError
+            If it is given as more than there are, or not given where it is assumed or estimated.
+        """
+        if self.sensitivity == "worst-case":
+            return num_public
+        if not 0 < self.sensitivity_labels <= num_public:
+            rule = f"be within 1..{num_public} (public rows) with sensitivity {self.sensitivity!r}"
+            way_out = "Give the number; all rows are the worst case."
+            raise ConfigError(explain("fedct.sensitivity-labels", rule, self.sensitivity_labels, way_out))
+        return self.sensitivity_labels
+
+    def mechanism(
+        self, *, num_classes: int, num_public: int = 1, num_rounds: int = 1
+    ) -> RandomizedResponse | BitFlip | None:
+        """Return what a party does to each label; None without noise."""
+        uses = self.sensitive_labels(num_public) * num_rounds if self.epsilon else 0
+        return self.label_noise(num_classes=num_classes, num_labels=uses, calibration=self.calibration)
+
+    def resolved(self, *, num_classes: int, num_public: int, num_rounds: int) -> Self:
+        """Return these settings with the noise found: what parties are told."""
+        found = self.mechanism(num_classes=num_classes, num_public=num_public, num_rounds=num_rounds)
+        if found is None:
+            return self
+        name = "xor" if isinstance(found, BitFlip) else "randomized-response"
+        exact = {} if name == "xor" else {"calibration": "exact"}
+        return self.changed(label_mechanism=name, label_epsilon=found.epsilon, epsilon=0.0, **exact)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoteFacts:
+    """What a vote shows besides its result; computed from labels as they arrived.
+
+    Parameters
+    ----------
+    discounted : int
+        Parties that label every row alike and cast less than a full vote.
+    class_voters : ndarray of shape (num_classes,), int32, or None
+        How many parties gave each class to at least one row; None under noise, where every party gives every class.
+    kept_share : float or None
+        Expected share of answers that the parties' noise left as they were; None without noise.
+    """
+
+    discounted: int = 0
+    class_voters: NDArray[np.int32] | None = None
+    kept_share: float | None = None
+
+
+def aggregate(
+    answers: Sequence[Labels], *, config: FedCTConfig, num_classes: int, rng: np.random.Generator
+) -> tuple[Labels, VoteFacts]:
+    """Return the consensus of a round.
+
+    Parameters
+    ----------
+    answers : sequence of ndarray of shape (num_public,), int16
+        Each party's labels, in party-name order; of shape (num_public * num_classes,), 0 or 1, where ``xor`` made
+        them one-hot bits.
+    config : FedCTConfig
+        Settings whose noise is found (`FedCTConfig.resolved`).
+    num_classes : int
+        Number of classes.
+    rng : Generator
+        Breaks ties.
+
+    Returns
+    -------
+    consensus : ndarray of shape (num_public,), int16
+        ``ABSTAIN`` where a row stays unlabelled.
+    facts : VoteFacts
+
+    Examples
+    --------
+    Three parties, four rows; the third labels every row alike and has no vote:
+
+    >>> answers = [np.array(labels, np.int16) for labels in ([0, 1, 1, 0], [0, 1, 0, 0], [1, 1, 1, 1])]
+    >>> rng = np.random.default_rng(1)
+    >>> config = FedCTConfig(consensus="qualified-majority", quorum=1.0)
+    >>> consensus, facts = aggregate(answers, config=config, num_classes=2, rng=rng)
+    >>> consensus.tolist(), facts.discounted
+    ([0, 1, -1, 0], 1)
+    """
+    votes, weights, facts = _count(answers, config, num_classes)
+    if config.consensus == "dawid-skene":
+        # few iterations and equal classes: EM run to its end fits the first votes' mistakes under label skew
+        labels, probs = dawid_skene(
+            [labels for labels, weight in zip(answers, weights, strict=True) if weight],
+            num_classes=num_classes,
+            max_iterations=5,
+            tolerance=0.0,
+            class_prior="uniform",
+        )
+        sure = (labels != ABSTAIN) & (probs.max(axis=1) >= config.confidence)
+        # probabilities that are equal up to rounding are a tie like any other
+        picked = majority(np.round(probs, 9), ties=config.ties, rng=rng)
+        return np.where(sure, picked, ABSTAIN).astype(np.int16), facts
+    quorum = config.quorum if config.consensus == "qualified-majority" else 0.0
+    return qualified_majority(votes, quorum=quorum, num_voters=int(weights.sum()), ties=config.ties, rng=rng), facts
+
+
+def _count(
+    answers: Sequence[Labels], config: FedCTConfig, num_classes: int
+) -> tuple[NDArray[Any], NDArray[np.int64], VoteFacts]:
+    """Return the votes without their bias, each party's weight in them (in half votes, or 1), and the facts."""
+    mechanism = config.mechanism(num_classes=num_classes)
+    if isinstance(mechanism, BitFlip):
+        sums = np.zeros((len(answers[0]) // num_classes, num_classes), dtype=np.int64)
+        for bits in answers:
+            sums += bits.reshape(sums.shape)
+        votes: NDArray[Any] = mechanism.debias(sums, len(answers))
+        return votes, np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
+    counter = VoteCounter(num_public=len(answers[0]), num_classes=num_classes)
+    if mechanism is not None:  # after noise every party tells classes apart
+        for labels in answers:
+            counter.add(labels)
+        votes = mechanism.debias(counter.votes, len(answers))
+        return votes, np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
+    weights = np.array(voter_weights(answers, uninformative=config.voters_rule))
+    discounted = int((weights < HALF).sum())
+    if not weights.any():
+        weights[:] = HALF  # nobody tells classes apart
+    if config.voters_rule != "half":
+        weights //= HALF
+    for labels, weight in zip(answers, weights, strict=True):
+        if weight:
+            counter.add(labels, weight=int(weight))
+    return counter.votes, weights, VoteFacts(discounted=discounted, class_voters=counter.class_voters)
+
+
+CARD = Card(
+    name="fedct",
+    title="FedCT",
+    paper='Abourayya et al., "Little is Enough: Boosting Privacy by Sharing Only Hard Labels", AAAI 2025',
+    config=FedCTConfig,
+    strategy="fedkd_flwr.strategies.fedct:FedCT",
+    client="fedkd_flwr.clients.fedct:FedCTClient",
+    sends="labels",
+    default_rounds=5,
+    noise=("party",),
+    allowed=True,
+    train_pooled=steps_on_pooled,
+)

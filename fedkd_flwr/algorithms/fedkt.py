@@ -1,0 +1,112 @@
+"""FedKT's settings at its three levels of privacy, and its card. The vote is `one_shot_vote`'s.
+
+Li, He, Song, "Practical One-Shot Federated Learning for Cross-Silo Setting", IJCAI 2021, Algorithm 1. The whole round
+is told in `fedkd_flwr.strategies.fedkt`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self
+
+from fedkd_flwr.algorithms.card import Card, Privacy, setting
+from fedkd_flwr.algorithms.one_shot_vote import STRENGTHS, OneShotVoteConfig
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.privacy.noise.plan import NoisyVotes
+
+__all__ = ["CARD", "FedKTConfig"]
+
+_WHERE: dict[str, Privacy] = {"L0": "none", "L1": "server", "L2": "party"}
+
+
+class FedKTConfig(OneShotVoteConfig):
+    """Settings of FedKT."""
+
+    section: ClassVar[str] = "fedkt"
+
+    level: Literal["L0", "L1", "L2"] = setting(
+        "L0",
+        told=True,
+        help="L0: no noise. L1: noise on the vote at the server, which protects parties. L2: noise on the votes of "
+        "a party's teachers, which protects records.",
+    )
+    students_per_party: int = setting(
+        0,
+        ge=0,
+        told=True,
+        help="The paper's s: students, and label arrays, per party. 0: 2 at L0, and 1 at L1 and L2, where s "
+        "multiplies the cost.",
+    )
+    teachers_per_student: int = setting(
+        0,
+        ge=0,
+        told=True,
+        help="The paper's t: disjoint subsets of a party's rows, and teachers, per student. 0: 5, and 25 at L2.",
+    )
+    voting: Literal["consistent", "plain"] = setting(
+        "consistent", help="Count a party only where all its students agree, as published, or count every student."
+    )
+
+    @property
+    def privacy(self) -> Privacy:
+        """Where the level puts the noise."""
+        return _WHERE[self.level]
+
+    @property
+    def students(self) -> int:
+        """s, the level's default resolved."""
+        return self.students_per_party or (2 if self.level == "L0" else 1)
+
+    @property
+    def teachers(self) -> int:
+        """t, the level's default resolved."""
+        return self.teachers_per_student or (25 if self.level == "L2" else 5)
+
+    @property
+    def votes_per_party(self) -> int:
+        """A consistent party casts s votes."""
+        return self.students
+
+    def check(self) -> None:
+        """Refuse a noise that does not fit the level."""
+        super().check()
+        keys = self.keys()
+        if (self.level == "L0") != (self.noise == "none"):
+            way_out = 'Set noise to "gaussian" or "laplace" at L1 and L2, and to "none" at L0.'
+            raise ConfigError(explain(keys["noise"], f"fit level {self.level}", self.noise, way_out))
+        if self.level == "L1" and self.voting == "plain" and self.students > 1:
+            way_out = 'Use voting "consistent", or one student per party.'
+            raise ConfigError(explain(keys["voting"], "be consistent at L1 with several students", "plain", way_out))
+
+    def party_plan(self, num_public: int) -> NoisyVotes | None:
+        """Return the noise on the votes of one student's teachers at level L2: a record sits with one of them."""
+        if self.level != "L2":
+            return None
+        return self.plan(votes=1, num_public=num_public, times=self.students)
+
+    def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
+        """Return these settings as parties are told them: s, t and, at level L2, the noise found.
+
+        At level L1 the noise is the server's own affair, and parties do what they do at L0.
+        """
+        counts = {"students_per_party": self.students, "teachers_per_student": self.teachers}
+        if self.level != "L2":
+            return self.changed(**self.quiet(), **counts, level="L0")
+        plan = self.plan(votes=1, num_public=num_public, times=self.students)
+        found = {name: getattr(plan.mechanism, name, 0.0) for name in STRENGTHS}
+        return self.changed(**counts, **found, epsilon=0.0, num_queries=plan.num_queries)
+
+
+CARD = Card(
+    name="fedkt",
+    title="FedKT",
+    paper='Li, He, Song, "Practical One-Shot Federated Learning for Cross-Silo Setting", IJCAI 2021',
+    config=FedKTConfig,
+    strategy="fedkd_flwr.strategies.fedkt:FedKT",
+    client="fedkd_flwr.clients.fedkt:FedKTClient",
+    sends="labels",
+    default_rounds=1,
+    one_shot=True,
+    noise=("server", "party"),
+    allowed=True,
+    roles=("teacher", "student", "final"),
+)

@@ -1,0 +1,66 @@
+"""FedKT-Prox's settings and its card: those of FedKT at level L0 and of FedProx together.
+
+Li, He, Song, IJCAI 2021, Section 4.3. The whole run is told in `fedkd_flwr.strategies.fedkt_prox`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.algorithms.exchange import LocalEpochsConfig, epochs_on_pooled
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
+from fedkd_flwr.algorithms.fedprox import FedProxConfig
+from fedkd_flwr.errors import ConfigError, explain
+
+__all__ = ["CARD", "FedKTProxConfig"]
+
+
+class FedKTProxConfig(FedProxConfig, FedKTConfig):
+    """Settings of FedKT-Prox: ``fedkt.*`` for its first round, ``fedprox.*`` for those after it."""
+
+    def check(self) -> None:
+        """Refuse noise: FedProx's weights carry none."""
+        super().check()
+        if self.level != "L0":
+            way_out = "Use fedkt for L1 and L2, or L0 here."
+            raise ConfigError(explain("fedkt.level", "be L0: FedProx's weights carry no noise", self.level, way_out))
+        if not self.party_models:
+            way_out = "It would be ignored: drop it."
+            raise ConfigError(explain("party-models", "keep its default: parties get FedProx's net", False, way_out))
+
+    def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
+        """Return these settings with as many passes of SOLO as FedProx's rounds make."""
+        return LocalEpochsConfig.resolved(self, num_public=num_public, num_classes=num_classes, num_rounds=num_rounds)
+
+    @property
+    def first(self) -> FedKTConfig:
+        """The settings of the first round; parties finish once, on what comes out at the end."""
+        values = {name: getattr(self, name) for name in FedKTConfig.model_fields}
+        return FedKTConfig(**{**values, "party_models": False})
+
+    @property
+    def later(self) -> FedProxConfig:
+        """The settings of the rounds after it."""
+        return FedProxConfig(**{name: getattr(self, name) for name in FedProxConfig.model_fields})
+
+
+def train_pooled(model: Any, X: Any, y: Any, *, config: FedKTProxConfig, rounds: int) -> object:
+    """Train a net on pooled rows for as many passes as FedProx's rounds, which are all but the first."""
+    return epochs_on_pooled(model, X, y, config=config, rounds=rounds - 1)
+
+
+CARD = Card(
+    name="fedkt-prox",
+    title="FedKT-Prox",
+    paper='Li, He, Song, "Practical One-Shot Federated Learning for Cross-Silo Setting", IJCAI 2021, Section 4.3',
+    config=FedKTProxConfig,
+    strategy="fedkd_flwr.strategies.fedkt_prox:FedKTProx",
+    client="fedkd_flwr.clients.fedkt_prox:FedKTProxClient",
+    sends="weights",
+    default_rounds=10,
+    roles=("teacher", "student"),
+    one_net=True,
+    samples=True,
+    train_pooled=train_pooled,
+)

@@ -1,0 +1,315 @@
+"""One round of votes that leaves the server a model of its own: what FedKT and PATE have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.algorithms.card import setting
+from fedkd_flwr.algorithms.exchange import EpsilonConfig, VotersConfig
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.labels.consensus import majority
+from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, VoteCounter, consistent_labels, voter_weights
+from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes, make_noise
+
+__all__ = ["STRENGTHS", "OneShotVoteConfig", "VoteFacts", "aggregate", "kept", "tally"]
+
+STRENGTHS = ("gamma", "sigma", "threshold", "sigma_threshold")
+_ANY_NOISE = ("laplace", "gaussian", "confident-gaussian")
+_TAKES = {
+    "none": (),
+    "laplace": ("gamma",),
+    "gaussian": ("sigma",),
+    "confident-gaussian": ("threshold", "sigma_threshold", "sigma"),
+}
+
+
+class OneShotVoteConfig(VotersConfig, EpsilonConfig):
+    """Settings of an exchange that ends in a model at the server."""
+
+    party_models: bool = setting(
+        True,
+        told=True,
+        help="Whether parties fit models of their own on the final labels. The papers have the server's model alone.",
+    )
+    noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting(
+        "none", told=True, help="What is added to vote counts."
+    )
+    gamma: float = setting(
+        0.0,
+        ge=0,
+        told=True,
+        only={"noise": ("laplace",)},
+        help="Laplace noise of scale 1 / gamma votes on each count.",
+    )
+    sigma: float = setting(
+        0.0,
+        ge=0,
+        told=True,
+        only={"noise": ("gaussian", "confident-gaussian")},
+        help="Gaussian noise: its standard deviation on each count, in votes.",
+    )
+    threshold: float = setting(
+        0.0,
+        ge=0,
+        told=True,
+        only={"noise": ("confident-gaussian",)},
+        help="A query is answered where the largest count plus noise of sigma-threshold reaches so many votes.",
+    )
+    sigma_threshold: float = setting(
+        0.0,
+        ge=0,
+        told=True,
+        only={"noise": ("confident-gaussian",)},
+        help="Standard deviation of the noise on that largest count, in votes; with epsilon: three times the answers'.",
+    )
+    num_queries: int = setting(
+        0,
+        ge=0,
+        told=True,
+        only={"noise": _ANY_NOISE},
+        help="Public rows asked where there is noise, drawn before any vote is seen; 0: all.",
+    )
+    max_answers: int = setting(
+        0,
+        ge=0,
+        told=True,
+        only={"noise": ("confident-gaussian",)},
+        help="Asking ends after so many answers; 0: no end before num-queries.",
+    )
+    release: Literal["labels", "counts"] = setting(
+        "labels",
+        told=True,
+        only={"noise": ("laplace", "gaussian")},
+        help="Learn from the noisy winners or from the noisy counts: they cost the same, and counts tell more.",
+    )
+    unqueried: Literal["unused", "self-training"] = setting(
+        "unused",
+        told=True,
+        help="Public rows without an answer: not used, or labelled by a first model for a second one.",
+    )
+
+    @property
+    def votes_per_party(self) -> int:
+        """How many votes one party casts on a row."""
+        return 1
+
+    @property
+    def unit(self) -> int:
+        """How many counted units make one vote: votes are counted in halves where a party may cast half of one."""
+        return HALF if self.voters_rule == "half" else 1
+
+    def check(self) -> None:
+        """Refuse a noise without a strength, or with two."""
+        super().check()
+        keys = self.keys()
+        takes = _TAKES[self.noise]
+        found = [name for name in takes if name != "threshold"]  # a threshold is a choice, not a noise
+        if self.noise == "none":
+            if self.epsilon:
+                way_out = "It would be ignored: drop it, or choose a noise."
+                raise ConfigError(explain(keys["epsilon"], "be 0 without noise", self.epsilon, way_out))
+        elif self.epsilon:
+            if any(getattr(self, name) for name in found):
+                rule = f"be given without {', '.join(keys[name] for name in found)}"
+                raise ConfigError(explain(keys["epsilon"], rule, self.epsilon, "Give one."))
+            if "threshold" in takes and not self.threshold:
+                way_out = "Give the votes a class must have to be answered, say 0.6 of all."
+                raise ConfigError(explain(keys["threshold"], f"be > 0 with noise {self.noise!r}", 0.0, way_out))
+        elif not all(getattr(self, name) for name in takes):
+            way_out = "Give epsilon instead to have the noise found."
+            name = " and ".join(keys[name] for name in takes)
+            raise ConfigError(explain(name, f"be > 0 with noise {self.noise!r}", 0.0, way_out))
+
+    def plan(self, *, votes: int, num_public: int, times: int = 1, unit: int = 1) -> NoisyVotes:
+        """Return the noisy vote these settings ask for.
+
+        Parameters
+        ----------
+        votes : int
+            Votes that one neighbouring change moves.
+        num_public : int
+            Rows of the public set.
+        times : int
+            How many such votes on the same data the run makes: ``epsilon`` covers them together.
+        unit : int
+            How many counted units make one vote.
+        """
+        queries = self.num_queries or num_public
+        if not queries <= num_public:
+            way_out = f"Lower num-queries to at most {num_public}."
+            raise ConfigError(explain("num-queries", f"be at most {num_public} (public rows)", queries, way_out))
+        if self.epsilon:
+            from fedkd_flwr.privacy.cost import calibration
+
+            target: dict[str, Any] = {
+                "num_queries": queries * times,
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "votes": votes * unit,
+            }
+            find: dict[str, Callable[..., Any]] = {
+                "laplace": calibration.calibrate_laplace,
+                "gaussian": calibration.calibrate_gaussian,
+                "confident-gaussian": partial(calibration.calibrate_confident, threshold=self.threshold * unit),
+            }
+            mechanism: Any = find[self.noise](**target)
+        else:
+            mechanism = make_noise(
+                self.noise,
+                votes=votes * unit,
+                gamma=self.gamma / unit,
+                sigma=self.sigma * unit,
+                threshold=self.threshold * unit,
+                sigma_threshold=self.sigma_threshold * unit,
+            )
+        return NoisyVotes(
+            mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.release, unit=unit
+        )
+
+    def server_plan(self, num_public: int) -> NoisyVotes | None:
+        """Return the noise that the server adds to the parties' votes; None where it adds none."""
+        if self.privacy != "server":
+            return None
+        return self.plan(votes=self.votes_per_party, num_public=num_public, unit=self.unit)
+
+    def quiet(self) -> dict[str, Any]:
+        """Return the default of every setting that speaks of noise."""
+        names = ("noise", *STRENGTHS, "num_queries", "max_answers", "release", "epsilon", "delta")
+        return {name: self.default(name) for name in names}
+
+    def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
+        """Return these settings as parties are told them: noise at the server is the server's own affair."""
+        return self.changed(**self.quiet())
+
+    def calibrate(self, *, epsilon: float, delta: float | None = None) -> Self:
+        """Return these settings with the noise to be found for ``epsilon`` at ``delta``."""
+        return self.changed(epsilon=epsilon, gamma=0.0, sigma=0.0, delta=self.delta if delta is None else delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoteFacts:
+    """What a vote shows besides its result; computed from votes as they were cast, so for the operator alone.
+
+    Parameters
+    ----------
+    discounted : int
+        Parties that label every row alike and cast less than their full votes.
+    class_voters : ndarray of shape (num_classes,), int32
+        How many parties gave each class to at least one row.
+    """
+
+    discounted: int
+    class_voters: NDArray[np.int32]
+
+
+def tally(
+    answers: Sequence[Labels], *, config: OneShotVoteConfig, num_classes: int, consistent: bool = True
+) -> tuple[NDArray[np.int32], VoteFacts]:
+    """Count the parties' votes.
+
+    Parameters
+    ----------
+    answers : sequence of ndarray of shape (num_arrays, num_public), int16
+        Each party's label arrays: one for each of its students.
+    config : OneShotVoteConfig
+        Settings.
+    num_classes : int
+        Number of classes.
+    consistent : bool
+        Count a party only where all its arrays agree; it then casts a vote for each of them.
+
+    Returns
+    -------
+    votes : ndarray of shape (num_public, num_classes), int32
+        In units of ``1 / config.unit`` votes.
+    facts : VoteFacts
+
+    Examples
+    --------
+    Two parties with two students each; the second's disagree on the last row:
+
+    >>> answers = [np.array([[0, 1], [0, 1]], np.int16), np.array([[0, 1], [0, 0]], np.int16)]
+    >>> config = OneShotVoteConfig(informative_voters_only=False)
+    >>> tally(answers, config=config, num_classes=2)[0].tolist()
+    [[4, 0], [0, 2]]
+    """
+    weights = voter_weights(answers, uninformative=config.voters_rule)
+    discounted = sum(weight < HALF for weight in weights)
+    if not any(weights) and config.privacy != "server":
+        weights = [HALF] * len(answers)  # nobody tells classes apart; under noise this would depend on all parties
+    counter = VoteCounter(num_public=answers[0].shape[-1], num_classes=num_classes)
+    for labels, weight in zip(answers, weights, strict=True):
+        units = weight * config.unit // HALF
+        if units and consistent:
+            counter.add(consistent_labels(labels), weight=units * len(labels))
+        elif units:
+            for one in labels:
+                counter.add(one, weight=units)
+    return counter.votes, VoteFacts(discounted=discounted, class_voters=counter.class_voters)
+
+
+def aggregate(
+    votes: NDArray[np.int32],
+    *,
+    config: OneShotVoteConfig,
+    rng: np.random.Generator,
+    queries: NDArray[np.int64] | None = None,
+    noise_rng: np.random.Generator | None = None,
+) -> NoisyAnswers:
+    """Return what the server learns from: the winner of each asked row, or noisy counts.
+
+    Parameters
+    ----------
+    votes : ndarray of shape (num_public, num_classes), int32
+        As `tally` counts them.
+    config : OneShotVoteConfig
+        Settings.
+    rng : Generator
+        Breaks ties where there is no noise.
+    queries : ndarray of shape (num_queries,), int64, optional
+        The rows asked where the server adds noise, chosen before any vote was seen.
+    noise_rng : Generator, optional
+        For tests: seeded noise protects nothing.
+
+    Returns
+    -------
+    NoisyAnswers
+        Of the queries; of all rows without noise, ``ABSTAIN`` where a row has no vote.
+
+    Examples
+    --------
+    >>> votes = np.array([[4, 0], [0, 2], [0, 0]], np.int32)
+    >>> aggregate(votes, config=OneShotVoteConfig(), rng=np.random.default_rng(1)).labels.tolist()
+    [0, 1, -1]
+    """
+    plan = config.server_plan(len(votes))
+    if plan is None:
+        return NoisyAnswers(labels=majority(votes, ties=config.ties, rng=rng))
+    return plan.ask(votes if queries is None else votes[queries], rng=noise_rng)
+
+
+def kept(counts: NDArray[np.integer[Any]], answers: NoisyAnswers) -> float | None:
+    """Return the share of answered queries whose winner the noise left as it was; None where none is answered.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (num_queries, num_classes), integer
+        The true votes.
+    answers : NoisyAnswers
+        What was answered.
+
+    Examples
+    --------
+    >>> kept(np.array([[2, 1], [0, 3]]), NoisyAnswers(labels=np.array([0, 0], np.int16)))
+    0.5
+    """
+    answered = answers.labels != ABSTAIN
+    if not answered.any():
+        return None
+    return float((answers.labels[answered] == counts[answered].argmax(axis=1)).mean())

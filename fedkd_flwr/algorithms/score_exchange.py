@@ -1,0 +1,310 @@
+"""The average of class scores on some public rows a round: what FedMD, DD and their kin have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.algorithms.card import Privacy, setting
+from fedkd_flwr.algorithms.exchange import LabelNoiseConfig
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.labels.party_weights import WeightingName, make_weighting
+from fedkd_flwr.labels.scores import onto_simplex
+from fedkd_flwr.labels.voting import Labels
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
+from fedkd_flwr.privacy.noise.scores import ScoreMechanism, score_mechanism
+
+__all__ = ["DigestConfig", "ScoreExchangeConfig", "ScoreFacts", "aggregate", "as_labels", "passes_on_pooled"]
+
+USUAL_BATCH = 5000
+_ANY_NOISE = ("laplace", "gaussian")
+Mechanism = RandomizedResponse | ScoreMechanism
+
+
+class ScoreExchangeConfig(LabelNoiseConfig):
+    """What every exchange of scores has in common."""
+
+    usual_loss: ClassVar[str] = "cross-entropy"
+
+    share: Literal["logits", "softmax", "argmax"] = setting(
+        "softmax",
+        told=True,
+        help="What parties send of each public row asked: a net's outputs, class probabilities, or labels alone.",
+    )
+    public_batch: int = setting(
+        0, ge=0, help="Public rows a round, drawn from the seed. 0: 5,000, or all where there are fewer."
+    )
+    digest_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = setting(
+        "auto",
+        told=True,
+        help="How nets compare their answers with the averages. auto: logits by L1 distance where they are shared; "
+        "else cross-entropy, and in DD the squared difference of probabilities.",
+    )
+    aggregation_weights: WeightingName = setting(
+        "equal",
+        help="How much each party counts in the averages: equally, as published; by its agreement with the "
+        "majority; or by how probable its labels are.",
+    )
+    soft_bits: Literal[32, 16] = setting(
+        32, told=True, help="Precision of logits and probabilities on the wire; averages of labels travel at 16 bits."
+    )
+    pretrain_epochs: int = setting(
+        0,
+        ge=0,
+        told=True,
+        help="Passes over the labelled public rows with which every torch net starts. 0: it starts at random.",
+    )
+    subset_rows: int = setting(
+        0,
+        ge=0,
+        told=True,
+        help="NFDP: each party learns from so many of its rows only, drawn once for ever. 0: from all of them.",
+    )
+    subset_replacement: bool = setting(True, told=True, help="Whether a row may be drawn several times.")
+    score_noise: Literal["none", "laplace", "gaussian"] = setting(
+        "none",
+        told=True,
+        only={"share": ("logits", "softmax")},
+        help="What a party adds to the logits or probabilities it sends.",
+    )
+    score_scale: float = setting(
+        0.0,
+        ge=0,
+        told=True,
+        only={"score_noise": _ANY_NOISE},
+        help="Scale (Laplace) or standard deviation (Gaussian) of that noise. 0: found from epsilon.",
+    )
+    logit_bound: float = setting(
+        10.0,
+        gt=0,
+        told=True,
+        only={"share": ("logits",), "score_noise": _ANY_NOISE},
+        help="With noise, logits are clipped to plus or minus this.",
+    )
+
+    @property
+    def privacy(self) -> Privacy:
+        """Parties add noise or learn from a subset, or nobody does anything."""
+        return "party" if self.noisy or self.subset_rows else "none"
+
+    @property
+    def noisy(self) -> bool:
+        """Whether parties add noise to their answers."""
+        return self.score_noise != "none" or self.label_mechanism != "none"
+
+    @property
+    def kind(self) -> Literal["logits", "probs"]:
+        """What the averages are."""
+        return "logits" if self.share == "logits" else "probs"
+
+    @property
+    def payload(self) -> Literal["labels", "probs", "logits", "scores"]:
+        """What a reply carries: ``scores`` are probabilities with noise on them."""
+        if self.share == "softmax":
+            return "scores" if self.noisy else "probs"
+        return "logits" if self.share == "logits" else "labels"
+
+    @property
+    def loss(self) -> str:
+        """The loss with which nets learn averages."""
+        if self.digest_loss != "auto":
+            return self.digest_loss
+        return "l1-logits" if self.share == "logits" else self.usual_loss
+
+    def check(self) -> None:
+        """Refuse noises and losses that do not fit what is shared."""
+        super().check()
+        keys = self.keys()
+        if self.digest_loss == "l1-logits" and self.share != "logits":
+            way_out = 'Use share "logits" with it, or another loss.'
+            raise ConfigError(explain(keys["digest_loss"], f"fit share {self.share!r}", self.digest_loss, way_out))
+        if self.label_mechanism != "none" and self.share != "argmax":
+            way_out = 'Use score-noise for logits and probabilities, or share "argmax".'
+            rule = f"be none for share {self.share!r}"
+            raise ConfigError(explain(keys["label_mechanism"], rule, self.label_mechanism, way_out))
+        if self.label_mechanism not in ("none", "randomized-response"):
+            way_out = "A party answers too few rows a round for bits to pay."
+            rule = "be none or randomized-response where scores are averaged"
+            raise ConfigError(explain(keys["label_mechanism"], rule, self.label_mechanism, way_out))
+        self._check_strength()
+        if self.noisy and self.subset_rows:
+            way_out = "Use noise, or a subset without noise."
+            raise ConfigError(explain(keys["subset_rows"], "be 0 with noise", self.subset_rows, way_out))
+        if not self.subset_rows and not self.subset_replacement:
+            way_out = f"It would be ignored: drop it, or set {keys['subset_rows']}."
+            raise ConfigError(explain(keys["subset_replacement"], "be true without a subset", False, way_out))
+        if self.noisy and self.aggregation_weights != "equal":
+            way_out = "Noisy answers say little about who is right."
+            rule = "be equal with noise"
+            raise ConfigError(explain(keys["aggregation_weights"], rule, self.aggregation_weights, way_out))
+
+    def _check_strength(self) -> None:
+        keys = self.keys()
+        strengths = {name: getattr(self, name) for name in ("score_scale", "label_epsilon", "epsilon")}
+        given = [name for name, value in strengths.items() if value]
+        fits = {"score_scale": self.score_noise != "none", "label_epsilon": self.label_mechanism != "none"}
+        if len(given) != self.noisy or not all(fits.get(name, True) for name in given):
+            seen = ", ".join(f"{keys[name]} {value:g}" for name, value in strengths.items())
+            rule = "be given alone, with the noise it belongs to" if self.noisy else "be 0 without noise"
+            way_out = "epsilon is for the whole run, the others for one row."
+            raise ConfigError(explain(" or ".join(keys[name] for name in strengths), rule, seen, way_out))
+
+    def batch(self, num_public: int) -> int:
+        """Return how many public rows a round asks.
+
+        Raises
+        ------
+        ConfigError
+            If there are fewer.
+        """
+        rows = self.public_batch or min(USUAL_BATCH, num_public)
+        if not rows <= num_public:
+            way_out = "Lower public-batch, or 0 for the usual number."
+            raise ConfigError(explain("public-batch", f"be at most {num_public} (public rows)", rows, way_out))
+        return rows
+
+    def mechanism(self, *, num_classes: int, num_answers: int = 0) -> Mechanism | None:
+        """Return what a party does to one row's answer; None without noise.
+
+        Parameters
+        ----------
+        num_classes : int
+            Number of classes.
+        num_answers : int
+            Rows answered in all rounds, which ``epsilon`` covers together.
+        """
+        if self.label_mechanism != "none":
+            found = self.label_noise(num_classes=num_classes, num_labels=num_answers)
+            return found if isinstance(found, RandomizedResponse) else None
+        if self.score_noise == "none":
+            return None
+        noise, bound = self.score_noise, self.logit_bound if self.share == "logits" else 0.0
+
+        def make(scale: float) -> ScoreMechanism:
+            return score_mechanism(noise, kind=self.kind, num_classes=num_classes, scale=scale, bound=bound)
+
+        if self.score_scale:
+            return make(self.score_scale)
+        from fedkd_flwr.privacy.cost.calibration import calibrate
+
+        return calibrate(make, count=num_answers, epsilon=self.epsilon, delta=self.delta)
+
+    def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
+        """Return these settings with the noise and the loss found: what parties are told."""
+        found = self.mechanism(num_classes=num_classes, num_answers=self.batch(num_public) * num_rounds)
+        if found is None:
+            return self.changed(digest_loss=self.loss)
+        if isinstance(found, RandomizedResponse):
+            return self.changed(digest_loss=self.loss, epsilon=0.0, label_epsilon=found.epsilon)
+        return self.changed(digest_loss=self.loss, epsilon=0.0, score_scale=found.scale)
+
+
+class DigestConfig(ScoreExchangeConfig):
+    """How parties learn the averages by themselves, before or after their own rows: FedMD's way."""
+
+    initial_epochs: int = setting(
+        20, ge=1, told=True, help="FedMD's T1: passes over its own rows with which a party starts."
+    )
+    digest_epochs: int = setting(
+        2, ge=1, told=True, help="FedMD's T2: passes over the last round's public rows and averages."
+    )
+    digest_batch: int = setting(
+        64, ge=1, told=True, help="Rows of a minibatch when digesting; revisiting takes the net's own batch size."
+    )
+    revisit_epochs: int = setting(1, ge=0, told=True, help="FedMD's T3: passes over its own rows after that. 0: none.")
+    final_revisit: bool = setting(
+        True,
+        told=True,
+        help="Whether they follow the very last digest too, as published; else a party ends with what all agree on.",
+    )
+    digest_order: Literal["digest-first", "revisit-first"] = setting(
+        "digest-first", told=True, help="As published, or as a port of FedMD has it."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreFacts:
+    """What an average of answers shows besides its result.
+
+    Parameters
+    ----------
+    agreement : float
+        Mean share of rows on which a party gives the class of the largest average.
+    kept_share : float or None
+        Expected share of labels that the parties' noise left as they were; None for scores, and without noise.
+    """
+
+    agreement: float
+    kept_share: float | None = None
+
+
+def as_labels(answer: NDArray[Any]) -> Labels:
+    """Return an answer's classes: labels (n,) as they are, of scores (n, C) the class of the largest."""
+    return answer if answer.ndim == 1 else answer.argmax(axis=1).astype(np.int16)
+
+
+def aggregate(
+    answers: Sequence[NDArray[Any]],
+    *,
+    config: ScoreExchangeConfig,
+    num_classes: int,
+    rng: np.random.Generator | None = None,
+) -> tuple[NDArray[np.float64], ScoreFacts]:
+    """Return the average of the parties' answers.
+
+    Parameters
+    ----------
+    answers : sequence of ndarray
+        In party-name order: logits or probabilities of shape (num_rows, num_classes), float, or labels of shape
+        (num_rows,), int16, without `ABSTAIN`.
+    config : ScoreExchangeConfig
+        Settings whose noise is found.
+    num_classes : int
+        Number of classes.
+    rng : Generator, optional
+        Not used: averages have no ties to break.
+
+    Returns
+    -------
+    average : ndarray of shape (num_rows, num_classes), float64
+        Logits, or probabilities of sum 1.
+    facts : ScoreFacts
+
+    Examples
+    --------
+    Labels average to shares:
+
+    >>> answers = [np.array(labels, np.int16) for labels in ([0, 1], [0, 0], [0, 1], [0, 1])]
+    >>> config = ScoreExchangeConfig(share="argmax")
+    >>> aggregate(answers, config=config, num_classes=2)[0].tolist()
+    [[1.0, 0.0], [0.25, 0.75]]
+    """
+    matrix = np.stack([as_labels(answer) for answer in answers])
+    weights = make_weighting(config.aggregation_weights)(matrix, num_classes=num_classes)
+    total = np.zeros((matrix.shape[1], num_classes))
+    rows = np.arange(matrix.shape[1])
+    for answer, weight in zip(answers, weights, strict=True):
+        if answer.ndim == 1:
+            total[rows, answer] += weight
+        else:
+            total += weight * answer.astype(np.float64)
+    mechanism = config.mechanism(num_classes=num_classes)
+    share = None
+    if isinstance(mechanism, RandomizedResponse):
+        counts = np.rint(total * len(answers)).astype(np.int64)
+        total, share = mechanism.debias(counts, len(answers)) / len(answers), kept_share(mechanism)
+    if config.kind == "probs":
+        # noise leaves no probabilities: the closest ones are what can be learnt from
+        total = total if mechanism is None else onto_simplex(total)
+        total = total / total.sum(axis=1, keepdims=True)
+    return total, ScoreFacts(agreement=float((matrix == total.argmax(axis=1)).mean()), kept_share=share)
+
+
+def passes_on_pooled(model: Any, X: NDArray[Any], y: NDArray[Any], *, config: DigestConfig, rounds: int) -> object:
+    """Train a model on pooled rows: nets make the passes that the parties made over their own rows, others fit."""
+    epochs = config.initial_epochs + config.revisit_epochs * rounds
+    return model.train_epochs(X, y, epochs=epochs) if model.supports_soft_steps else model.fit(X, y)

@@ -1,0 +1,170 @@
+"""Figures derived from a run record. The table, the pictures and the page all take them from here."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fedkd_flwr.report.formatting import is_number, plain
+from fedkd_flwr.run_record import PartyRecord, RunRecord
+
+__all__ = [
+    "ROWS",
+    "SIMULATION_ONLY",
+    "LeftOut",
+    "Spread",
+    "Traffic",
+    "answered",
+    "left_out",
+    "means",
+    "model_sharing",
+    "pairs",
+    "rows_used",
+    "simulation_only",
+    "spread",
+    "traffic",
+]
+
+SIMULATION_ONLY = "known in simulation only; at real silos they stay with the party"
+ROWS = {"common": "common test rows", "own": "each party's own test rows"}
+
+# FedAvg can average a model if a word of its name begins like one of these; trees have no weights to average.
+_AVERAGEABLE = ("mlp", "cnn", "logistic", "linear", "net", "lenet", "resnet", "vgg", "sgd")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """The mean, the lowest and the highest of some numbers."""
+
+    mean: float
+    lowest: float
+    highest: float
+
+    def text(self) -> str:
+        """Return ``mean (lowest to highest)``."""
+        return f"{self.mean:.3f} ({self.lowest:.3f} to {self.highest:.3f})"
+
+
+def spread(values: Iterable[object]) -> Spread | None:
+    """Return the spread of the finite numbers among ``values``, or None if there are none."""
+    known = [float(v) for v in values if is_number(v)]  # type: ignore[arg-type]
+    if not known:
+        return None
+    return Spread(mean=statistics.fmean(known), lowest=min(known), highest=max(known))
+
+
+def rows_used(record: RunRecord) -> str:
+    """Return the key of the test rows to report first: ``"common"`` if any party was tested on them, else ``"own"``.
+
+    Without any accuracy it is ``"common"``.
+    """
+    for rows in ROWS:
+        if any(is_number(p.solo.get(rows)) or is_number(p.federated.get(rows)) for p in record.parties):
+            return rows
+    return "common"
+
+
+def pairs(record: RunRecord, rows: str) -> list[tuple[PartyRecord, float, float]]:
+    """Return (party, accuracy alone, accuracy with the federation) for each party that has both.
+
+    The party with the lowest accuracy alone comes first. ``rows`` is a key of `ROWS`.
+    """
+    both = [
+        (p, p.solo[rows], p.federated[rows])
+        for p in record.parties
+        if is_number(p.solo.get(rows)) and is_number(p.federated.get(rows))
+    ]
+    return sorted(both, key=lambda item: (item[1], item[2], item[0].name))
+
+
+def means(both: list[tuple[PartyRecord, float, float]]) -> tuple[float, float]:
+    """Return the mean accuracy alone and the mean accuracy with the federation, given non-empty `pairs`."""
+    return statistics.fmean(alone for _, alone, _ in both), statistics.fmean(after for _, _, after in both)
+
+
+def simulation_only(record: RunRecord) -> bool:
+    """Tell whether the parties' accuracies are known only because this run is a simulation.
+
+    At real silos a party that hides its labels from the server by noise does not report accuracies either.
+    """
+    return record.simulation and any(claim.get("adversary") == "server" for claim in record.claims)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """Bytes of arrays on the wire.
+
+    Attributes
+    ----------
+    up, down : float or None
+        Bytes per party and round, as the mean over rounds. None if the record holds no sizes: a valid reply is
+        never empty, so a record without any bytes up is one whose sizes were left out.
+    up_first, up_later : float or None
+        Bytes up per party in the first round, and the mean over the later rounds.
+    """
+
+    up: float | None
+    down: float | None
+    up_first: float | None
+    up_later: float | None
+
+
+def traffic(record: RunRecord) -> Traffic:
+    """Return how many bytes travelled, per party that answered (up) or was asked (down)."""
+    told = any(r.bytes_up for r in record.rounds)
+    ups = [r.bytes_up / len(r.answered) for r in record.rounds if r.answered and told]
+    downs = [r.bytes_down / r.asked for r in record.rounds if r.asked > 0 and told]
+    return Traffic(
+        up=statistics.fmean(ups) if ups else None,
+        down=statistics.fmean(downs) if downs else None,
+        up_first=ups[0] if ups else None,
+        up_later=statistics.fmean(ups[1:]) if len(ups) > 1 else None,
+    )
+
+
+def model_sharing(record: RunRecord) -> tuple[float | None, bool]:
+    """Return the mean size of a party's model in bytes (None if unknown), and whether FedAvg could average the models.
+
+    FedAvg averages weights, so every party must have the same kind of model, and that kind must have weights.
+    """
+    sizes = spread(p.model_bytes for p in record.parties)
+    kinds = {p.model.lower() for p in record.parties}
+    words = re.split(r"[^a-z0-9]+", next(iter(kinds), ""))
+    averageable = len(kinds) == 1 and any(word.startswith(_AVERAGEABLE) for word in words)
+    return (sizes.mean if sizes else None), averageable
+
+
+@dataclass(kw_only=True)
+class LeftOut:
+    """A party, or a node without a name, that was left out for one reason, and the rounds in which this happened."""
+
+    who: str
+    code: str
+    rounds: list[int] = field(default_factory=list)
+
+
+def left_out(record: RunRecord) -> list[LeftOut]:
+    """Return who was left out and why: one entry per party and reason, in the order in which they first occurred."""
+    found: dict[tuple[str, str], LeftOut] = {}
+    for r in record.rounds:
+        for x in r.rejected:
+            who = plain(x.party) if x.party else f"node {plain(x.node_id)} (never said its name)"
+            entry = found.setdefault((who, x.code), LeftOut(who=who, code=plain(x.code)))
+            entry.rounds.append(r.server_round)
+    return list(found.values())
+
+
+def answered(record: RunRecord) -> str:
+    """Return as text how many parties answered of how many were asked, over all rounds."""
+    got = [len(r.answered) for r in record.rounds]
+    asked = [r.asked for r in record.rounds]
+    if not got:
+        return "no round was finished"
+    every = ", in every round" if len(got) > 1 and min(got) == max(got) else ""
+    return f"{_range(got)} answered of {_range(asked)} asked{every}"
+
+
+def _range(values: list[int]) -> str:
+    return f"{min(values)}" if min(values) == max(values) else f"{min(values)} to {max(values)}"

@@ -1,0 +1,93 @@
+"""Why a party was left out of a round: for each code, what it means and what can be done about it."""
+
+from __future__ import annotations
+
+from fedkd_flwr.errors import Code
+from fedkd_flwr.report.formatting import plain
+
+__all__ = ["REASONS", "reason_sentence"]
+
+_OWN_LOG = "The full text of the error is in that party's own log"
+
+REASONS: dict[str, str] = {
+    Code.BAD_INSTRUCTION: "The party could not read what the server sent. Install the same release of "
+    "fedkd-flwr on both sides.",
+    Code.BUDGET_EXCEEDED: "The request, added to what the party has spent in all earlier runs, exceeds its privacy "
+    "budget. Ask for less (more noise, fewer rows or rounds), or let its operator raise epsilon-budget or delta-budget "
+    "in its node config; the server cannot. The numbers are in that party's own log.",
+    Code.CLASS_OUTSIDE_SCHEMA: "The party's rows hold a class that the public schema does not name. Correct the "
+    "label column, or add the class to schema.toml at the server and at every party.",
+    Code.INTERNAL: f"The party's code raised an unexpected error. {_OWN_LOG}.",
+    Code.LEDGER_LOST: "The party's ledger, which records the privacy it has spent, is damaged, missing or older than "
+    f"it was, so the party refuses to answer. Its operator can restore the ledger from a backup. {_OWN_LOG}.",
+    Code.MISSING_EXTRA: "The party's model needs an optional library that is not installed there. Install the "
+    f"extra, for example pip install 'fedkd-flwr[xgboost]'. {_OWN_LOG}.",
+    Code.MISSING_FILE: "A file the party was told to read is not there. Correct data-path or public-path in its "
+    "node config.",
+    Code.NO_ROWS: "The party has no private rows, or fewer than the number of parts the algorithm cuts them into. Give "
+    "it more rows, or lower teachers-per-student.",
+    Code.NOT_ALLOWED: "The party's own rules forbid what it was asked for. Its operator can add the algorithm to "
+    "allow in the node config; the server cannot.",
+    Code.PRIVACY_REQUIRED: "The party takes part only under differential privacy, and this run adds no noise. "
+    "Choose a mechanism for the run, or let the party's operator remove require-privacy.",
+    Code.PUBLIC_SET_MISMATCH: "The party holds another public set, schema or preprocessing version than the "
+    "server. Hand everybody the same public file and schema.toml.",
+    Code.STATE_LOST: "The party's state of an earlier round is missing or older than the server expects. Keep its "
+    "state-dir on a disk that survives restarts, and start a new run.",
+    Code.SUBSET_FIXED: "The party has already drawn its random subset, of another size or in another way, and never "
+    "draws a second one, because no claim covers both together. Ask for the subset it has; its own log names it.",
+    Code.SUBSET_LOST: "The party has already drawn its random subset, and the file that names the drawn rows is "
+    "missing. It never draws a second one. Its operator can restore the file from a backup, or take the party out.",
+    Code.TOO_FEW_ROWS: "The party has fewer rows than teachers to train, so it would cast fewer votes than the "
+    "noise was calibrated for. Lower teachers-per-student for the run, or give the party more rows.",
+    Code.WITHHELD: "The reason is not given here because it may reveal something about private rows. It is in that "
+    "party's own log, or known to the operator of the federation.",
+    Code.WRONG_CONFIG: f"The party's own settings are wrong. {_OWN_LOG}.",
+    Code.WRONG_DATA: f"The party's file does not fit the schema: columns, types or values. {_OWN_LOG}.",
+    "no-reply": "No reply came before the deadline. Check that the node is running and connected, or raise the "
+    "deadline.",
+    "offline": "Its node was not connected when the round started. Check that the node is running and connected.",
+    "bad-name": "The node gave a name that is too long or not printable. Give the party a short plain name in its node "
+    "config.",
+    "unknown-code": "The party gave a reason that this release does not know. Install the same release everywhere.",
+    "party-crashed": "The node's process ended without a reply: it was stopped, or ran out of memory. Look at that "
+    "machine's log.",
+    "duplicate-name": "A second node used the name of a party that is already bound to another node. Give every "
+    "party a name of its own in its node config.",
+    "node-changed-name": "A node changed its party name during the run. A node speaks for one party in a whole run; "
+    "restart the run if the change is intended.",
+    "wrong-public-set": "The reply was computed on another public set than this run's. Hand everybody the same "
+    "public file and schema.toml.",
+    "wrong-length": "The reply has another number of labels than there are public rows. Install the same release "
+    "of fedkd-flwr on both sides.",
+    "class-out-of-range": "The reply holds a label that is not one of the schema's classes. Check the party's model, "
+    "and its client if it is your own.",
+    "wrong-classes": "The reply was written for another number of classes than the schema names. Hand everybody the "
+    "same schema.toml.",
+    "wrong-weights": "The weights do not fit the server's net: other shapes, or not numbers. Give every party the "
+    "same model and model-params.",
+    "wrong-round": "The reply belongs to another round: it is late or repeated. The party is asked again in the "
+    "next round. If it is always late, raise the deadline.",
+    "no-party-name": "The node did not say which party it speaks for. Give the party a name in its node config.",
+    "not-a-number": "A number in the reply is NaN or infinite. Check the party's model and metrics. Its own log names "
+    "the value.",
+    "bad-payload": "The reply could not be read: it has the wrong type or size, or is damaged. Install "
+    "the same release of fedkd-flwr on both sides.",
+    "stale-base": "The reply lists changes to labels that the server does not hold. The party sends all its labels in "
+    "the next round.",
+    "unknown-version": "The reply is in a format this release does not know. Install the same release of "
+    "fedkd-flwr on both sides.",
+}
+
+
+def reason_sentence(code: str) -> str:
+    """Return what a code means and what can be done; a sentence says so if this release does not know the code.
+
+    >>> reason_sentence("no-reply")[:49]
+    'No reply came before the deadline. Check that the'
+    """
+    return REASONS.get(
+        code,
+        f"This release of the page has no explanation for the code {plain(code, 60)!r}. "
+        "Look at the party's own log and the server's.",
+    )

@@ -1,0 +1,100 @@
+"""The picture of how the votes and the accuracies developed over the rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedkd_flwr.report import derived
+from fedkd_flwr.report.figure import BLUE, GREEN, INK, ORANGE, Canvas, Plot
+from fedkd_flwr.report.formatting import is_number
+from fedkd_flwr.run_record import RunRecord
+
+__all__ = ["rounds_plot"]
+
+_Line = tuple[str, Sequence[float | None], str, str, str]  # label, values, colour, marker, line style
+
+
+def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
+    """Draw agreement, labelled share and accuracies, round by round. A panel without values is left out.
+
+    Parameters and errors are those of `accuracy_plot`.
+    """
+    rounds = record.rounds
+    heading = "Over the rounds"
+    if len(rounds) < 2:
+        some = "one round of exchange" if rounds else "no finished round"
+        return Plot(title=heading, svg="", caption=f"Not drawn: this run has {some}.")
+    upper: list[_Line] = [
+        ("agreement with the consensus", [r.agreement for r in rounds], BLUE, "o", "-"),
+        ("public rows with a label", [r.labelled_share for r in rounds], ORANGE, "s", "--"),
+    ]
+    bands = [derived.spread(r.accuracy.values()) for r in rounds]
+    lower: list[_Line] = [
+        ("mean of the parties", [b.mean if b else None for b in bands], BLUE, "o", "-"),
+        ("consensus labels", [r.consensus_accuracy for r in rounds], GREEN, "^", "--"),
+        ("server's model", [r.server_accuracy for r in record.rounds], INK, "D", "-."),
+    ]
+    panels = [
+        (lines, words)
+        for lines, words in ((upper, "share"), (lower, "accuracy (share right)"))
+        if any(_known(line[1]) for line in lines)
+    ]
+    if not panels:
+        return Plot(title=heading, svg="", caption="Not drawn: nothing was recorded per round, or it is withheld.")
+    title = _rounds_title(record, bands)
+    x = [r.server_round for r in rounds]
+    with Canvas(0.6 + 2.25 * len(panels)) as canvas:
+        all_axes = canvas.figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, (lines, words) in zip(all_axes, panels, strict=True):
+            if lines is lower and any(bands):
+                low = [b.lowest if b else float("nan") for b in bands]
+                high = [b.highest if b else float("nan") for b in bands]
+                label = "lowest to highest party"
+                axes.fill_between(x, low, high, color=BLUE, alpha=0.15, linewidth=0, label=label)
+            for label, values, colour, marker, style in lines:
+                if _known(values):
+                    y = [v if v is not None and is_number(v) else float("nan") for v in values]
+                    marks = {"marker": marker, "markersize": 4.5} if len(x) <= 40 else {}
+                    axes.plot(x, y, color=colour, linestyle=style, linewidth=1.7, label=label, **marks)
+            if lines is upper:
+                axes.set_ylim(-0.03, 1.05)
+            axes.set_ylabel(words)
+            axes.grid(axis="y")
+            canvas.legend(axes)
+        all_axes[-1].set_xlabel("round")
+        all_axes[-1].xaxis.get_major_locator().set_params(integer=True)
+        canvas.title(title)
+        svg = canvas.svg(prefix)
+    caption = ""
+    if _known([r.labelled_share for r in rounds]):
+        caption = "The share of public rows with a label shows how often the vote reached a decision."
+    if any(bands) and derived.simulation_only(record):
+        caption += f" The parties' accuracies are {derived.SIMULATION_ONLY}."
+    if _known([r.agreement for r in rounds]):
+        caption = (
+            "Agreement is the share of labelled public rows on which a party's label equals the consensus, on average. "
+            + caption
+        )
+    return Plot(title=title, svg=svg, caption=caption)
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [v for v in values if v is not None and is_number(v)]
+
+
+def _rounds_title(record: RunRecord, bands: Sequence[derived.Spread | None]) -> str:
+    last = record.rounds[-1].server_round
+    means = [b.mean for b in bands if b]
+    if len(means) > 1:
+        word = "rises" if means[-1] > means[0] + 5e-4 else "falls" if means[-1] < means[0] - 5e-4 else "stays"
+        if word == "stays":
+            return f"The parties' mean accuracy stays at {means[-1]:.3f} over {last} rounds"
+        return f"The parties' mean accuracy {word} from {means[0]:.3f} to {means[-1]:.3f} in {last} rounds"
+    model = _known([r.server_accuracy for r in record.rounds])
+    if len(model) > 1:
+        word = "rises" if model[-1] > model[0] + 5e-4 else "falls" if model[-1] < model[0] - 5e-4 else "goes"
+        return f"The server's model {word} from {model[0]:.3f} to {model[-1]:.3f} in {last} rounds"
+    agreement = _known([r.agreement for r in record.rounds])
+    if len(agreement) > 1:
+        return f"Agreement goes from {agreement[0]:.2f} to {agreement[-1]:.2f} in {last} rounds"
+    return f"The vote over {last} rounds"

@@ -1,0 +1,174 @@
+"""What a whole run says about privacy: warnings, whom to trust, what the noise did, what is shared without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedkd_flwr.report.claims import Claim, bound_text, bounded, claim_words, ordered, public, relation, side
+from fedkd_flwr.report.formatting import is_number, plain
+from fedkd_flwr.run_record import WITHHELD, RunRecord
+
+__all__ = ["explanations", "headline", "no_claim", "noise_effect", "trust", "unprotected", "unproven"]
+
+
+def unproven(claims: Sequence[Claim]) -> list[str]:
+    """Return a warning for each claim that promises nothing, or only under an assumption."""
+    found = []
+    for claim in claims:
+        basis, compared = str(claim.get("basis", "none")), relation(claim)
+        about = f" ({compared})" if compared not in ("", WITHHELD) else ""
+        if basis.startswith("assumed"):
+            found.append(
+                f"NOT PROVEN: the epsilon of this run assumes a sensitivity{about}. Nothing shows that one "
+                "record, or one party's data, changes no more labels than that; if it does, the epsilon does not hold."
+            )
+        elif basis.startswith("estimated"):
+            found.append(
+                f"NOT PROVEN: the epsilon of this run rests on an estimated sensitivity{about}, found by "
+                "trying some records. An estimate is no bound, and the number itself reveals something about the data."
+            )
+        elif "seeded" in basis:
+            found.append(
+                "NO GUARANTEE: the noise of this run came from a seed. Whoever knows the seed can remove the noise."
+            )
+        elif basis != "proven":
+            found.append(f"NO GUARANTEE: the basis of a claim of this run is “{plain(basis)}”.")
+    return list(dict.fromkeys(found))
+
+
+def trust(claims: Sequence[Claim]) -> list[str]:
+    """Return, for each side that adds noise, what the server sees and whether it has to be trusted."""
+    sides, proven = {side(claim) for claim in claims}, all(claim.get("basis") == "proven" for claim in claims)
+    found = []
+    if "server" in sides:
+        found.append(
+            "The server itself sees labels without noise: each party's labels reach it as they are, and it adds the "
+            "noise afterwards. It must be trusted to do so and to keep the labels; the claims are about everybody else."
+        )
+    if "party" in sides:
+        text = "Each party adds the noise itself, before anything leaves it. "
+        found.append(
+            text + "The server needs no trust for these claims."
+            if proven and sides == {"party"}
+            else text + "How much that hides from the server is what the claims say, on the basis they name."
+        )
+    return found
+
+
+def explanations(claims: Sequence[Claim]) -> list[str]:
+    """Return why a run makes several claims, and how they belong together."""
+    shown = [claim for claim in claims if public(claim)]
+    found = []
+    if {"record", "party"} <= {claim.get("unit") for claim in shown}:
+        found.append(
+            "The claims are about the same release and differ in what they protect. One record changes little, so its "
+            "epsilon is smaller; everything a party holds can change every vote, so the same noise hides it less."
+        )
+    if any(claim.get("unit") == "record" for claim in claims):
+        found.append(
+            "A record is one row. Somebody with several rows, or with rows at several parties, is protected less: the "
+            "epsilons of the rows add up."
+        )
+    if any(not public(claim) and claim.get("basis") == "proven" for claim in claims) and shown:
+        found.append(
+            "An epsilon marked for the operator only is a bound on the same release, computed from the votes without "
+            "noise. It holds as well, but the number itself would reveal something about the votes. Budgets and "
+            "calibration never use it."
+        )
+    return found
+
+
+def headline(record: RunRecord) -> tuple[str, str]:
+    """Return the run's first claim as (figure, what the figure is about), so that no epsilon stands alone."""
+    claims = ordered(record.claims)
+    if not claims:
+        return ("none", "no noise was added") if record.rounds else ("–", "nothing was released")
+    first = next((claim for claim in claims if bounded(claim) and public(claim)), claims[0])
+    if bounded(first):
+        return f"epsilon {bound_text(first.get('epsilon'))}", claim_words(first)
+    return "withheld" if first.get("epsilon") == WITHHELD else "no guarantee", claim_words(first)
+
+
+def noise_effect(record: RunRecord) -> list[str]:
+    """Return sentences on how much the noise changed, as far as the record tells; none for a run without a bound."""
+    if not any(bounded(claim) for claim in record.claims):
+        return []
+    kept = [r.kept_share for r in record.rounds if r.kept_share is not None and is_number(r.kept_share)]
+    sides = {side(claim) for claim in record.claims}
+    found = []
+    if kept:
+        low, high = min(1 - k for k in kept), max(1 - k for k in kept)
+        span = _percent(high) if high - low < 5e-4 else f"{_percent(low)} to {_percent(high)}"
+        if sides == {"party"}:
+            bits = any("one-hot" in str(claim.get("mechanism", "")) for claim in record.claims)
+            found.append(
+                f"Noise replaced {span} of the {'bits (one per row and class)' if bits else 'labels'} a party sent, on "
+                "average. This is a property of the mechanism and does not depend on data."
+            )
+        else:
+            found.append(
+                f"Noise replaced {span} of the server's answers: they differ from the class with the most votes. "
+                "This was measured on the votes without noise, so it is for the operator only."
+            )
+    elif sides == {"party"} and record.rounds:
+        found.append("Only the parties know how many answers the noise changed.")
+    known = [r.consensus_accuracy for r in record.rounds]
+    right = [share for share in known if share is not None and is_number(share)]
+    if right:
+        last = _percent(right[-1])
+        when = " in the last round" if len(right) > 1 else ""
+        found.append(
+            f"After noise, {last} of the server's labels were right{when}, on the rows whose true class is known."
+        )
+    return found
+
+
+def _percent(value: float) -> str:
+    """Return a share in percent.
+
+    >>> _percent(0.314), _percent(0.0004)
+    ('31 %', '0.04 %')
+    """
+    return f"{100 * value:.0f} %" if value >= 0.1 or value == 0 else f"{100 * value:.2g} %"
+
+
+def no_claim(record: RunRecord) -> str:
+    """Return what a run without privacy claims does, in a few words.
+
+    >>> no_claim(RunRecord(run_id="7", algorithm="fedct", sends="labels"))
+    'labels are shared as they are (no noise)'
+    """
+    return f"{record.sends or 'answers'} are shared as they are (no noise)"
+
+
+def unprotected(record: RunRecord) -> list[str]:
+    """Return, for a run without privacy claims, what was shared and what that may reveal.
+
+    The list is empty for a run that makes claims, whatever they say.
+    """
+    if record.claims:
+        return []
+    if not record.rounds:
+        return ["No party was asked for anything, so nothing was released and there is nothing to claim."]
+    rows = f"{record.num_public:,} public rows" if record.num_public else "the public rows"
+    classes = f"one of {record.num_classes} classes" if record.num_classes else "a class"
+    if record.sends != "labels":
+        return [
+            f"This run makes no privacy claim. The {record.sends or 'answers'} that the parties sent carry no noise, "
+            "and no bound is known on what it reveals about their private rows. The algorithm's "
+            "documentation lists what it sends."
+        ]
+    measured = any(p.solo or p.federated for p in record.parties) or any(r.accuracy for r in record.rounds)
+    also = " Besides labels, parties reported how accurate their models are." if measured else ""
+    return [
+        f"Each party sent the server labels for {rows}: for every row, {classes} that a model trained on its "
+        "private rows gave to it. The labels are shared as they are, without noise. The server combined "
+        "them and sent the combined labels back. Private rows, their features, and models did not leave the "
+        f"parties.{also}",
+        "There is no differential privacy in this run, so there is no bound on what the labels reveal. They reflect "
+        "the private rows: which classes a party knows, where its model errs, and, where a public row resembles a "
+        "private one, possibly that this row was trained on (membership inference) or how it was labelled. The "
+        "server sees each party's labels; every party sees the combined ones.",
+        "Whether this is acceptable depends on how sensitive the private labels are. Parties for whom it is not "
+        "acceptable should not take part in a run without noise: require-privacy in their node config refuses it.",
+    ]

@@ -1,0 +1,111 @@
+"""FedKT-Prox: FedProx, started from the model that FedKT's round leaves, in one run.
+
+Li, He, Song, IJCAI 2021, Section 4.3. In the record round 1 is FedKT's one exchange of labels; FedProx's rounds go on
+from 2, and weights leave the parties in them. Both parts are told in `fedkd_flwr.strategies.fedkt` and
+`fedkd_flwr.strategies.fedprox`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from flwr.app import ArrayRecord, ConfigRecord, Message
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result
+
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.algorithms.fedkt_prox import CARD, FedKTProxConfig
+from fedkd_flwr.checks import check_whole
+from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.strategies.base import new_record
+from fedkd_flwr.strategies.fedkt import FedKT
+from fedkd_flwr.strategies.fedprox import FedProx
+
+__all__ = ["FedKTProx"]
+
+
+class FedKTProx(FedProx):
+    """FedKT's round, then FedProx from its model, in one run. Further parameters as in `FedProx`.
+
+    Parameters
+    ----------
+    fraction_train : float
+        Share of the parties asked in FedProx's rounds; FedKT asks all.
+    config : FedKTProxConfig
+        Settings of both parts: level L0 alone, since weights without noise would void every claim.
+
+    Attributes
+    ----------
+    fedkt : FedKT
+        The strategy of the first round; its ``model`` is where FedProx starts.
+    """
+
+    card: ClassVar[Card] = CARD
+    config: FedKTProxConfig
+
+    def __init__(
+        self,
+        fraction_train: float = 1.0,
+        *args: Any,
+        global_model: Callable[..., Classifier],
+        record: RunRecord | None = None,
+        **keywords: Any,
+    ) -> None:
+        record = record if record is not None else new_record(self.card)
+        super().__init__(fraction_train, *args, global_model=global_model, record=record, **keywords)
+        keywords.pop("config", None)
+        self.fedkt = _FirstRound(
+            1.0, *args, config=self.config.first, final_model=global_model, record=record, **keywords
+        )
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord | None = None,
+        num_rounds: int = 1,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        *args: Any,
+        **keywords: Any,
+    ) -> Result:
+        """Run FedKT's round, then ``num_rounds`` rounds of FedProx; see `ExchangeStrategy.start`.
+
+        Raises
+        ------
+        ConfigError
+            If ``initial_arrays`` are given.
+        DataError
+            If FedKT's model saw a single class, and so has no weights.
+        """
+        if initial_arrays is not None:
+            way_out = "FedProx starts from FedKT's model; use fedprox for other weights."
+            raise ConfigError(explain("initial_arrays", "be left out", "some", way_out))
+        check_whole("num_rounds", num_rounds, 1)
+        began = time.monotonic()
+        self.fedkt.start(grid, num_rounds=1, timeout=timeout, train_config=train_config)
+        first = self.fedkt.model
+        if first is None or first.is_constant:
+            self.record.status, way_out = "failed", "Use more public rows or more even parties, or start with fedprox."
+            self.record.reason = explain("the labels FedKT's model learnt", "show >= 2 classes", 1, way_out)
+            raise DataError(self.record.reason)
+        self.model.set_arrays(first.arrays())
+        self._nodes, self.rounds_done = self.fedkt._nodes, 1
+        self._reception.follow(self.fedkt._reception)
+        self.note(f"Round 1 is FedKT's, the {num_rounds} after it are FedProx's, from FedKT's model.")
+        took = time.monotonic() - began
+        try:
+            return super().start(grid, self._weights(), 1 + num_rounds, timeout, train_config, *args, **keywords)
+        finally:
+            self.record.seconds += took
+
+
+class _FirstRound(FedKT):
+    """FedKT without its last trip: what its parties would finish on is not the end."""
+
+    def configure_evaluate(self, *args: Any, **keywords: Any) -> Iterable[Message]:
+        """Send nothing."""
+        return []

@@ -1,0 +1,73 @@
+import pytest
+from sample_claims import AT_SERVER, LABELS, PARTY, RECORD
+
+from fedkd_flwr.privacy.claims.claim import no_privacy
+from fedkd_flwr.report import claims, run_privacy
+from fedkd_flwr.run_record import WITHHELD, RoundRecord, RunRecord
+
+
+def test_several_claims_are_explained():
+    text = " ".join(run_privacy.explanations([RECORD, PARTY]))
+    assert "differ in what they protect" in text
+    assert "several rows" in text
+    assert run_privacy.explanations([AT_SERVER]) == []
+    assert (
+        "computed from the votes without noise"
+        in run_privacy.explanations([AT_SERVER, {**AT_SERVER, "publishable": False}])[0]
+    )
+
+
+def test_who_must_be_trusted_depends_on_where_the_noise_is():
+    assert "must be trusted" in run_privacy.trust([AT_SERVER])[0]
+    assert run_privacy.trust([RECORD, PARTY]) == [
+        "Each party adds the noise itself, before anything leaves it. The server needs no trust for these claims."
+    ]
+    assert "needs no trust" not in run_privacy.trust([{**LABELS, "basis": "assumed sensitivity"}])[0]
+
+
+@pytest.mark.parametrize(
+    ("basis", "words"),
+    [
+        ("assumed sensitivity", "NOT PROVEN: the epsilon of this run assumes"),
+        ("estimated sensitivity", "NOT PROVEN: the epsilon of this run rests on an estimated"),
+        ("none: seeded", "NO GUARANTEE: the noise of this run came from a seed"),
+        ("none: no finite bound", "NO GUARANTEE: the basis"),
+        ("a basis of tomorrow", "NO GUARANTEE: the basis"),
+    ],
+)
+def test_whatever_is_not_proven_is_a_warning(basis, words):
+    assert run_privacy.unproven([{**LABELS, "basis": basis}])[0].startswith(words)
+    assert run_privacy.unproven([LABELS, RECORD]) == []
+
+
+def test_the_headline_names_unit_adversary_delta_relation_and_basis_beside_epsilon():
+    figure, words = run_privacy.headline(RunRecord(run_id="7", algorithm="fedkt", claims=[PARTY, RECORD]))
+    assert figure == f"epsilon {claims.bound_text(RECORD['epsilon'])}"
+    assert words == "one record against the server, delta 1e-05 (replace one record, number of records public; proven)"
+
+
+def test_the_headline_does_not_take_a_number_for_the_operator_only_where_there_is_another():
+    private = {**AT_SERVER, "publishable": False, "epsilon": 0.01}
+    assert "0.01" not in run_privacy.headline(RunRecord(run_id="7", algorithm="fedkt", claims=[private, AT_SERVER]))[0]
+
+
+@pytest.mark.parametrize(
+    ("claim", "figure"),
+    [({**LABELS, "epsilon": WITHHELD}, "withheld"), (no_privacy().as_dict(), "no guarantee")],
+)
+def test_a_headline_without_a_number_says_why(claim, figure):
+    assert run_privacy.headline(RunRecord(run_id="7", algorithm="fedct", claims=[claim]))[0] == figure
+
+
+def test_noise_without_a_claim_has_no_effect_to_report():
+    record = RunRecord(run_id="7", algorithm="fedct", rounds=[RoundRecord(server_round=1, kept_share=0.5)])
+    assert run_privacy.noise_effect(record) == []
+    record.claims = [LABELS]
+    assert "Noise replaced 50 % of the labels" in run_privacy.noise_effect(record)[0]
+    record.claims = [{**LABELS, "mechanism": "bit flips (XOR) on one-hot labels"}]
+    assert "Noise replaced 50 % of the bits" in run_privacy.noise_effect(record)[0]
+
+
+def test_what_noise_changed_inside_a_party_is_not_guessed():
+    record = RunRecord(run_id="7", algorithm="fedkt", rounds=[RoundRecord(server_round=1)], claims=[RECORD])
+    assert run_privacy.noise_effect(record) == ["Only the parties know how many answers the noise changed."]

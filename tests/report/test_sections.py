@@ -1,0 +1,111 @@
+import html
+import tomllib
+
+from pages import Page, written
+
+
+def test_every_party_has_its_row(make_record, tmp_path):
+    record = make_record(100, 2)
+    page = Page(written(record, tmp_path))
+    assert all(p.name in page.text for p in record.parties)
+
+
+def test_without_claims_it_says_what_was_shared_and_may_be_revealed(make_record, tmp_path):
+    page = Page(written(make_record(3, 2), tmp_path))
+    assert "No privacy guarantee: labels are shared as they are (no noise)." in page.text
+    assert "labels for 10,000 public rows" in page.text
+    assert "membership inference" in page.text
+    assert "parties reported how accurate their models are" in page.text
+
+
+def test_metrics_that_were_not_shared_are_not_said_to_be(make_record, tmp_path):
+    record = make_record(3, 2)
+    for party in record.parties:
+        party.solo, party.federated = {}, {}
+    for r in record.rounds:
+        r.accuracy = {}
+    assert "how accurate their models are" not in written(record, tmp_path)
+
+
+def test_an_algorithm_it_does_not_know_is_not_said_to_share_labels_only(make_record, tmp_path):
+    page = Page(written(make_record(3, 2, algorithm="fedavg"), tmp_path))
+    assert "did not leave the parties" not in page.text
+    assert "carry no noise" in page.text
+
+
+def test_claims_are_shown_in_full_and_in_words(make_record, tmp_path, claims):
+    record = make_record(3, 2)
+    record.claims = claims
+    page = Page(written(record, tmp_path))
+    assert "by a factor of at most 2.72; with a probability of 1 in 100,000 it may reveal" in page.text
+    assert "This is not proven" in page.text
+    assert "do not pass them on" in page.text
+    assert "No privacy guarantee" not in page.text
+
+
+def test_claims_for_the_operator_only_stand_apart_from_those_that_may_be_passed_on(make_record, tmp_path, claims):
+    record = make_record(3, 2)
+    record.claims = list(reversed(claims))
+    text = Page(written(record, tmp_path)).text
+    public, private = text.index("May be passed on"), text.rindex("For the operator only")
+    assert public < text.index("epsilon 1 ", public) < private < text.index("4.73", private)
+    record.claims = [dict(claims[0])]
+    assert "For the operator only" not in written(record, tmp_path)
+
+
+def test_noise_at_the_server_says_what_the_server_sees_and_noise_at_the_party_that_it_needs_no_trust(
+    make_record, tmp_path, claims
+):
+    record = make_record(3, 1, algorithm="fedkt")
+    at_party, at_server = dict(claims[0]), {**claims[1], "basis": "proven", "publishable": True}
+    record.claims = [at_server]
+    text = written(record, tmp_path)
+    assert "The server itself sees labels without noise" in text
+    assert "needs no trust" not in text
+    record.claims = [at_party]
+    text = written(record, tmp_path)
+    assert "The server itself sees labels without noise" not in text
+    assert "The server needs no trust for these claims" in text
+
+
+def test_seeded_noise_is_no_guarantee(make_record, tmp_path, claims):
+    record = make_record(3, 1)
+    record.claims = [{**claims[0], "epsilon": None, "delta": None, "basis": "none: seeded"}]
+    page = Page(written(record, tmp_path))
+    assert "NO GUARANTEE: the noise of this run came from a seed" in page.text
+    assert "nobody: nothing is promised" in page.text
+
+
+def test_the_effect_of_noise_is_shown_per_round_and_in_words(make_record, tmp_path, claims):
+    record = make_record(3, 2)
+    record.claims = [claims[0]]
+    record.rounds[0].kept_share, record.rounds[1].kept_share = 0.69, 0.48
+    page = Page(written(record, tmp_path))
+    assert "Noise replaced 31 % to 52 % of the labels a party sent" in page.text
+    assert "noise replaced" in page.text
+    assert "0.310" in page.text
+    record.claims = [{**claims[1], "basis": "proven", "publishable": True}]
+    text = Page(written(record, tmp_path)).text
+    assert "of the server's answers" in text
+    assert "measured on the votes without noise, so it is for the operator only" in text
+
+
+def test_the_publishable_page_of_a_run_without_noise_tells_of_no_more_than_the_first_round(make_record, tmp_path):
+    def page(rounds):
+        record = make_record(4, rounds)
+        record.config["num-rounds"] = 10
+        return written(record, tmp_path, publishable=True)
+
+    assert page(3) == page(7)
+    assert "10 were configured" in page(3)
+    assert "labels sent" not in page(3)
+
+
+def test_the_configuration_is_toml_that_reads_back(make_record, tmp_path):
+    record = make_record(3, 2)
+    expected = record.config | {"odd key": 'a "quoted"\nvalue 🌲 ü'}
+    record.config["fedct.quorum"] = 0.8  # Flower reads the dotted key as the key of a table
+    record.config["odd key"] = 'a "quoted"\nvalue 🌲 ü'
+    page = written(record, tmp_path)
+    block = html.unescape(page.split("<pre><code>")[1].split("</code>")[0])
+    assert tomllib.loads(block) == {**expected, "fedct": {"quorum": 0.8}}

@@ -1,0 +1,109 @@
+"""The script ``benchmarks/sweep.py``, which produces the results that the sweep's page shows."""
+
+import dataclasses
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from sample_claims import SWEPT
+
+from fedkd_flwr.run_record import PartyRecord, RunRecord
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def script():
+    sys.path.insert(0, str(BENCHMARKS))
+    spec = importlib.util.spec_from_file_location("sweep_script", BENCHMARKS / "sweep.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.path.remove(str(BENCHMARKS))
+
+
+def fake(config):
+    """Stand in for a run: noisy where asked for, with an epsilon just below what was asked."""
+    record = RunRecord(run_id="1", algorithm="fedkt", parties=[PartyRecord(name="a", solo={"common": 0.6})])
+    record.server_accuracy = 0.8 + config["seed"] / 100
+    if "epsilon" in config:
+        record.claims = [{**SWEPT, "epsilon": config["epsilon"] * 0.99}]
+        record.claims.append({**SWEPT, "epsilon": 0.001, "publishable": False})
+        record.server_accuracy -= 0.1 / config["epsilon"]
+    return record
+
+
+def swept(script, run=fake, **changes):
+    settings = {"varied": "epsilon", "values": [1.0, 4.0], "seeds": [1, 2], **changes}
+    return script.sweep("x", {"algorithm": "fedkt", "level": "L1", "noise": "gaussian"}, run=run, **settings)
+
+
+def test_epsilons_are_the_claims_not_the_ones_asked_for_nor_the_operators(script):
+    found = swept(script)
+    assert [p.epsilon for p in found.points] == [0.99, 3.96]
+    assert [p.value for p in found.points] == [1.0, 4.0]
+    assert found.points[1].accuracies == pytest.approx([0.785, 0.795])
+    assert (found.without_noise, found.alone) == (pytest.approx([0.81, 0.82]), [0.6, 0.6])
+    assert found.measure == "the server's model"
+    assert found.seeds == [1, 2]
+
+
+def test_the_runs_without_noise_keep_everything_else(script):
+    asked = []
+
+    def run(config):
+        asked.append(config)
+        return fake(config)
+
+    swept(script, run=run, seeds=[3])
+    assert asked[-1] == {"algorithm": "fedkt", "seed": 3, "students-per-party": 1, "teachers-per-student": 5}
+    assert script.without_noise({"algorithm": "pate", "noise": "laplace", "gamma": 0.1, "model": "mlp"}) == {
+        "algorithm": "pate",
+        "model": "mlp",
+    }
+
+
+def test_every_setting_that_adds_noise_is_known_to_it(script):
+    # No setting of the noise may remain in a run that is drawn as "without noise".
+    from fedkd_flwr.apps.config import RunConfig
+
+    doubtful = re.compile(r"noise|gamma|sigma|threshold|epsilon|label_mech|sensitiv|calibration|level|release|queries")
+    keys = {name.replace("_", "-") for name in RunConfig.model_fields if doubtful.search(name)}
+    assert {"level", "gamma", "epsilon", "label-mechanism"} <= keys
+    assert keys <= set(script._NOISE), keys - set(script._NOISE)
+
+
+def test_the_unit_can_be_chosen(script):
+    def run(config):
+        record = fake(config)
+        record.claims.insert(0, {**SWEPT, "unit": "record", "adversary": "server", "epsilon": 0.5})
+        return record
+
+    assert swept(script, run=run, baseline=False).claim["unit"] == "record"
+    assert swept(script, run=run, baseline=False, unit="party").points[0].epsilon == 0.99
+
+
+def test_a_run_without_a_claim_or_an_accuracy_ends_the_sweep_and_names_itself(script):
+    def silent(config):
+        return dataclasses.replace(fake(config), claims=[])
+
+    with pytest.raises(SystemExit, match=r"epsilon = 1.0, seed 1: .* a publishable claim with a finite epsilon"):
+        swept(script, run=silent)
+
+    def blind(config):
+        return dataclasses.replace(fake(config), server_accuracy=None)
+
+    with pytest.raises(SystemExit, match="the run has to make an accuracy"):
+        swept(script, run=blind)
+
+
+def test_a_run_that_stays_private_is_not_drawn_as_one_without_noise(script):
+    with pytest.raises(SystemExit, match="claims privacy, so it is none"):
+        swept(script, run=lambda config: fake({"epsilon": 1.0, **config}))
+
+
+def test_the_command_kept_with_the_results_names_no_folder_of_this_machine(script, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["sweep.py", "x", "--data-root", "/home/ann/data", "--vary", "epsilon", "1"])
+    assert script._command() == "python benchmarks/sweep.py x --data-root /path/to/data --vary epsilon 1"
