@@ -370,8 +370,10 @@ def _dump(model: Classifier) -> bytes:
 
 def _weight(model: Classifier) -> dict[str, Scalar]:
     """Return what an upload of the model would weigh; nothing for a user's own that no safe format can hold."""
+    from fedkd_flwr.models.serialize import weigh
+
     try:
-        return {"model-bytes": model.num_bytes()}
+        return {"model-bytes": weigh(model)}
     except ModelBytesError as error:
         logger.warning("the model is not weighed: %s", error)
         return {}
