@@ -10,10 +10,11 @@ Numbers are little-endian. The content is the body, deflated where flag 1 says s
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import zlib
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,14 @@ __all__ = [
     "Opened",
     "PublicSpec",
     "deflate",
+    "digest",
+    "pack_codes",
+    "packed_size",
     "reject",
     "seal",
     "seal_answer",
     "unpack",
+    "unpack_codes",
     "unseal",
     "unseal_answer",
 ]
@@ -198,6 +203,30 @@ def unpack(content: bytes, *, flags: int, size: int) -> bytes:
         seen = "more bytes" if len(body) > size or inflater.unused_data else "a truncated body"
         raise reject("wrong-length", "payload body", f"unpack to exactly {size} bytes", seen)
     return body
+
+
+def digest(codes: NDArray[np.integer[Any]]) -> bytes:
+    """Return 16 bytes that identify an array of whole numbers; a payload of changes names its base by them."""
+    return hashlib.sha256(np.ascontiguousarray(codes, dtype="<i2").tobytes()).digest()[:16]
+
+
+def pack_codes(codes: NDArray[np.integer[Any]], bits: int) -> bytes:
+    """Return whole numbers below ``2^bits`` as bytes, ``bits`` bits each, the lowest first."""
+    planes = (codes.astype(np.uint16)[:, None] >> np.arange(bits, dtype=np.uint16)) & 1
+    return np.packbits(planes.astype(np.uint8).reshape(-1), bitorder="little").tobytes()
+
+
+def unpack_codes(data: bytes, count: int, bits: int) -> NDArray[np.uint16]:
+    """Return what `pack_codes` made: an array of shape (count,), uint16."""
+    flat = np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=count * bits, bitorder="little")
+    weights = np.left_shift(np.uint16(1), np.arange(bits, dtype=np.uint16))
+    codes: NDArray[np.uint16] = flat.reshape(count, bits).astype(np.uint16) @ weights
+    return codes
+
+
+def packed_size(count: int, bits: int) -> int:
+    """Return how many bytes ``count`` packed numbers take."""
+    return (count * bits + 7) // 8
 
 
 def _short(public: PublicSpec) -> bytes:

@@ -7,7 +7,6 @@ A change-only body holds the gaps between changed positions and their new codes.
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 
 import numpy as np
@@ -15,7 +14,19 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.voting import ABSTAIN, Labels, check_labels
-from fedkd_flwr.wire.envelope import DEFLATED, PublicSpec, deflate, reject, seal_answer, unpack, unseal_answer
+from fedkd_flwr.wire.envelope import (
+    DEFLATED,
+    PublicSpec,
+    deflate,
+    digest,
+    pack_codes,
+    packed_size,
+    reject,
+    seal_answer,
+    unpack,
+    unpack_codes,
+    unseal_answer,
+)
 
 __all__ = ["PublicSpec", "bits_per_label", "decode_labels", "digest", "encode_labels"]
 
@@ -30,11 +41,6 @@ def bits_per_label(num_classes: int, *, abstains: bool = False) -> int:
     (1, 4, 5)
     """
     return int(num_classes - 1 + abstains).bit_length()
-
-
-def digest(labels: Labels) -> bytes:
-    """Return 16 bytes that identify a label array; a change-only payload names its base by them."""
-    return hashlib.sha256(np.ascontiguousarray(labels, dtype="<i2").tobytes()).digest()[:16]
 
 
 def encode_labels(
@@ -68,7 +74,7 @@ def encode_labels(
     abstains = bool((flat == ABSTAIN).any())
     bits = bits_per_label(public.num_classes, abstains=abstains)
     codes = np.where(flat == ABSTAIN, public.num_classes, flat).astype(np.uint16)
-    body, flags = _pack(codes, bits), _ABSTAINS if abstains else 0
+    body, flags = pack_codes(codes, bits), _ABSTAINS if abstains else 0
     (content, deflated), named_base = deflate(body, 9), b""
     if base is not None:
         if base.shape != labels.shape:
@@ -76,7 +82,7 @@ def encode_labels(
         changed = np.flatnonzero(flat != base.reshape(-1))
         gaps = np.diff(changed, prepend=0).astype("<u4")
         # bytes of the same weight lie side by side, because nearly all high bytes are zero and compress away
-        delta = gaps.view(np.uint8).reshape(-1, 4).T.tobytes() + _pack(codes[changed], bits)
+        delta = gaps.view(np.uint8).reshape(-1, 4).T.tobytes() + pack_codes(codes[changed], bits)
         if len(zlib.compress(delta, 9)) + 16 < len(content):
             body, flags, named_base = delta, flags | _DELTA, digest(base)
             content, deflated = deflate(delta, 9)
@@ -129,7 +135,7 @@ def decode_labels(
     classes = public.num_classes
     bits = bits_per_label(classes, abstains=bool(flags & _ABSTAINS))
     count = arrays * rows
-    full_size = _packed_size(count, bits)
+    full_size = packed_size(count, bits)
     if size > count * 4 + full_size:  # a change-only body that changes every label
         raise reject("bad-payload", "announced size", f"be at most {count * 4 + full_size}", size)
     if flags & _DELTA:
@@ -143,7 +149,7 @@ def decode_labels(
         body = unpack(content, flags=flags, size=size)
         if size != full_size:
             raise reject("wrong-length", "payload body", f"have {full_size} bytes", size)
-        codes = _unpack(body, count, bits)
+        codes = unpack_codes(body, count, bits)
     limit = classes if flags & _ABSTAINS else classes - 1
     if codes.size and int(codes.max()) > limit:
         raise reject("class-out-of-range", "label code", f"be at most {limit}", int(codes.max()))
@@ -156,28 +162,12 @@ def _apply_changes(body: bytes, base: Labels, bits: int, num_classes: int) -> ND
     codes = np.where(base.reshape(-1) == ABSTAIN, num_classes, base.reshape(-1)).astype(np.uint16)
     # the body holds n gaps of 4 bytes and n codes of `bits` bits, so its length gives n
     num_changes = len(body) * 8 // (32 + bits)
-    if num_changes * 4 + _packed_size(num_changes, bits) != len(body):
+    if num_changes * 4 + packed_size(num_changes, bits) != len(body):
         raise reject("wrong-length", "changes", "come as gaps and codes of one count", f"{len(body)} bytes")
     planes = np.frombuffer(body[: num_changes * 4], dtype=np.uint8).reshape(4, num_changes)
     gaps = np.ascontiguousarray(planes.T).view("<u4").reshape(-1)
     positions = np.cumsum(gaps, dtype=np.int64)
     if num_changes and not (positions[-1] < codes.size and (gaps[1:] > 0).all()):
         raise reject("wrong-length", "changed positions", f"rise and stay below {codes.size}", int(positions[-1]))
-    codes[positions] = _unpack(body[num_changes * 4 :], num_changes, bits)
+    codes[positions] = unpack_codes(body[num_changes * 4 :], num_changes, bits)
     return codes
-
-
-def _pack(codes: NDArray[np.uint16], bits: int) -> bytes:
-    planes = (codes[:, None] >> np.arange(bits, dtype=np.uint16)) & 1
-    return np.packbits(planes.astype(np.uint8).reshape(-1), bitorder="little").tobytes()
-
-
-def _unpack(data: bytes, count: int, bits: int) -> NDArray[np.uint16]:
-    flat = np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=count * bits, bitorder="little")
-    weights = np.left_shift(np.uint16(1), np.arange(bits, dtype=np.uint16))
-    codes: NDArray[np.uint16] = flat.reshape(count, bits).astype(np.uint16) @ weights
-    return codes
-
-
-def _packed_size(count: int, bits: int) -> int:
-    return (count * bits + 7) // 8

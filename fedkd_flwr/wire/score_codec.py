@@ -1,7 +1,9 @@
 """Class probabilities, logits and scores as bytes.
 
-A payload is the envelope's header of an answer, whose own number is the bytes per number (low byte) and the kind (high
-byte), and the body: little-endian float16 or float32, row by row.
+A payload is the envelope's header of an answer, whose own number is the bits per number (low byte) and the kind (high
+byte), and the body: little-endian float16 or float32, row by row; or, with 8 bits or fewer, probabilities in steps
+(`fedkd_flwr.labels.scores.quantise`), class by class. A payload of changes (flag 2) names its base by 16 bytes before
+the body, and holds the differences of steps, modulo ``2^bits``.
 
 | kind | a row is |
 |---|---|
@@ -19,15 +21,29 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, PayloadError, explain
-from fedkd_flwr.wire.envelope import DEFLATED, PublicSpec, deflate, reject, seal_answer, unpack, unseal_answer
+from fedkd_flwr.labels.scores import dequantise, quantise
+from fedkd_flwr.wire.envelope import (
+    DEFLATED,
+    PublicSpec,
+    deflate,
+    digest,
+    pack_codes,
+    packed_size,
+    reject,
+    seal_answer,
+    unpack,
+    unpack_codes,
+    unseal_answer,
+)
 
-__all__ = ["KINDS", "SoftKind", "check_scores", "decode_scores", "encode_scores"]
+__all__ = ["KINDS", "SoftKind", "check_scores", "decode_scores", "encode_scores", "is_of_changes"]
 
 SoftKind = Literal["probs", "logits", "scores"]
 KINDS: tuple[SoftKind, ...] = ("probs", "logits", "scores")
 _MAGIC = b"FS"
-_TYPES = {2: "<f2", 4: "<f4"}
-_SLACK = {2: 2.0**-10, 4: 2.0**-20}  # upper bound of the rounding error of one probability
+_DELTA = 2
+_TYPES = {16: "<f2", 32: "<f4"}
+_SLACK = {16: 2.0**-10, 32: 2.0**-20}  # upper bound of the rounding error of one probability
 
 
 def check_scores(values: NDArray[Any], *, public: PublicSpec, kind: SoftKind, slack: float = 2.0**-20) -> None:
@@ -69,7 +85,13 @@ def check_scores(values: NDArray[Any], *, public: PublicSpec, kind: SoftKind, sl
 
 
 def encode_scores(
-    values: NDArray[Any], *, public: PublicSpec, server_round: int, kind: SoftKind, bits: int = 32
+    values: NDArray[Any],
+    *,
+    public: PublicSpec,
+    server_round: int,
+    kind: SoftKind,
+    bits: int = 32,
+    base: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
     """Return scores as one byte array for the wire.
 
@@ -83,8 +105,10 @@ def encode_scores(
         The round they answer.
     kind : {"probs", "logits", "scores"}
         What the numbers are.
-    bits : {32, 16}
-        Precision on the wire.
+    bits : {32, 16} or 1 to 8
+        Precision on the wire; 8 or fewer for probabilities alone.
+    base : ndarray of shape (num_public, num_classes), uint8, optional
+        Steps of earlier answers that the receiver holds: only the differences are sent. With 8 bits or fewer.
 
     Returns
     -------
@@ -96,17 +120,29 @@ def encode_scores(
         If the values are not of this kind or shape, or ``bits`` is something else.
     """
     check_scores(values, public=public, kind=kind)
-    check_choice("bits", bits, (16, 32), error=DataError)
-    size = bits // 8
-    limit = float(np.finfo(_TYPES[size]).max)
-    body = np.clip(values, -limit, limit).astype(_TYPES[size]).tobytes()
-    content, flags = deflate(body, 6)
-    own = KINDS.index(kind) << 8 | size
+    check_choice("bits", bits, (16, 32, *range(1, 9)) if kind == "probs" else (16, 32), error=DataError)
+    named, changes = b"", 0
+    if bits in _TYPES:
+        limit = float(np.finfo(_TYPES[bits]).max)
+        body = np.clip(values, -limit, limit).astype(_TYPES[bits]).tobytes()
+    else:
+        steps = quantise(values, bits)
+        if base is not None:
+            steps, named, changes = (steps - base) & (2**bits - 1), digest(base), _DELTA
+        body = pack_codes(steps.T.reshape(-1), bits)
+    deflated, flags = deflate(body, 6 if bits in _TYPES else 9)
+    content, flags = named + deflated, flags | changes
+    own = KINDS.index(kind) << 8 | bits
     return seal_answer(_MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=own)
 
 
 def decode_scores(
-    payload: NDArray[np.uint8], *, public: PublicSpec, server_round: int, kind: SoftKind
+    payload: NDArray[np.uint8],
+    *,
+    public: PublicSpec,
+    server_round: int,
+    kind: SoftKind,
+    base: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.float32]:
     """Return the scores of a payload.
 
@@ -116,6 +152,8 @@ def decode_scores(
         What `encode_scores` made.
     public, server_round, kind
         What the receiver expects.
+    base : ndarray of shape (num_public, num_classes), uint8, optional
+        Steps of earlier answers that a payload of changes may refer to.
 
     Returns
     -------
@@ -126,22 +164,33 @@ def decode_scores(
     ------
     PayloadError
         With ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
-        ``wrong-classes``, ``wrong-round``, ``not-a-number``.
+        ``wrong-classes``, ``wrong-round``, ``not-a-number``, ``stale-base``.
     """
     own, (flags, rows, announced, content) = unseal_answer(
-        payload, _MAGIC, known_flags=DEFLATED, public=public, server_round=server_round
+        payload, _MAGIC, known_flags=DEFLATED | _DELTA, public=public, server_round=server_round
     )
-    number, size = divmod(own, 256)
+    number, bits = divmod(own, 256)
     if number != KINDS.index(kind):
         raise reject("bad-payload", "payload", f"hold {kind}", number)
-    if size not in _TYPES:
-        raise reject("bad-payload", "bytes per number", "be 2 or 4", size)
-    if announced != rows * public.num_classes * size:
-        raise reject("wrong-length", "payload body", f"have {rows * public.num_classes * size} bytes", announced)
+    if bits not in _TYPES and not (kind == "probs" and 1 <= bits <= 8):
+        raise reject("bad-payload", "bits per number", "be 16, 32, or for probabilities 1 to 8", bits)
+    if flags & _DELTA:
+        named, content = content[:16], content[16:]
+        if bits in _TYPES or base is None or digest(base) != named:
+            raise reject("stale-base", "payload base", "be answers that the receiver holds", named.hex())
+    expected = packed_size(rows * public.num_classes, bits)
+    if announced != expected:
+        raise reject("wrong-length", "payload body", f"have {expected} bytes", announced)
     body = unpack(content, flags=flags, size=announced)
-    values = np.frombuffer(body, dtype=_TYPES[size]).reshape(rows, public.num_classes).astype(np.float32)
+    if bits in _TYPES:
+        values = np.frombuffer(body, dtype=_TYPES[bits]).reshape(rows, public.num_classes).astype(np.float32)
+    else:
+        steps = unpack_codes(body, rows * public.num_classes, bits).reshape(public.num_classes, rows).T
+        if flags & _DELTA and base is not None:
+            steps = (steps + base) & (2**bits - 1)
+        values = dequantise(steps, bits)
     try:
-        check_scores(values, public=public, kind=kind, slack=_SLACK[size])
+        check_scores(values, public=public, kind=kind, slack=_SLACK.get(bits, 2.0**-20))
     except DataError as error:
         reason = "bad-payload" if np.isfinite(values).all() else "not-a-number"
         raise PayloadError(str(error), reason=reason) from None
@@ -149,3 +198,8 @@ def decode_scores(
         values = np.maximum(values, 0)
         values = values / values.sum(axis=1, keepdims=True)
     return values
+
+
+def is_of_changes(payload: NDArray[np.uint8]) -> bool:
+    """Tell whether a payload that `decode_scores` has accepted holds changes to a base."""
+    return bool(payload[3] & _DELTA)

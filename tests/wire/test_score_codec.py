@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import DataError, PayloadError
-from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.labels.scores import dequantise, quantise
+from fedkd_flwr.wire.envelope import PublicSpec, digest
 from fedkd_flwr.wire.score_codec import check_scores, decode_scores, encode_scores
 
 SPEC = PublicSpec(num_public=4, num_classes=3, fingerprint="ab" * 32)
@@ -22,8 +23,9 @@ def _logits():
     return np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
 
 
-def _decode(payload, *, spec=SPEC, server_round=2, kind="probs"):
-    return decode_scores(np.asarray(payload, dtype=np.uint8), public=spec, server_round=server_round, kind=kind)
+def _decode(payload, *, spec=SPEC, server_round=2, kind="probs", base=None):
+    payload = np.asarray(payload, dtype=np.uint8)
+    return decode_scores(payload, public=spec, server_round=server_round, kind=kind, base=base)
 
 
 def _encode(values, *, kind="probs", **settings):
@@ -78,9 +80,38 @@ def test_what_is_no_array_of_its_kind_is_not_sent(values, kind, message):
         _encode(values, kind=kind)
 
 
-def test_another_precision_is_refused():
-    with pytest.raises(DataError, match="bits must be one of 16, 32, got 8"):
-        _encode(_probs(), bits=8)
+@pytest.mark.parametrize(("kind", "bits"), [("probs", 9), ("probs", 0), ("logits", 8), ("scores", 1)])
+def test_another_precision_is_refused(kind, bits):
+    values = _probs() if kind == "probs" else _logits()
+    with pytest.raises(DataError, match=f"bits must be one of 16, 32.*got {bits}"):
+        _encode(values, kind=kind, bits=bits)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_probabilities_in_steps_come_back_as_the_nearest_steps(bits):
+    back = _decode(_encode(_probs(), bits=bits))
+    assert np.array_equal(back, dequantise(quantise(_probs(), bits), bits))
+    assert len(_encode(_probs(), bits=bits)) < len(_encode(_probs()))
+
+
+def test_changes_alone_travel_where_both_ends_hold_the_same_answers():
+    base = quantise(_probs(), 4)
+    payload = _encode(_probs(), bits=4, base=base)
+    assert np.array_equal(_decode(payload, base=base), dequantise(base, 4))
+    for other in (None, base[::-1]):
+        with pytest.raises(PayloadError) as caught:
+            _decode(payload, base=other)
+        assert caught.value.reason == "stale-base"
+
+
+def test_changes_that_give_no_probabilities_are_refused():
+    base = quantise(_probs(), 4)
+    wrong = base.copy()
+    wrong[0] = [15, 15, 0]
+    payload = bytearray(_encode(_probs(), bits=4, base=wrong).tobytes())
+    payload[36:52] = digest(base)  # a party that lies about its base
+    with pytest.raises(PayloadError, match="probs must"):
+        _decode(np.frombuffer(bytes(payload), np.uint8), base=base)
 
 
 def _spoil(at, value, kind="probs"):
@@ -97,7 +128,7 @@ def _spoil(at, value, kind="probs"):
         (_spoil(2, 9), {}, "unknown-version"),
         (_spoil(3, 8), {}, "bad-payload"),
         (_spoil(15, 1), {}, "bad-payload"),
-        (_spoil(14, 3), {}, "bad-payload"),
+        (_spoil(14, 9), {}, "bad-payload"),
         (_encode(_probs()), {"server_round": 3}, "wrong-round"),
         (_encode(_probs()), {"spec": PublicSpec(num_public=5, num_classes=3, fingerprint="ab" * 32)}, "wrong-length"),
         (_encode(_probs()), {"spec": PublicSpec(num_public=4, num_classes=4, fingerprint="ab" * 32)}, "wrong-classes"),
