@@ -10,6 +10,7 @@ from fedkd_flwr.clients.fedmd import FedMDClient as FedMDClient
 from fedkd_flwr.clients.fedprox import FedProxClient as FedProxClient
 from fedkd_flwr.clients.pate import PATEClient as PATEClient
 from fedkd_flwr.clients.privatekt import PrivateKTClient as PrivateKTClient
+from fedkd_flwr.clients.scarlet import SCARLETClient as SCARLETClient
 
 # end of names
 from fedkd_flwr.clients.base import PartyClient as PartyClient

@@ -29,7 +29,8 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.party_state import Saved, StoredReply
-from fedkd_flwr.wire.label_codec import decode_labels, digest, encode_labels
+from fedkd_flwr.wire.envelope import digest
+from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar, named_arrays
 
 __all__ = ["PartyClient", "RefusingClient"]

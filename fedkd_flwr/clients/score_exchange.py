@@ -193,13 +193,14 @@ class ScoreClient(PartyClient):
         """Return the arrays that this party keeps for the next round."""
         return {}
 
-    def averages(self, instruction: Instruction, count: int) -> NDArray[np.float32]:
-        """Return the averages of ``count`` rows that an instruction brings."""
+    def averages(self, instruction: Instruction, count: int, *, name: str = "") -> NDArray[np.float32]:
+        """Return the averages of ``count`` rows that come under ``name``; by default under that of their kind."""
         kind = instruction.config.kind
-        if kind not in instruction.arrays:
-            raise PayloadError(explain("payload", f"hold {kind} of the last rows", sorted(instruction.arrays)))
+        name = name or kind
+        if name not in instruction.arrays:
+            raise PayloadError(explain("payload", f"hold {name} of the last rows", sorted(instruction.arrays)))
         spec, at = self.party.spec.rows(count), instruction.server_round
-        return decode_scores(instruction.arrays[kind], public=spec, server_round=at, kind=kind)
+        return decode_scores(instruction.arrays[name], public=spec, server_round=at, kind=kind)
 
     def taught_by(self, rows: NDArray[np.int64], targets: NDArray[np.float32], instruction: Instruction) -> Lesson:
         """Return the lesson of averages (num_rows, num_classes) of these public rows."""

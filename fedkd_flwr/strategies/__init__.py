@@ -10,6 +10,7 @@ from fedkd_flwr.algorithms.fedmd import FedMDConfig as FedMDConfig
 from fedkd_flwr.algorithms.fedprox import FedProxConfig as FedProxConfig
 from fedkd_flwr.algorithms.pate import PATEConfig as PATEConfig
 from fedkd_flwr.algorithms.privatekt import PrivateKTConfig as PrivateKTConfig
+from fedkd_flwr.algorithms.scarlet import ScarletConfig as ScarletConfig
 from fedkd_flwr.strategies.dd import DD as DD
 from fedkd_flwr.strategies.dsfl import DSFL as DSFL
 from fedkd_flwr.strategies.fedct import FedCT as FedCT
@@ -19,6 +20,7 @@ from fedkd_flwr.strategies.fedmd import FedMD as FedMD
 from fedkd_flwr.strategies.fedprox import FedProx as FedProx
 from fedkd_flwr.strategies.pate import PATE as PATE
 from fedkd_flwr.strategies.privatekt import PrivateKT as PrivateKT
+from fedkd_flwr.strategies.scarlet import SCARLET as SCARLET
 
 # end of names
 from fedkd_flwr.algorithms.card import ExchangeConfig as ExchangeConfig

@@ -42,7 +42,7 @@ from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies.reception import Answered, Reception
 from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
-from fedkd_flwr.wire.label_codec import PublicSpec
+from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.records import Reply, Scalar, array_bytes, instruction_record, open_reply
 
 __all__ = ["ExchangeStrategy", "Workshop"]

@@ -26,7 +26,8 @@ from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage, Workshop
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
-from fedkd_flwr.wire.label_codec import decode_labels, digest
+from fedkd_flwr.wire.envelope import digest
+from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply, Scalar
 from fedkd_flwr.wire.row_codec import encode_rows
 from fedkd_flwr.wire.score_codec import decode_scores, encode_scores, is_of_changes

@@ -14,7 +14,8 @@ from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.wire.label_codec import decode_labels, digest
+from fedkd_flwr.wire.envelope import digest
+from fedkd_flwr.wire.label_codec import decode_labels
 
 CONFIG = {
     "algorithm": "fedct",
