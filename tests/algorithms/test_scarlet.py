@@ -42,7 +42,7 @@ def test_a_large_exponent_of_small_probabilities_stays_a_distribution():
 
 
 def test_a_row_is_new_then_kept_for_d_rounds_then_expired():
-    rows, cache = np.array([3, 5]), Cache.empty(8, 2)
+    rows, cache = np.array([3, 5]), Cache.empty(12, 2)
     seen = []
     for server_round in range(1, 6):
         asked = cache.stale(rows[:1], server_round=server_round, cache_rounds=3)
@@ -51,7 +51,7 @@ def test_a_row_is_new_then_kept_for_d_rounds_then_expired():
             cache = cache.stored(asked, np.full((len(asked), 2), 0.5), server_round=server_round)
     # a round must ask for something: alone, the row is asked in every round
     assert seen == [NEWLY_CACHED, EXPIRED, EXPIRED, EXPIRED, EXPIRED]
-    cache = Cache.empty(8, 2)
+    cache = Cache.empty(12, 2)
     seen = []
     for server_round in range(1, 6):
         both = np.array([3, server_round + 3 if server_round != 4 else 3])
