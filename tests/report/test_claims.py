@@ -4,7 +4,6 @@ import pytest
 
 from fedkd_flwr.privacy.claims.claim import (
     label_privacy,
-    no_privacy,
     noisy_max_at_party,
     noisy_max_at_server,
     subsampling,
@@ -19,10 +18,11 @@ GAUSSIAN = GaussianMax(sigma=40.0)
 (AT_SERVER,) = (c.as_dict() for c in noisy_max_at_server(GAUSSIAN, num_queries=20, delta=1e-5))
 RECORD, PARTY = (c.as_dict() for c in noisy_max_at_party(GAUSSIAN, num_queries=20, delta=1e-5, teachers=5))
 LABELS = label_privacy(RandomizedResponse(epsilon=0.01, num_classes=3), num_labels=60, delta=1e-5).as_dict()
+NOTHING = {**LABELS, "epsilon": None, "delta": None, "basis": "none: no noise", "mechanism": "none"}
 SUBSET = subsampling(Subsampling(num_rows=1000, subset_rows=300, replacement=True)).as_dict()
 
 
-@pytest.mark.parametrize("claim", [AT_SERVER, RECORD, PARTY, LABELS, SUBSET, no_privacy().as_dict()])
+@pytest.mark.parametrize("claim", [AT_SERVER, RECORD, PARTY, LABELS, SUBSET, NOTHING])
 def test_every_heading_of_every_claim_is_filled(claim):
     cells = claims.claim_cells(claim)
     assert all(cells[heading] not in ("", "–", "None") for heading in claims.CLAIM_FIELDS)
@@ -109,7 +109,7 @@ def test_the_headline_does_not_take_a_number_for_the_operator_only_where_there_i
 
 @pytest.mark.parametrize(
     ("claim", "figure"),
-    [({**LABELS, "epsilon": WITHHELD}, "withheld"), (no_privacy().as_dict(), "no guarantee")],
+    [({**LABELS, "epsilon": WITHHELD}, "withheld"), (NOTHING, "no guarantee")],
 )
 def test_a_headline_without_a_number_says_why(claim, figure):
     assert claims.headline(RunRecord(run_id="7", algorithm="fedct", claims=[claim]))[0] == figure

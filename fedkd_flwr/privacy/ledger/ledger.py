@@ -18,6 +18,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from fedkd_flwr.checks import check_number
 from fedkd_flwr.errors import Code, ConfigError, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import (
     VERSION,
@@ -25,10 +26,8 @@ from fedkd_flwr.privacy.ledger.entry import (
     Entry,
     Events,
     canonical,
-    check_delta,
     check_text,
     epsilon_of,
-    is_number,
     is_whole,
     lost,
     plain_events,
@@ -61,9 +60,9 @@ class Budget:
     delta: float = 1e-5
 
     def __post_init__(self) -> None:
-        if not (is_number(self.epsilon) and self.epsilon >= 0):
-            raise ConfigError(explain("epsilon-budget", "be a number >= 0", self.epsilon))
-        check_delta("delta-budget", self.delta)
+        if self.epsilon != math.inf:
+            check_number("epsilon-budget", self.epsilon, least=0, way_out="Leave it out for no limit.")
+        check_number("delta-budget", self.delta, least=0, below=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +163,7 @@ class Ledger:
 
     def spent(self, delta: float) -> float:
         """Return the epsilon at ``delta`` of all entries of all runs together; infinite where none is proven."""
-        check_delta("delta", delta)
+        check_number("delta", delta, least=0, below=1)
         return epsilon_of(self._events, delta)
 
     def would_exceed(self, events: Events, budget: Budget) -> bool:

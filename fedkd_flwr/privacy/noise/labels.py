@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.checks import check_choice
+from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.voting import Labels
 from fedkd_flwr.privacy.noise import sampling
-from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_classes, check_int, check_reports, set_float
+from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_classes, check_reports, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import WORDS, Rng
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ class RandomizedResponse:
     num_classes: int
 
     def __post_init__(self) -> None:
-        set_float(self, "epsilon", _LEAST_EPSILON, _MOST_EPSILON, "Use NoPrivacy for no noise.")
-        check_int("num_classes", self.num_classes, 2, MOST_CLASSES)
+        set_number(self, "epsilon", least=_LEAST_EPSILON, most=_MOST_EPSILON)
+        set_whole(self, "num_classes", 2, MOST_CLASSES)
 
     @property
     def words(self) -> str:
@@ -198,10 +199,9 @@ class BitFlip:
     calibration: Literal["exact", "paper"] = "exact"
 
     def __post_init__(self) -> None:
-        set_float(self, "epsilon", _LEAST_EPSILON, _MOST_EPSILON, "Use NoPrivacy for no noise.")
-        check_int("num_classes", self.num_classes, 2, MOST_CLASSES)
-        if self.calibration not in ("exact", "paper"):
-            raise ConfigError(explain("calibration", "be 'exact' or 'paper'", self.calibration))
+        set_number(self, "epsilon", least=_LEAST_EPSILON, most=_MOST_EPSILON)
+        set_whole(self, "num_classes", 2, MOST_CLASSES)
+        check_choice("calibration", self.calibration, ("exact", "paper"))
 
     @property
     def words(self) -> str:
@@ -316,8 +316,7 @@ def label_mechanism(
     >>> [type(label_mechanism("auto", epsilon=e, num_classes=10)).__name__ for e in (0.9, 0.92)]
     ['BitFlip', 'RandomizedResponse']
     """
-    if name not in ("auto", "randomized-response", "xor"):
-        raise ConfigError(explain("mechanism", "be 'auto', 'randomized-response' or 'xor'", name))
+    check_choice("mechanism", name, ("auto", "randomized-response", "xor"))
     response = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
     flips = BitFlip(epsilon=epsilon, num_classes=num_classes, calibration=calibration)
     if name == "auto":

@@ -11,7 +11,6 @@ from scipy import stats
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores, score_mechanism
-from fedkd_flwr.privacy.noise.votes import Mechanism
 
 CELL = 2.0**-20
 ALL = [
@@ -28,8 +27,7 @@ def _rows(count, seed=0, classes=4):
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=IDS)
-def test_it_is_a_mechanism(mechanism):
-    assert isinstance(mechanism, Mechanism)
+def test_the_words_name_the_scale(mechanism):
     assert f"{mechanism.scale:g}" in mechanism.words
 
 
@@ -85,7 +83,6 @@ def test_the_cost_of_a_row_is_that_of_its_sensitivity(classes):
     near = GaussianScores(kind="probs", num_classes=classes, scale=8.0).dp_event().noise_multiplier
     assert near <= 8.0 / math.sqrt(2)
     assert near == pytest.approx(8.0 / math.sqrt(2))
-    assert GaussianScores(kind="probs", num_classes=classes, scale=8.0).pure_epsilon == math.inf
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=IDS)
@@ -133,11 +130,11 @@ def test_scores_that_are_none_are_refused(scores, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"scale": 0.0}, "scale must be within 0.001..1e"),
+        ({"scale": 0.0}, r"scale must be within \[0\.001, 1e\+09\], got 0\.0"),
         ({"scale": float("nan")}, "scale must be within"),
         ({"scale": True}, "scale must be within"),
         ({"num_classes": 1}, "num_classes must be a whole number within 2"),
-        ({"kind": "votes"}, "kind must be probs or logits"),
+        ({"kind": "votes"}, "kind must be one of probs, logits"),
         ({"bound": 1.0}, "bound must be 0 for probabilities, got 1.0"),
         ({"kind": "logits", "bound": 0.0}, "bound must be within"),
         ({"kind": "logits", "bound": float("inf")}, "bound must be within"),
@@ -150,5 +147,5 @@ def test_impossible_parameters_are_refused(noise, settings, message):
 
 
 def test_an_unknown_noise_is_refused():
-    with pytest.raises(ConfigError, match="score_noise must be laplace or gaussian, got 'uniform'"):
+    with pytest.raises(ConfigError, match="score_noise must be one of laplace, gaussian, got 'uniform'"):
         score_mechanism("uniform", kind="probs", num_classes=2, scale=1.0)
