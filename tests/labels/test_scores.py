@@ -34,7 +34,10 @@ def test_each_row_is_projected_by_itself():
 
 def test_the_result_is_float64_whatever_came_in():
     assert onto_simplex(np.array([[2, 0]])).tolist() == [[1.0, 0.0]]
-    assert onto_simplex(np.array([[2, 0]], dtype=np.float32)).dtype == np.float64
+    float32 = onto_simplex(np.array([[0.1, 0.4, 0.9]], dtype=np.float32))
+    assert float32.dtype == np.float64
+    # the projection itself is computed in float64 too
+    assert float32.tolist() == onto_simplex(np.array([[0.1, 0.4, 0.9]], dtype=np.float32).astype(np.float64)).tolist()
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])

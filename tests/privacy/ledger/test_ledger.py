@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import timedelta
+from hashlib import sha256
 
 import pytest
 from hypothesis import given, settings
@@ -314,3 +315,37 @@ def test_a_damaged_head_is_refused(data):
     with pytest.raises(DataError, match="head must") as caught:
         Head.from_json(data)
     assert caught.value.code is Code.LEDGER_LOST
+
+
+def test_the_bytes_of_a_ledger_and_of_its_head_do_not_change_from_release_to_release():
+    ledger = Ledger(party="a", data_digest="ab" * 32)
+    assert ledger.to_json() == (
+        b'{\n "version": 1,\n "party": "a",\n "data_digest": "' + b"ab" * 32 + b'",\n "entries": []\n}\n'
+    )
+    assert ledger.head.to_json() == b'{"entries":0,"link":"' + ledger.head.link.encode() + b'","version":1}\n'
+    first = sha256(b'[1,"a","' + b"ab" * 32 + b'"]').hexdigest()
+    written = json.dumps(asdict(make_entry()), sort_keys=True, separators=(",", ":"))
+    assert ledger.charge(make_entry()).links == (first, sha256((first + written).encode()).hexdigest())
+
+
+def test_an_error_names_the_ledger_and_the_first_half_of_the_digest_s_first_32():
+    owners = "party b and data cdcdcdcdcdcdcdcd, got party party-000 and data abababababababab"
+    with pytest.raises(DataError, match=rf"^ledger must belong to {owners}\."):
+        full_ledger().check_owner("b", "cd" * 32)
+    with pytest.raises(DataError, match="^ledger must hold the 3 entries"):
+        make_ledger().check_head(full_ledger().head)
+    with pytest.raises(DataError, match="^ledger must be whole"):
+        Ledger.from_json(b"", now=NOW)
+    with pytest.raises(DataError, match="^head must be whole"):
+        Head.from_json(b"")
+
+
+def test_a_ledger_agrees_with_its_own_head():
+    full_ledger().check_head(full_ledger().head)
+    make_ledger().check_head(make_ledger().head)
+
+
+def test_a_clock_may_be_a_day_behind_and_no_second_more():
+    data = make_ledger(make_entry(when=NOW.isoformat())).to_json()
+    assert _read(data, NOW - timedelta(days=1)).entries
+    _lost(data, r"hold no entry from after 2030-01-01T11:59:59\+00:00", NOW - timedelta(days=1, seconds=1))

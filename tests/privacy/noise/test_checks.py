@@ -34,6 +34,8 @@ def test_a_checked_field_is_kept_as_a_plain_number():
         set_number(noise, "scale", above=0.5)
     with pytest.raises(ConfigError, match=r"votes must be a whole number >= 4, got 3"):
         set_whole(noise, "votes", 4)
+    with pytest.raises(ConfigError, match=r"votes must be a whole number within 1\.\.2, got 3"):
+        set_whole(noise, "votes", 1, 2)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
@@ -49,6 +51,23 @@ def test_as_many_classes_as_labels_have_room_for():
     assert check_votes(np.zeros((1, MOST_CLASSES), dtype=np.int8)).shape == (1, 32767)
     with pytest.raises(DataError, match="counts must have at most 32767 classes, got 32768"):
         check_votes(np.zeros((1, MOST_CLASSES + 1), dtype=np.int8))
+
+
+@pytest.mark.parametrize("counts", [[1, 2], [[1], [2]], [[[1, 2]]]], ids=["flat", "one class", "cube"])
+def test_votes_of_another_shape_are_refused(counts):
+    with pytest.raises(DataError, match=r"counts must have shape \(rows, classes\) with classes >= 2, got shape"):
+        check_votes(np.array(counts))
+
+
+def test_what_has_the_right_type_is_not_copied():
+    counts, labels = np.array([[3, 1]], dtype=np.int64), np.array([2, 0], dtype=np.int16)
+    assert np.shares_memory(check_votes(counts), counts)
+    assert np.shares_memory(check_classes(labels, 3), labels)
+
+
+def test_a_number_of_reports_that_is_none_is_an_error_of_the_data():
+    with pytest.raises(DataError, match="num_reports must be a whole number >= 0, got -1"):
+        check_reports("counts", np.zeros((1, 2), dtype=int), 2, -1)
 
 
 def test_no_rows_are_checked_too():

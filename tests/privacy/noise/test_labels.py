@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -204,6 +205,27 @@ def test_auto_with_the_papers_calibration_compares_what_it_would_use() -> None:
 @pytest.mark.parametrize("epsilon", [1e-10, 1e-9, 700.0])
 def test_auto_survives_extreme_epsilons(epsilon: float) -> None:
     assert label_mechanism("auto", epsilon=epsilon, num_classes=3).epsilon == epsilon
+
+
+@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
+def test_seeded_labels_are_the_same_twice_and_keep_their_shape(kind: type) -> None:
+    mechanism, labels = kind(epsilon=0.5, num_classes=3), np.arange(300) % 3
+    first, again = (mechanism.privatize(labels, rng=np.random.default_rng(1)) for _ in range(2))
+    assert np.array_equal(first, again)
+    table = RandomizedResponse(epsilon=0.5, num_classes=3).privatize(labels.reshape(2, 150))
+    assert table.shape == (2, 150)
+
+
+@pytest.mark.parametrize("calibration", ["exact", "paper"])
+def test_the_calibration_reaches_the_bit_flips(calibration: Literal["exact", "paper"]) -> None:
+    flips = label_mechanism("xor", epsilon=1.0, num_classes=5, calibration=calibration)
+    assert flips == BitFlip(epsilon=1.0, num_classes=5, calibration=calibration)
+
+
+def test_what_cannot_be_counts_is_called_by_the_name_it_has() -> None:
+    for kind, name in ((RandomizedResponse, "counts"), (BitFlip, "bit_sums")):
+        with pytest.raises(DataError, match=rf"{name} must lie within 0\.\.1, got 2"):
+            kind(epsilon=1.0, num_classes=2).debias(np.array([[2, 0]]), 1)
 
 
 def test_named_mechanisms_are_what_they_are_called() -> None:
