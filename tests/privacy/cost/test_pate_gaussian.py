@@ -33,6 +33,7 @@ from pate_truth import (
 from scipy.special import ndtr
 
 from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.privacy.cost.pate_bounds import rdp_epsilon
 from fedkd_flwr.privacy.cost.pate_gaussian import (
     gaussian_epsilon,
     gaussian_independent_rdp,
@@ -203,6 +204,17 @@ def test_default_orders_lose_little_against_many():
     for sigma in (4.0, 40.0, 400.0):
         best = gaussian_epsilon(rows, sigma=sigma, delta=1e-5, orders=many)
         assert best * (1 - 1e-9) <= gaussian_epsilon(rows, sigma=sigma, delta=1e-5) <= 1.02 * best
+
+
+def test_epsilon_is_that_of_the_orders_and_votes_that_are_given():
+    rows = [[40, 3, 1]] * 20
+    for votes in (1, 3):
+        setting = {"sigma": 3.0, "votes": votes}
+        expected = rdp_epsilon(_rdp(rows, **setting, orders=[3.5, 8.0]), orders=[3.5, 8.0], delta=1e-5)
+        assert gaussian_epsilon(rows, **setting, delta=1e-5, orders=[3.5, 8.0]) == expected
+    assert gaussian_epsilon(rows, sigma=3.0, delta=1e-5) == gaussian_epsilon(rows, sigma=3.0, delta=1e-5, votes=1)
+    # by default the least order is 1.05
+    assert gaussian_epsilon(rows, sigma=0.2, delta=0.9) <= gaussian_epsilon(rows, sigma=0.2, delta=0.9, orders=[1.05])
 
 
 def test_no_query_costs_nothing():

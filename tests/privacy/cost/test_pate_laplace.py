@@ -33,6 +33,7 @@ from pate_truth import (
 )
 
 from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.privacy.cost.pate_bounds import rdp_epsilon
 from fedkd_flwr.privacy.cost.pate_laplace import (
     laplace_epsilon,
     laplace_independent_moments,
@@ -216,6 +217,16 @@ def test_default_orders_lose_little_against_many():
     for gamma in (0.005, 0.05, 0.5):
         best = laplace_epsilon(rows, gamma=gamma, delta=1e-5, orders=many)
         assert best * (1 - 1e-9) <= laplace_epsilon(rows, gamma=gamma, delta=1e-5) <= 1.02 * best
+
+
+def test_epsilon_is_that_of_the_orders_and_votes_that_are_given():
+    rows = [[40, 3, 1]] * 20
+    for votes in (1, 3):
+        setting = {"gamma": 0.3, "votes": votes}
+        moments = laplace_moments(rows, **setting, orders=[2.5, 7.0])
+        expected = rdp_epsilon(moments / [2.5, 7.0], orders=[3.5, 8.0], delta=1e-5)
+        assert laplace_epsilon(rows, **setting, delta=1e-5, orders=[2.5, 7.0]) == min(expected, 20 * 0.6 * votes)
+    assert laplace_epsilon(rows, gamma=0.3, delta=1e-5) == laplace_epsilon(rows, gamma=0.3, delta=1e-5, votes=1)
 
 
 def test_no_query_costs_nothing():
