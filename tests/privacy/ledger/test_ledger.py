@@ -332,11 +332,11 @@ def test_an_error_names_the_ledger_and_the_first_half_of_the_digest_s_first_32()
     owners = "party b and data cdcdcdcdcdcdcdcd, got party party-000 and data abababababababab"
     with pytest.raises(DataError, match=rf"^ledger must belong to {owners}\."):
         full_ledger().check_owner("b", "cd" * 32)
-    with pytest.raises(DataError, match="^ledger must hold the 3 entries"):
+    with pytest.raises(DataError, match=r"^ledger must hold the 3 entries"):
         make_ledger().check_head(full_ledger().head)
-    with pytest.raises(DataError, match="^ledger must be whole"):
+    with pytest.raises(DataError, match=r"^ledger must be whole"):
         Ledger.from_json(b"", now=NOW)
-    with pytest.raises(DataError, match="^head must be whole"):
+    with pytest.raises(DataError, match=r"^head must be whole"):
         Head.from_json(b"")
 
 
