@@ -64,7 +64,7 @@ class PrivacyClaim:
     Raises
     ------
     ConfigError
-        For a unknown unit or basis, a negative or NaN epsilon, a delta outside [0, 1].
+        For an unknown unit or basis, a negative or NaN epsilon, a delta outside [0, 1].
     """
 
     unit: Literal["record", "party"]
@@ -88,7 +88,7 @@ class PrivacyClaim:
         if self.basis.startswith("none"):
             object.__setattr__(self, "epsilon", math.inf)
         elif not (self.epsilon < math.inf and self.delta < 1):
-            # nothing is promised: the basis says so too, for readers who look at it alone
+            # Nothing is promised; say so in the basis too, for readers who look at it alone.
             object.__setattr__(self, "basis", "none: no finite bound")
             object.__setattr__(self, "epsilon", math.inf)
 
@@ -113,7 +113,7 @@ class PrivacyClaim:
 
 
 def _exposure(delta: float, num_units: int | None, unit: str) -> tuple[str, ...]:
-    """Warn where delta allows exposing somebody entirely."""
+    """Return a warning where delta is so large that a mechanism could expose one unit entirely."""
     if num_units is None or not delta >= 1 / max(num_units, 1):
         return ()
     noun = {"record": "records", "party": "parties"}[unit]
@@ -141,7 +141,7 @@ def _noisy_max(
         way_out = "The data-dependent bound holds for labels only: give no votes."
         raise ConfigError(explain("counts", "be None where noisy counts are released", "votes", way_out))
     found = noisy_max_epsilons(mechanism, num_queries=num_queries, delta=delta, counts=counts, max_answers=max_answers)
-    # the sum of pure epsilons is worth more than an equal epsilon at a delta > 0
+    # If the plain sum is not larger, claim it: it holds at delta 0.
     at = 0.0 if found.plain_sum <= found.tight else delta
     words = (
         f"{mechanism.words}; {num_queries:,} queries, {'noisy counts' if released == 'counts' else 'labels'} released"
@@ -276,7 +276,7 @@ def noisy_max_at_party(
         counts=None,
         num_units=num_parties,
         unit="party",
-        # a party with fewer records than teachers says so
+        # A party with fewer records than teachers says that it has too few rows.
         neighbouring_relation="any change of the party's data, number of records public",
         **common,
     )

@@ -165,7 +165,7 @@ class Accountant:
             noise = _one_gaussian(gaussian)
             if not noise > 1e-6:
                 return None
-            # next to other losses a noise beyond 1e100 costs nothing that a float could hold
+            # Beside other losses, what noise beyond 1e100 costs is too small for a float.
             parts.append((losses.gaussian_losses(min(noise, 1e100)), 1))
         return parts
 
@@ -186,7 +186,7 @@ def _gaussian_log_delta(noise: float, epsilon: float) -> float:
     second = epsilon + float(log_ndtr(-0.5 / noise - epsilon * noise))
     if first == -math.inf:
         return -math.inf
-    # the difference is taken as known up to the rounding of its two terms
+    # Both terms are rounded: lower their difference by that much, which raises delta.
     gap = min(second - first, 0.0) - 2.0**-50 * (1 + abs(first) + abs(epsilon))
     return min(0.0, first + math.log(-math.expm1(gap)))
 
@@ -201,7 +201,7 @@ def _gaussian_epsilon(noise: float, delta: float) -> float:
     with np.errstate(all="ignore"):  # log(0) on its way, far from the root
         epsilon = float(dp.get_epsilon_gaussian(noise, delta, tol=1e-14))
     step = 1e-13
-    while _gaussian_log_delta(noise, epsilon) > math.log(delta):  # the root may lie a rounding below
+    while _gaussian_log_delta(noise, epsilon) > math.log(delta):  # The solver may stop just below the root.
         epsilon, step = epsilon * (1 + step) + 1e-15, 4 * step
     return epsilon
 

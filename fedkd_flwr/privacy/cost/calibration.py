@@ -68,19 +68,19 @@ def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: 
 
     def affordable(mechanism: Any) -> bool:
         accountant = Accountant().compose(mechanism.dp_event(), count)
-        # one evaluation of delta is cheaper than solving for epsilon; at delta = 0 only the sum counts
+        # Evaluating delta once is cheaper than solving for epsilon; at delta = 0 only the plain sum counts.
         within: bool = accountant.delta(epsilon) <= delta if delta > 0 else accountant.epsilon(0.0) <= epsilon
         return within
 
     tried = [(x, mechanism) for x in _TRIED if (mechanism := made(x)) is not None]
     if not tried:
-        make(1.0)  # not the noise is wrong: this says what is
+        make(1.0)  # No parameter was accepted; let make() raise its own error.
     fits = [affordable(mechanism) for _, mechanism in tried]
     if True not in fits:
         way_out = "Use a larger epsilon, a delta > 0, fewer queries or rounds, or Laplace noise."
         seen = f"{epsilon:g} at delta {delta:g} for {count} uses"
         raise ConfigError(explain("epsilon", "be attainable by some noise", seen, way_out))
-    # affordable parameters lie together at the noisy end; which end that is depends on what the parameter means
+    # Affordable parameters lie together at one end; which end has more noise depends on what the parameter means.
     rising = not fits[-1] if False in fits else _cost(tried[0][1]) <= _cost(tried[-1][1])
     last = len(fits) - 1 - fits[::-1].index(True) if rising else fits.index(True)
     good, least = tried[last]
@@ -93,7 +93,7 @@ def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: 
             good, best = middle, mechanism
         else:
             bad = middle
-    # epsilon at delta may be rounded up further than delta at epsilon was
+    # Epsilon at delta may be rounded up further than delta at epsilon was: then step back.
     back = -_CLOSE if rising else _CLOSE
     while not Accountant().compose(best.dp_event(), count).epsilon(delta) <= epsilon:
         good, back = good * (1 + back), 2 * back

@@ -31,9 +31,9 @@ Floats = NDArray[np.float64]
 
 MOMENTS = np.concatenate([np.geomspace(0.05, 0.9, 12), np.arange(1.0, 33.0), np.geomspace(36.0, 4096.0, 20)])
 """Orders l tried by default (Renyi orders 1 + l): every order gives a bound, more of them a smaller one."""
-FAR = 1e9  # gaps beyond this many units of noise are cut to it: q only grows, and no square overflows
-EDGE = 1e-6  # as near to where a theorem's denominator is 0, rounding of log q would decide the value
-_CELLS = 500_000  # numbers held at once per temporary array
+FAR = 1e9  # Gaps beyond this many units of noise are cut to it: q only grows, and no square overflows.
+EDGE = 1e-6  # Margin around the point where a theorem's denominator is 0; inside it use the data-independent value.
+_CELLS = 500_000  # Most numbers in one temporary array.
 
 
 def rdp_epsilon(rdp: ArrayLike, *, orders: ArrayLike, delta: float) -> float:
@@ -104,7 +104,7 @@ def per_query(rows: Floats, costs: Callable[[Floats], Floats], num_orders: int) 
 
 def log_mean(log_q: Floats, log_likely: Floats, log_other: Floats) -> Floats:
     """Return log((1-q) e^likely + q e^other) for exponents >= 0, precise also where it is nearly 0."""
-    # 1 + (1-q)(e^likely - 1) + q (e^other - 1): sums of positive terms only
+    # Written as 1 + (1-q)(e^likely - 1) + q (e^other - 1), which adds positive terms only.
     likely = np.log1p(-np.exp(log_q)) + log_expm1(log_likely)
     mean: Floats = np.logaddexp(0.0, np.logaddexp(likely, log_q + log_expm1(log_other)))
     return mean

@@ -37,7 +37,7 @@ Events = Sequence[tuple[Any, int]]
 
 
 def lost(source: str, rule: str, seen: object, way_out: str = WAY_OUT) -> DataError:
-    """Return the error of a ledger that cannot be believed; code ``ledger-lost``. Never is one silently replaced."""
+    """Return the error of a ledger that cannot be trusted (code ``ledger-lost``): it is never silently replaced."""
     return DataError(explain(source, rule, seen, way_out), code=Code.LEDGER_LOST)
 
 

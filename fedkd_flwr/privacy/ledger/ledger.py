@@ -1,10 +1,10 @@
 """Who has spent what, and who refuses: one party's account of what it released, over all its runs.
 
 Here are the rules, without a disk and without a clock; `fedkd_flwr.stores.ledger.LedgerStore` keeps the account on a
-party's disk. ``python -m fedkd_flwr.privacy.ledger.ledger PATH`` prints one.
+party's disk, and ``python -m fedkd_flwr.apps.ledger PATH`` prints one.
 
 Every decision uses events alone: the parameters of mechanisms, fixed before any private row is looked at. A refusal
-that depended on votes would tell of them.
+that depended on votes would reveal something of them.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Ledger:
     | some for a party, some for a record under one relation | a record: whoever hides a party hides each of its rows |
     | for records under different relations | nothing by itself: it serves the budget; the print says so |
     | against different adversaries | what the one that sees least learns |
-    | `NoPrivacy` among them | nothing: infinite |
+    | a release without noise among them | nothing: infinite |
     | of another data set that shares rows | not counted here: those rows have paid in both ledgers |
 
     The parameters (noise, number of releases) are taken as chosen without looking at earlier replies. Where a run is

@@ -1,6 +1,6 @@
 """Noise on labels, at the party that holds them: randomised response over classes, or over the bits of one-hot codes.
 
-`mechanisms` exports all of it and says what every mechanism has in common.
+What all mechanisms have in common stands in `fedkd_flwr.privacy.noise`.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class RandomizedResponse:
         labels = check_classes(labels, self.num_classes)
         kept, each = (np.uint64(count) for count in self._words)
         words = sampling.words(labels.size, rng).reshape(labels.shape)
-        # from `kept` on the words are C blocks of `each` words, one block per class
+        # The words from `kept` on are C blocks of `each` words, one block for each class.
         drawn = (np.maximum(words, kept) - kept) // each
         return np.where(words < kept, labels, drawn.astype(np.int16)).astype(np.int16)
 
@@ -152,7 +152,7 @@ class RandomizedResponse:
         from dp_accounting import dp_event as events
 
         _, each = self._words
-        # less noise in the event than in the code, by a rounding: the claim is never the smaller one
+        # Round the event to less noise than the code adds, so that the claim is never too small.
         return events.RandomizedResponseDpEvent(_just_below(self.num_classes * each), self.num_classes)
 
 
@@ -282,7 +282,7 @@ class BitFlip:
         """Describe one label: two binary randomised responses."""
         from dp_accounting import dp_event as events
 
-        # flipping with p is drawing a fair bit with 2p; less noise in the event than in the code, by a rounding
+        # Flipping with p is drawing a fair bit with 2p. The event is rounded to less noise than the code adds.
         return events.SelfComposedDpEvent(events.RandomizedResponseDpEvent(_just_below(2 * self._flipped), 2), 2)
 
 

@@ -1,8 +1,8 @@
 """Noise on class scores at the party that holds them: Laplace or Gaussian, on probabilities or clipped logits.
 
 FedMD-LDP of Sun and Lyu, "Federated model distillation with noise-free differential privacy" (IJCAI 2021), section 3,
-which leaves sensitivity and composition to the reader. Here a row's scores may change entirely, and rows and rounds
-compose, one use each.
+which states neither sensitivity nor composition. Here a row's scores may change entirely, and each row of each round is
+one use.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Scores:
         else:
             least = 1 / CELLS_PER_VOTE
             set_number(self, "bound", least=least, most=_MOST_LOGIT, way_out="Logits beyond it are cut off.")
-            # a bound on the grid: clipped values stay within it when they are rounded to the grid
+            # Round the bound down to the grid, so that clipped values stay within it when they are rounded.
             object.__setattr__(self, "bound", math.floor(self.bound * CELLS_PER_VOTE) / CELLS_PER_VOTE)
         set_number(self, "scale", least=_LEAST, most=_MOST)
 
@@ -72,7 +72,7 @@ class _Scores:
             raise DataError(explain("probs", "have a sum above 0 in every row", 0.0))
         exact = values / totals * CELLS_PER_VOTE
         cells: NDArray[np.int64] = np.floor(exact).astype(np.int64)
-        # every row sums to exactly one: plain rounding would widen the distance of two rows
+        # Keep every row's sum exactly one: plain rounding could widen the distance between two rows.
         missing = CELLS_PER_VOTE - cells.sum(axis=1)
         ranks = np.argsort(np.argsort(-(exact - cells), axis=1, kind="stable"), axis=1, kind="stable")
         cells += ranks < missing[:, None]
@@ -196,7 +196,7 @@ class GaussianScores(_Scores):
         from dp_accounting import dp_event as events
 
         distance = math.sqrt(2) if self.kind == "probs" else 2 * self.bound * math.sqrt(self.num_classes)
-        # the quotient may round up: take the less noisy end
+        # The quotient may round up; the event must not have more noise than is added.
         return events.GaussianDpEvent(math.nextafter(self.scale / (distance * (1 + 2.0**-52)), 0.0))
 
 
