@@ -305,6 +305,15 @@ def test_the_operator_s_claim_differs_from_the_publishable_one_in_its_number_and
     assert private.mechanism == public.mechanism
 
 
+def test_fewer_answers_cost_less_at_the_server_and_the_claim_names_them():
+    noise = ConfidentGaussianMax(threshold=4.0, sigma_threshold=90.0, sigma=30.0)
+    (all_of_them,), (few,) = (
+        noisy_max_at_server(noise, num_queries=60, delta=1e-5, max_answers=most) for most in (0, 3)
+    )
+    assert few.mechanism == f"{all_of_them.mechanism}, at most 3 answers"
+    assert few.epsilon < all_of_them.epsilon
+
+
 def test_a_record_s_operator_claim_stands_between_the_record_s_and_the_party_s():
     noise = LaplaceMax(gamma=0.1)
     claims = noisy_max_at_party(noise, num_queries=81, delta=1e-5, teachers=250, counts=CLEAR)
