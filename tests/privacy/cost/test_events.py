@@ -65,10 +65,12 @@ def test_what_no_event_looks_like_is_refused(data, match):
         event_from_json(data)
 
 
-def test_a_bottomless_event_is_refused_before_python_gives_up():
+@pytest.mark.parametrize("kind", ["self-composed", "composed"])
+def test_a_bottomless_event_is_refused_before_python_gives_up(kind):
     data = {"kind": "no-op"}
     for _ in range(5000):
-        data = {"kind": "self-composed", "event": data, "count": 1}
+        inner = {"event": data, "count": 1} if kind == "self-composed" else {"events": [data]}
+        data = {"kind": kind, **inner}
     with pytest.raises(DataError, match="event must be of a kind"):
         event_from_json(data)
 
