@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr import stores
 from fedkd_flwr.errors import Code, DataError
+from fedkd_flwr.stores import files
 from fedkd_flwr.stores.files import file_name, write_atomic
 from fedkd_flwr.stores.party_state import PartyState, Saved
 
@@ -52,7 +52,7 @@ def test_a_crash_before_the_rename_leaves_the_old_file_whole_and_no_other(tmp_pa
     def fail(*args):
         raise crash("power cut")
 
-    monkeypatch.setattr(stores.os, step, fail)
+    monkeypatch.setattr(files.os, step, fail)
     with pytest.raises(crash, match="power cut"):
         write_atomic(path, b"new and longer")
     monkeypatch.undo()
@@ -64,7 +64,7 @@ def test_the_bytes_are_on_the_disk_before_the_name_points_to_them_and_then_the_n
     calls = []
     for step in ("fsync", "replace"):
         real = getattr(os, step)
-        monkeypatch.setattr(stores.os, step, lambda *a, step=step, real=real: (calls.append(step), real(*a)))
+        monkeypatch.setattr(files.os, step, lambda *a, step=step, real=real: (calls.append(step), real(*a)))
     write_atomic(tmp_path / "x", b"new")
     assert calls == ["fsync", "replace", *(["fsync"] if os.name != "nt" else [])]
 
@@ -266,32 +266,3 @@ def test_arrays_of_objects_are_not_written_either(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------- checkpoints
-
-
-def test_a_checkpoint_is_read_back_as_it_was_written(tmp_path):
-    arrays = {"model.0": np.eye(2, dtype=np.float32), "rows": np.array([3, 1])}
-    path = stores.save_checkpoint(tmp_path / "new", arrays, {"round": 2, "share": 0.1})
-    found, meta = stores.load_checkpoint(tmp_path / "new")
-    assert meta == {"round": 2, "share": 0.1}
-    assert list(found) == ["model.0", "rows"]
-    assert all((found[name] == array).all() and found[name].dtype == array.dtype for name, array in arrays.items())
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_a_checkpoint_takes_no_python_objects(tmp_path):
-    with pytest.raises(ValueError, match="Object arrays"):
-        stores.save_checkpoint(tmp_path, {"x": np.array([{}])}, {})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_missing_and_a_damaged_checkpoint_are_told_apart(tmp_path):
-    with pytest.raises(DataError, match="must be there, got no such file") as caught:
-        stores.load_checkpoint(tmp_path)
-    assert caught.value.code == Code.MISSING_FILE
-    path = stores.save_checkpoint(tmp_path, {"x": np.arange(100)}, {})
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(DataError, match="must be whole, got") as caught:
-        stores.load_checkpoint(tmp_path)
-    assert caught.value.code == Code.STATE_LOST
