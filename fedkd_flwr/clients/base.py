@@ -257,8 +257,15 @@ class PartyClient(NumPyClient, ABC):
     def _refusal(self, error: Exception, config: Mapping[str, Scalar]) -> dict[str, Scalar]:
         # what went wrong may depend on private rows: beside a claim even the code would tell
         always = self.card.config().privacy == "party"  # whatever the settings are
-        withheld = always or self.party.demands_privacy or config.get("privacy") == "party"
+        withheld = always or self.party.demands_privacy or config.get("privacy") == "party" or self._noisy(config)
         return _refusal(self.party.name, error, withheld=withheld)
+
+    def _noisy(self, config: Mapping[str, Scalar]) -> bool:
+        """Tell whether a reply to these settings comes with a claim, whatever the server says of privacy."""
+        try:
+            return self.card.config.from_told(config).privacy == "party"
+        except PayloadError:
+            return False  # such an instruction is refused before a private row is read
 
     def _keep(self, model: Classifier) -> None:
         """Store the final model, or forget the run where nothing is to be kept."""

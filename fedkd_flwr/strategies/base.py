@@ -284,6 +284,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.num_rounds = num_rounds
         for found in ("told_config", "mechanism"):  # drop what was cached before num_rounds was known
             vars(self).pop(found, None)
+        _ = self.told_config  # noise that cannot be found is refused before anybody is waited for
         self._began = began = time.monotonic()
         self._nodes = self._nodes or wait_for_nodes(  # known where another strategy began this run
             grid,
