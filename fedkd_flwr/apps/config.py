@@ -8,7 +8,7 @@ combinations and settings that nobody reads are refused before any party is cont
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
@@ -272,9 +272,7 @@ def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
         elif key in general:
             given[general[key]] = value
         elif key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(sorted(known))}."
-            problems.append(explain(f"run config key {key}", "be a known key", value, hint))
+            problems.append(_unknown("run config key", key, value, known))
         else:
             problems += _not_read(key, value, card)
     try:
@@ -302,10 +300,17 @@ def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
     known = {key: name for name, key in NodeConfig.keys().items()}
     for key, value in values.items():
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(sorted(known))}."
-            raise ConfigError(explain(f"node config key {key}", "be a known key", value, hint))
+            raise ConfigError(_unknown("node config key", key, value, known))
     return NodeConfig(**{known[key]: value for key, value in values.items()})
+
+
+def _unknown(what: str, key: str, value: Any, known: Iterable[str]) -> str:
+    """Return a sentence with the key that was meant: one of that name in a section, or out of it; else one alike."""
+    keys = sorted(known)
+    name = key.rpartition(".")[2]
+    near = [one for one in keys if one.rpartition(".")[2] == name] or difflib.get_close_matches(key, keys, n=1)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known keys: {', '.join(keys)}."
+    return explain(f"{what} {key}", "be a known key", value, hint)
 
 
 def _not_read(key: str, value: Any, card: Card) -> Iterator[str]:
