@@ -49,7 +49,7 @@ def find_card(name: str) -> Card:
         raise ConfigError(explain("algorithm", rule, name))
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two: no name of a module at all
         rule, way_out = "name a card that can be imported", "Install its package where the server and the parties run."
         raise ConfigError(explain("algorithm", rule, f"{name} ({error})", way_out)) from error
     if not isinstance(found, Card):
