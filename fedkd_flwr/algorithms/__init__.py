@@ -52,6 +52,9 @@ def find_card(name: str) -> Card:
     except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two: no name of a module at all
         rule, way_out = "name a card that can be imported", "Install its package where the server and the parties run."
         raise ConfigError(explain("algorithm", rule, f"{name} ({error})", way_out)) from error
+    if isinstance(found, Card) and found.name in cards():
+        way_out = "Give your card a name of its own."
+        raise ConfigError(explain("name of the card", "be none of this package's algorithms", found.name, way_out))
     if not isinstance(found, Card):
         raise ConfigError(explain("algorithm", "name a fedkd_flwr Card", f"{name}, a {type(found).__name__}"))
     return found

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from fedkd_flwr.algorithms._knowledge import Knowledge, KnowledgeBuffer, draw_by_entropy, entropy, hard_targets
 
+from fedkd_flwr.algorithms.privatekt import Knowledge, KnowledgeBuffer, draw_by_entropy, entropy, hard_targets
 from fedkd_flwr.errors import ConfigError, DataError
 
 PROBS = np.array([[1.0, 0.0, 0.0], [0.8, 0.1, 0.1], [1 / 3, 1 / 3, 1 / 3]])
