@@ -475,7 +475,11 @@ def _counts_wrong(folder):
     ("spoil", "error", "message"),
     [
         (_no_rounds_left, ConfigError, "num_rounds must be above 2, the rounds that the run to continue has finished"),
-        (_other_k, ConfigError, "privatekt.transfer-rows must be 2, as in the run to continue, got 3. Continue a run with"),
+        (
+            _other_k,
+            ConfigError,
+            "privatekt.transfer-rows must be 2, as in the run to continue, got 3",
+        ),
         (_nothing_there, DataError, "checkpoint.npz must be there, got no such file. Name the folder runs"),
         (_cut_short, DataError, "checkpoint.npz must be whole, got"),
         (_counts_gone, DataError, "participations.json must be whole, got .*Restore it beside the checkpoint"),
