@@ -117,7 +117,7 @@ def test_the_defaults_are_those_that_are_documented():
         ({"noise": "laplace", "gamma": 1.0}, "noise must fit level L0, got 'laplace'"),
         (
             {**L1, "voting": "plain", "students_per_party": 2},
-            "fedkt.voting must be consistent at L1 with several students, got 'plain'. Use voting \"consistent\", or one",
+            "fedkt.voting must be consistent at L1 with several students, got 'plain'. Use voting \"consistent\"",
         ),
     ],
 )
