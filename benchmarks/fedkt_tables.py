@@ -89,6 +89,7 @@ def rows() -> Iterator[Row]:
 @cache
 def _votes(dataset: str, partitioning: str, data_root: str, seed: int = 1) -> np.ndarray[Any, Any]:
     """Return the votes of Table 8's 50 parties (s = 1), of shape (public rows, 2), with the rows in random order."""
+    from fedkd_flwr.algorithms.fedkt import FedKTConfig
     from fedkd_flwr.apps.assembly import make_client
     from fedkd_flwr.apps.config import parse_node_config, parse_run_config
     from fedkd_flwr.clients import Instruction
@@ -110,7 +111,7 @@ def _votes(dataset: str, partitioning: str, data_root: str, seed: int = 1) -> np
             **(forest if dataset == "Adult" else boosted),
         }
     )
-    asked = {"students-per-party": 1, "teachers-per-student": 5}
+    asked = FedKTConfig(seed=seed, students_per_party=1, teachers_per_student=5)
     counter = None
     for i in range(50):
         client = make_client(config, parse_node_config({"partition-id": i, "num-partitions": 50}), "tables")

@@ -21,8 +21,11 @@ import tempfile
 import threading
 import time
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from flwr.common.config import flatten_dict
 
 from fedkd_flwr.run_record import RunRecord
 
@@ -49,6 +52,22 @@ def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def settings(text: str) -> dict[str, Any]:
+    """Return settings written as TOML by their keys, as Flower reads them: a section's name stands before a dot.
+
+    >>> settings("fedct.quorum = 0.8")
+    {'fedct.quorum': 0.8}
+    """
+    return flatten_dict(tomllib.loads(text))
+
+
+def configuration(path: Path, data_root: str, partition_path: str, further: Sequence[str]) -> dict[str, Any]:
+    """Return the run config of a file, with this machine's folders and further ``KEY=VALUE`` settings as TOML."""
+    here = {"data-root": data_root, "partition-path": partition_path}
+    folders = {key: str(Path(value).absolute()) for key, value in here.items() if value}
+    return {**settings(path.read_text(encoding="utf-8")), **folders, **settings("\n".join(further))}
 
 
 def _text(value: Any) -> str:
@@ -87,14 +106,14 @@ def run(config: dict[str, Any], folder: Path, actors: int) -> tuple[RunRecord, i
     Parameters
     ----------
     config : dict
-        The run config.
+        The run config, by dotted keys.
     folder : Path
         Where to write its results.
     actors : int
         Parallel party processes.
     """
-    settings = {**config, "output-dir": str(folder)}
-    text = " ".join(f"{key}={_toml(value)}" for key, value in settings.items())
+    written = {**config, "output-dir": str(folder)}
+    text = " ".join(f"{key}={_toml(value)}" for key, value in written.items())
     federation = f"num-supernodes={config['num-parties']} client-resources-num-cpus=1 init-args-num-cpus={actors}"
     started = _flwr("run", str(ROOT), "--run-config", text, "--federation-config", federation)
     run_id = str(started["run-id"])
@@ -148,16 +167,13 @@ def main() -> None:
     parser.add_argument("--actors", type=int, default=2, help="parallel party processes (default 2)")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     options = parser.parse_args()
-    config = tomllib.loads((ROOT / "simulations" / f"{options.name}.toml").read_text())
-    for key in ("data_root", "partition_path"):
-        if getattr(options, key):
-            config[key.replace("_", "-")] = str(Path(getattr(options, key)).absolute())
-    config.update(tomllib.loads("\n".join(options.set)))
+    path = ROOT / "simulations" / f"{options.name}.toml"
+    config = configuration(path, options.data_root, options.partition_path, options.set)
     key, *values = options.vary
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         for value in values:
-            varied = {**config, **tomllib.loads(f"{key} = {value}")}
+            varied = {**config, **settings(f"{key} = {value}")}
             figures = {key: value, **line(*run(varied, Path(folder), options.actors))}
             lines.append(figures)
             print("  ".join(f"{k} {_text(v)}" for k, v in figures.items()), flush=True)

@@ -1,7 +1,7 @@
 """Measure accuracy against epsilon: run a configuration of ``simulations/`` with several amounts of noise and seeds.
 
     python benchmarks/sweep.py fedkt-adult --data-root /data --vary epsilon 1 2 4 8 --seeds 1 2 3 \
-        --set level='"L1"' noise='"gaussian"' num-queries=81 --out sweep.json --picture sweep.svg
+        --set fedkt.level='"L1"' noise='"gaussian"' num-queries=81 --out sweep.json --picture sweep.svg
 
 Each run is a ``flwr run``, as in ``benchmarks/simulate.py`` (Flower's simulation, Ray). In addition every seed is run
 once without noise, which also gives the accuracy of parties alone (SOLO). The epsilon drawn is that of the run's
@@ -16,26 +16,58 @@ import shlex
 import statistics
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from inspect import get_annotations
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import simulate
 
+from fedkd_flwr.algorithms import cards
+from fedkd_flwr.algorithms.card import ExchangeConfig
+from fedkd_flwr.algorithms.exchange import ClaimConfig, EpsilonConfig, LabelNoiseConfig
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.report.sweep import Point, Sweep, accuracy_of, claim_of
 from fedkd_flwr.report.sweep_plot import accuracy_against_epsilon
 from fedkd_flwr.run_record import RunRecord
 
 Runner = Callable[[dict[str, Any]], RunRecord]
 
-# settings of noise, or that only have a meaning with noise; a run without noise has none of them
-_NOISE = (
-    *("level", "noise", "gamma", "sigma", "threshold", "sigma-threshold", "epsilon", "num-queries", "max-answers"),
-    *("release", "unqueried", "server-epsilon-budget"),
-    *("label-mechanism", "label-epsilon", "calibration", "sensitivity", "sensitivity-labels"),
-    *("round-epsilon", "score-noise", "score-scale"),
-)
+# Settings of noise that no card declares as such: the budget is a general setting, rows without an answer are mostly
+# those that a run with noise did not ask, and how a subset is drawn has no meaning without a subset.
+_FURTHER = ("server-epsilon-budget", "unqueried", "subset-replacement")
+
+
+def noise_keys() -> frozenset[str]:
+    """Return the keys of all settings of noise, or that only have a meaning with noise; the cards say which.
+
+    They are the settings on which an algorithm's ``privacy`` depends, those of claims and of label noise, and those
+    that may only be set beside another of them.
+
+    >>> {"epsilon", "fedkt.level", "sigma", "fedct.sensitivity-labels"} <= noise_keys()
+    True
+    """
+    configs = [card.config for card in cards().values()]
+    names = {name for kind in (ClaimConfig, EpsilonConfig, LabelNoiseConfig) for name in get_annotations(kind)}
+    names |= {name for config in configs for name in config.model_fields if _decides_privacy(config, name)}
+    while True:
+        more = {
+            name
+            for config in configs
+            for name, field in config.model_fields.items()
+            if isinstance(field.json_schema_extra, dict) and names.intersection(field.json_schema_extra["only"])
+        }
+        if more <= names:
+            break
+        names |= more
+    return frozenset(_FURTHER).union(key for c in configs for name, key in c.keys().items() if name in names)
+
+
+def _decides_privacy(config: type[ExchangeConfig], name: str) -> bool:
+    """Tell whether where noise is added depends on a setting."""
+    choices = get_args(config.model_fields[name].annotation) or (0, 1)
+    found = {config.model_construct(**{name: value}).privacy for value in choices}
+    return len(found) > 1
 
 
 def without_noise(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,10 +75,14 @@ def without_noise(config: Mapping[str, Any]) -> dict[str, Any]:
 
     The defaults of FedKT's numbers of students and teachers depend on the level, so they are set to the level's own.
     """
-    plain = {key: value for key, value in config.items() if key not in _NOISE}
-    if config.get("algorithm") == "fedkt" and config.get("level", "L0") != "L0":
-        plain["students-per-party"] = config.get("students-per-party") or 1
-        plain["teachers-per-student"] = config.get("teachers-per-student") or (25 if config["level"] == "L2" else 5)
+    dropped = noise_keys()
+    plain = {key: value for key, value in config.items() if key not in dropped}
+    if config.get("algorithm") == "fedkt":
+        keys = {key: name for name, key in FedKTConfig.keys().items()}
+        asked = FedKTConfig.model_construct(**{keys[key]: value for key, value in config.items() if key in keys})
+        if asked.level != "L0":
+            plain["fedkt.students-per-party"] = asked.students
+            plain["fedkt.teachers-per-student"] = asked.teachers
     return plain
 
 
@@ -150,18 +186,14 @@ def main() -> None:
     path = (
         Path(options.name) if options.name.endswith(".toml") else simulate.ROOT / "simulations" / f"{options.name}.toml"
     )
-    config = tomllib.loads(path.read_text())
-    for key in ("data_root", "partition_path"):
-        if getattr(options, key):
-            config[key.replace("_", "-")] = str(Path(getattr(options, key)).absolute())
-    config.update(tomllib.loads("\n".join(options.set)))
+    config = simulate.configuration(path, options.data_root, options.partition_path, options.set)
     key, *texts = options.vary
     with tempfile.TemporaryDirectory() as folder:
         found = sweep(
             path.stem,
             config,
             varied=key,
-            values=[tomllib.loads(f"{key} = {text}")[key] for text in texts],
+            values=[simulate.settings(f"{key} = {text}")[key] for text in texts],
             seeds=options.seeds,
             run=lambda settings: simulate.run(settings, Path(folder), options.actors)[0],
             unit=options.unit,

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.apps.assembly import make_client, simulated_pool
 from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.clients import Instruction
@@ -49,7 +50,7 @@ FINALS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def labels_of(config: RunConfig, students: int) -> tuple[list[NDArray[np.int16]], Pool]:
     """Train every party once; return its students' label arrays, of shape (students, public rows), and the data."""
-    asked = {"students-per-party": students, "teachers-per-student": 5}
+    asked = FedKTConfig(seed=config.seed, students_per_party=students, teachers_per_student=5)
     labels = []
     for i in range(PARTIES):
         client = make_client(config, parse_node_config({"partition-id": i, "num-partitions": PARTIES}), "rules")
@@ -131,7 +132,7 @@ def main() -> None:
         "teacher-model": "decision-tree",
         "teacher-params": "max_depth=6",
     }
-    if options.partition_path:
+    if options.what == "uninformative" and options.partition_path:
         settings["partition-path"] = str(Path(options.partition_path).absolute())
     elif options.what == "uninformative":
         parser.error("uninformative needs --partition-path")

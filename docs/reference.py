@@ -166,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.card:
         sys.stdout.write(defaults([find_card(options.card)], general=False) + "\n")
         return 0
-    old = {path: text for path, text in generated().items() if path.read_text(encoding="utf-8") != text}
+    old = {path: text for path, text in generated(ROOT).items() if path.read_text(encoding="utf-8") != text}
     for path, text in old.items():
         sys.stdout.write(f"{'out of date' if options.check else 'written'}: {path.relative_to(ROOT)}\n")
         if not options.check:

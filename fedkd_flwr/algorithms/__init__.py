@@ -19,8 +19,8 @@ __all__ = ["Card", "allowed_by_default", "cards", "find_card"]
 def cards() -> dict[str, Card]:
     """Return the card of every algorithm of this package, by name.
 
-    >>> list(cards())[:3]
-    ['dd', 'fedct', 'fedkt']
+    >>> cards()["fedct"].sends
+    'labels'
     """
     modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
     found = [module.CARD for module in modules if hasattr(module, "CARD")]
@@ -49,9 +49,12 @@ def find_card(name: str) -> Card:
         raise ConfigError(explain("algorithm", rule, name))
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two: no name of a module at all
         rule, way_out = "name a card that can be imported", "Install its package where the server and the parties run."
         raise ConfigError(explain("algorithm", rule, f"{name} ({error})", way_out)) from error
+    if isinstance(found, Card) and found.name in cards():
+        way_out = "Give your card a name of its own."
+        raise ConfigError(explain("name of the card", "be none of this package's algorithms", found.name, way_out))
     if not isinstance(found, Card):
         raise ConfigError(explain("algorithm", "name a fedkd_flwr Card", f"{name}, a {type(found).__name__}"))
     return found

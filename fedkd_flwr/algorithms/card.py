@@ -173,6 +173,7 @@ class Config(BaseModel):
     def _check(self) -> Self:
         """Refuse settings that are not read beside the others, and combinations that `check` knows to be impossible."""
         keys = self.keys()
+        unread: list[str] = []
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if value == field.default:
@@ -182,7 +183,10 @@ class Config(BaseModel):
                     rule = f"keep its default ({field.default!r}) where {keys[other]} is {seen!r}"
                     needed = " or ".join(repr(one) for one in values)
                     way_out = f"It would be ignored: drop it, or set {keys[other]} to {needed}."
-                    raise ValueError(explain(keys[name], rule, value, way_out))
+                    unread.append(explain(keys[name], rule, value, way_out))
+                    break
+        if unread:
+            raise ValueError("\n".join(unread))
         self.check()
         return self
 

@@ -21,10 +21,11 @@ class FedKTProxConfig(FedProxConfig, FedKTConfig):
 
     def check(self) -> None:
         """Refuse noise: FedProx's weights carry none."""
+        for name, alone in (("level", "L0"), ("noise", "none")):
+            if (seen := getattr(self, name)) != alone:
+                rule, way_out = f"be {alone}: FedProx's weights carry no noise", "Drop it, or use fedkt."
+                raise ConfigError(explain(self.keys()[name], rule, seen, way_out))
         super().check()
-        if self.level != "L0":
-            way_out = "Use fedkt for L1 and L2, or L0 here."
-            raise ConfigError(explain("fedkt.level", "be L0: FedProx's weights carry no noise", self.level, way_out))
         if not self.party_models:
             way_out = "It would be ignored: drop it."
             raise ConfigError(explain("party-models", "keep its default: parties get FedProx's net", False, way_out))

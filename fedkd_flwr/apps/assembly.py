@@ -45,6 +45,7 @@ __all__ = [
     "output_root",
     "party_name",
     "party_sizes",
+    "refuse_foreign_algorithm",
     "simulated_pool",
 ]
 
@@ -224,6 +225,28 @@ def _refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
             raise RefusalError(explain(f"{role} of the run", rule, spec, way_out))
 
 
+def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
+    """Refuse an algorithm that is not this package's, before it is imported, unless this silo's owner named it.
+
+    Raises
+    ------
+    RefusalError
+        If ``allow`` does not hold its import string, or the node demands privacy: no claim is proven for it.
+    """
+    if node.simulated or ":" not in str(name):
+        return
+    if str(name) not in _listed(node.allow):
+        way_out = f'Add "{name}" to this node\'s allow to take part.'
+        raise RefusalError(explain("algorithm", "be one that this node allows by its import string", name, way_out))
+    if node.require_privacy or node.epsilon_budget < math.inf:
+        rule = "be one of this package at a node that demands privacy"
+        raise RefusalError(explain("algorithm", rule, name, "No claim is proven for it."))
+
+
+def _listed(allow: str) -> set[str]:
+    return {word.strip() for word in allow.split(",") if word.strip()}
+
+
 def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int]:
     """Return the party, and its number in the cycle of mixed models."""
     common: dict[str, Any] = {}
@@ -268,7 +291,9 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         ledgers, data_digest = root, hashlib.sha256(Path(node.data_path).expanduser().read_bytes()).hexdigest()
         common = {"share_metrics": node.share_metrics, "keep_model": True}
     # whoever simulates a party decides for it; a silo's own list is all it takes part in
-    allowed = {word.strip() for word in node.allow.split(",") if word.strip()}
+    allowed = _listed(node.allow)
+    if node.simulated or config.algorithm in allowed:
+        allowed.add(config.card.name)
     party = Party(
         name=name,
         X=X,
@@ -278,7 +303,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         model_name=spec,
         tests=tests,
         state=PartyState(root, run_id=run_id, party=name),
-        allow=frozenset(allowed | {config.card.name} if node.simulated else allowed),
+        allow=frozenset(allowed),
         require_privacy=node.require_privacy,
         budget=Budget(epsilon=node.epsilon_budget, delta=node.delta_budget),
         ledger=LedgerStore(ledgers, party=name, data_digest=data_digest),

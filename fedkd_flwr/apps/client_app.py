@@ -17,7 +17,7 @@ app = ClientApp()
 
 def client_of(context: Context) -> NumPyClient:
     """Return this node's client; one that answers with a code where the node cannot be set up."""
-    from fedkd_flwr.apps.assembly import make_client, party_name
+    from fedkd_flwr.apps.assembly import make_client, party_name, refuse_foreign_algorithm
     from fedkd_flwr.apps.config import parse_node_config, parse_run_config
 
     given = context.node_config
@@ -25,6 +25,7 @@ def client_of(context: Context) -> NumPyClient:
     try:
         name = name or party_name(int(given.get("partition-id", 0)))
         node = parse_node_config(given)
+        refuse_foreign_algorithm(context.run_config.get("algorithm"), node)
         return make_client(parse_run_config(context.run_config), node, str(context.run_id))
     except Exception as error:
         withheld = given.get("require-privacy") is True or "epsilon-budget" in given

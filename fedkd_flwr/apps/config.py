@@ -8,7 +8,7 @@ combinations and settings that nobody reads are refused before any party is cont
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ __all__ = ["NodeConfig", "RunConfig", "parse_node_config", "parse_run_config"]
 _TABLE = {"dataset": ("table",)}
 _SYNTHETIC = {"dataset": ("synthetic",)}
 _BY_FILE = {"partitioner": ("file",)}
+_DIRICHLET = {"partitioner": ("dirichlet", "inner-dirichlet")}
 
 
 class RunConfig(Config):
@@ -89,16 +90,16 @@ class RunConfig(Config):
         setting("dirichlet")
     )
     """In simulation: who holds what (docs/your-data.md)."""
-    dirichlet_alpha: float = setting(0.5, gt=0, only={"partitioner": ("dirichlet", "inner-dirichlet")})
+    dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET)
     """0.1 is very uneven, 100 nearly even."""
     classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological",)})
     """Classes a party holds."""
     shards_per_party: int = setting(2, ge=1, only={"partitioner": ("shard",)})
     """Shards a party holds."""
-    min_party_rows: int = setting(10, ge=1)
+    min_party_rows: int = setting(10, ge=1, only=_DIRICHLET)
     """dirichlet is drawn again until every party has so many rows."""
-    class_order: str = setting("rarest-first")
-    """Order in which dirichlet deals classes, which matters: rarest-first, frequent-first or label."""
+    class_order: Literal["rarest-first", "frequent-first", "label"] = setting("rarest-first", only=_DIRICHLET)
+    """Order in which dirichlet deals classes, which matters."""
     partition_path: str = setting("", only=_BY_FILE)
     """Absolute path of an NPZ file of row numbers."""
     partition_index: int = setting(0, ge=0, only=_BY_FILE)
@@ -155,10 +156,13 @@ class RunConfig(Config):
         if card.one_shot and self.num_rounds > 1:
             rule, way_out = f"be 1 for {card.name} (one-shot)", "Drop it, or use fedct."
             raise ConfigError(explain("num-rounds", rule, self.num_rounds, way_out))
-        for name, key in self.keys().items():
-            value = getattr(self, name)
-            if value != self.default(name) and not _read(name, card):
-                raise _unread(key, value, card.name, [one.name for one in cards().values() if _read(name, one)])
+        unread = [
+            _unread(key, getattr(self, name), card.name, [one.name for one in cards().values() if _read(name, one)])
+            for name, key in self.keys().items()
+            if getattr(self, name) != self.default(name) and not _read(name, card)
+        ]
+        if unread:
+            raise ConfigError("\n".join(unread))
         if self.server_epsilon_budget and self.own.privacy != "server":
             way_out = "It would be ignored: drop it, or choose a noise at the server."
             seen = self.server_epsilon_budget
@@ -272,9 +276,7 @@ def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
         elif key in general:
             given[general[key]] = value
         elif key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(sorted(known))}."
-            problems.append(explain(f"run config key {key}", "be a known key", value, hint))
+            problems.append(_unknown("run config key", key, value, known))
         else:
             problems += _not_read(key, value, card)
     try:
@@ -302,10 +304,17 @@ def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
     known = {key: name for name, key in NodeConfig.keys().items()}
     for key, value in values.items():
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(sorted(known))}."
-            raise ConfigError(explain(f"node config key {key}", "be a known key", value, hint))
+            raise ConfigError(_unknown("node config key", key, value, known))
     return NodeConfig(**{known[key]: value for key, value in values.items()})
+
+
+def _unknown(what: str, key: str, value: Any, known: Iterable[str]) -> str:
+    """Return a sentence with the key that was meant: one of that name in a section, or out of it; else one alike."""
+    keys = sorted(known)
+    name = key.rpartition(".")[2]
+    near = [one for one in keys if one.rpartition(".")[2] == name] or difflib.get_close_matches(key, keys, n=1)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known keys: {', '.join(keys)}."
+    return explain(f"{what} {key}", "be a known key", value, hint)
 
 
 def _not_read(key: str, value: Any, card: Card) -> Iterator[str]:
@@ -318,12 +327,12 @@ def _not_read(key: str, value: Any, card: Card) -> Iterator[str]:
     }
     default = next(iter(readers.values()))
     if isinstance(value, bool) is not isinstance(default, bool) or value != default:
-        yield str(_unread(key, value, card.name, list(readers)))
+        yield _unread(key, value, card.name, list(readers))
 
 
-def _unread(key: str, value: Any, algorithm: str, readers: list[str]) -> ConfigError:
+def _unread(key: str, value: Any, algorithm: str, readers: list[str]) -> str:
     way_out = f"It would be ignored: drop it, or use {' or '.join(readers)}."
-    return ConfigError(explain(key, f"not be set for {algorithm}", value, way_out))
+    return explain(key, f"not be set for {algorithm}", value, way_out)
 
 
 def _read(name: str, card: Card) -> bool:

@@ -29,7 +29,8 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.party_state import Saved, StoredReply
-from fedkd_flwr.wire.label_codec import decode_labels, digest, encode_labels
+from fedkd_flwr.wire.envelope import digest
+from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar, named_arrays
 
 __all__ = ["PartyClient", "RefusingClient"]
@@ -377,8 +378,10 @@ def _dump(model: Classifier) -> bytes:
 
 def _weight(model: Classifier) -> dict[str, Scalar]:
     """Return what an upload of the model would weigh; nothing for a user's own that no safe format can hold."""
+    from fedkd_flwr.models.serialize import weigh
+
     try:
-        return {"model-bytes": model.num_bytes()}
+        return {"model-bytes": weigh(model)}
     except ModelBytesError as error:
         logger.warning("the model is not weighed: %s", error)
         return {}

@@ -21,17 +21,21 @@ from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
 
-FAST = {
+SYNTHETIC = {
     "dataset": "synthetic",
     "synthetic-rows": 200,
     "synthetic-features": 4,
     "synthetic-classes": 3,
+}
+LEARN = {
     "partitioner": "iid",
     "model": "decision-tree",
     "num-rounds": 2,
     "centralised": False,
 }
-FEDKT = {**FAST, "algorithm": "fedkt", "num-rounds": 1, "teachers-per-student": 3}
+FAST = {**SYNTHETIC, **LEARN}
+ONE_SHOT = {"algorithm": "fedkt", "num-rounds": 1, "fedkt.teachers-per-student": 3}
+FEDKT = {**FAST, **ONE_SHOT}
 
 
 def _start(folder, nodes, config):
@@ -137,7 +141,7 @@ def _people(rows, seed=0, label="income"):
     return frame
 
 
-@pytest.mark.parametrize("config", [FAST, FEDKT], ids=["fedct", "fedkt"])
+@pytest.mark.parametrize("config", [LEARN, {**LEARN, **ONE_SHOT}], ids=["fedct", "fedkt"])
 def test_a_user_s_own_table_with_texts_and_missing_values_runs(tmp_path, config):
     _people(300).to_csv(tmp_path / "people.csv", index=False)
     table = {"dataset": "table", "table": str(tmp_path / "people.csv"), "label": "income"}
@@ -194,14 +198,14 @@ def _failed(folder, error, match, config=FAST, **keywords):
 
 
 def test_a_missing_data_set_fails_the_run_and_names_data_root(tmp_path):
-    config = {**FAST, "dataset": "adult", "data-root": str(tmp_path / "nowhere")}
+    config = {**LEARN, "dataset": "adult", "data-root": str(tmp_path / "nowhere")}
     record = _failed(tmp_path, DataError, "data-root", config)
     assert "data-root" in record.reason
     assert record.rounds == []
 
 
 def test_a_party_that_lacks_the_data_set_answers_with_a_code(tmp_path, caplog):
-    config = {**FAST, "dataset": "adult", "data-root": str(tmp_path / "nowhere")}
+    config = {**LEARN, "dataset": "adult", "data-root": str(tmp_path / "nowhere")}
     context = Context(1, 2, {"partition-id": 3, "num-partitions": 4}, RecordDict(), config)
     with caplog.at_level(logging.ERROR, logger="flwr.party"):
         _, _, metrics = client_of(context).fit([], {})
@@ -257,13 +261,25 @@ def test_a_relative_output_folder_is_refused_before_anything_is_written(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_wrong_run_config_is_refused_before_any_party_is_contacted(tmp_path):
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"fedct.consensus": "loud"}, "fedct.consensus must be one of majority, qualified-majority, dawid-skene, got"),
+        ({"fedct.quorum": 0.5}, "fedct.quorum must keep its default"),
+        ({"algorithm": "pate", "num-rounds": 1, "fedct.quorum": 0.5}, "fedct.quorum must not be set for pate, got 0.5"),
+        ({"synthetic-rows": 200, "dataset": "digits"}, "synthetic-rows must keep its default"),
+        ({"fraction-parties": 0.5}, "fraction-parties must not be set for fedct, got 0.5"),
+    ],
+    ids=["not a choice", "of another option", "of another algorithm", "of another data set", "of no use"],
+)
+def test_a_wrong_run_config_is_refused_before_any_party_is_contacted(tmp_path, settings, message):
     nodes = [{"partition-id": i, "num-partitions": 2} for i in range(2)]
-    config = {**FAST, "num-parties": 2, "output-dir": str(tmp_path), "consensus": "loud"}
+    config = {**FAST, "num-parties": 2, "output-dir": str(tmp_path), **settings}
     grid = InProcessGrid(client_app, nodes, config)
-    with pytest.raises(ConfigError, match="consensus must be 'majority', 'qualified-majority' or 'dawid-skene'"):
+    with pytest.raises(ConfigError, match=message):
         server_app(grid, Context(1, 1, {}, RecordDict(), config))
     assert grid.sent == []
+    assert list(tmp_path.iterdir()) == []  # not even the beginning of a record
 
 
 def test_without_an_output_folder_results_go_under_the_user_s_home(tmp_path, monkeypatch):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from fedkd_flwr.apps.algorithms import model_factory
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
 
 from fedkd_flwr.apps.assembly import central_rows, simulated_pool
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.config import parse_node_config, parse_run_config
+from fedkd_flwr.apps.models import model_factory
 from fedkd_flwr.apps.server_app import app as server_app
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.noise.subset import Subsampling
@@ -78,7 +78,7 @@ def test_noise_in_simulation_makes_a_claim(tmp_path):
 def test_public_labels_of_a_simulated_set_are_known_only_where_the_run_says_so(tmp_path):
     pytest.importorskip("torch")
     net = {"model": "mlp", "model-params": "hidden=8", "pretrain-epochs": 2, "initial-epochs": 1}
-    with pytest.raises(ConfigError, match="pretrain_epochs must be 0 without labelled public rows"):
+    with pytest.raises(ConfigError, match="pretrain-epochs must be 0 without labelled public rows"):
         _run(tmp_path / "a", "fedmd", **net)
     with pytest.raises(ConfigError, match="public-label must be the label column 'label' of the data set, got 'kind'"):
         _run(tmp_path / "b", "fedmd", **net, **{"public-label": "kind"})
@@ -94,8 +94,8 @@ def test_public_labels_of_a_simulated_set_are_known_only_where_the_run_says_so(t
         ({"subset-rows": 5}, "subset-rows must not be set for fedct, got 5"),
         ({"score-noise": "laplace"}, "score-noise must not be set for fedct"),
         ({"algorithm": "fedmd", "noise": "laplace"}, "noise must not be set for fedmd"),
-        ({"algorithm": "fedmd", "soft-bits": 8}, "soft-bits must be 16 or 32, got 8"),
-        ({"algorithm": "dd", "subset-rows": True}, "subset-rows must be a valid integer, got True"),
+        ({"algorithm": "fedmd", "soft-bits": 8}, "soft-bits must be one of 32, 16, got 8"),
+        ({"algorithm": "dd", "subset-rows": True}, "subset-rows must be a whole number >= 0, got True"),
     ],
 )
 def test_a_setting_that_would_be_ignored_or_is_none_is_refused(settings, message):

@@ -27,7 +27,7 @@ FAST = {
     "local-epochs": 1,
     "node-settle-s": 0.01,
 }
-TREES = {"teacher-model": "decision-tree", "student-model": "decision-tree", "teachers-per-student": 2}
+TREES = {"teacher-model": "decision-tree", "student-model": "decision-tree", "fedkt.teachers-per-student": 2}
 
 
 def _run(tmp_path, algorithm, nodes=None, **settings):
@@ -74,7 +74,7 @@ def test_no_node_allows_weights_by_default():
     [
         ({"model": "mixed", "model-params": ""}, "model must be the same at all parties for fedprox, got 'mixed'"),
         ({"model": "decision-tree", "model-params": ""}, "model must be a torch net"),
-        ({"final-model": "mlp"}, "final-model must be left out for fedprox, got 'mlp'"),
+        ({"final-model": "mlp"}, "final-model must not be set for fedprox, got 'mlp'. .* use fedkt or pate"),
     ],
 )
 def test_models_that_cannot_be_averaged_are_refused(tmp_path, settings, message):
@@ -85,10 +85,10 @@ def test_models_that_cannot_be_averaged_are_refused(tmp_path, settings, message)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"proximal-mu": -1.0}, "proximal-mu must be greater than or equal to 0"),
-        ({"proximal-mu": float("nan")}, "proximal-mu must .*finite"),
-        ({"level": "L1", "noise": "laplace", "gamma": 0.1}, "level must not be set for fedkt-prox"),
-        ({"noise": "gaussian", "sigma": 1.0}, "noise must not be set for fedkt-prox"),
+        ({"fedprox.proximal-mu": -1.0}, "fedprox.proximal-mu must be a number >= 0, got -1.0"),
+        ({"fedprox.proximal-mu": float("nan")}, "fedprox.proximal-mu must be a number >= 0, got nan"),
+        ({"fedkt.level": "L1", "noise": "laplace", "gamma": 0.1}, "fedkt.level must be L0: .* got 'L1'"),
+        ({"noise": "gaussian", "sigma": 1.0}, "noise must be none: .* got 'gaussian'"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):

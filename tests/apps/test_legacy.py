@@ -163,7 +163,7 @@ def _fedmd():
 def test_other_algorithms_run_too_whatever_arrays_they_send(make):
     pytest.importorskip("torch")
     strategy, client, rounds = make()
-    held = parties(3, allow=frozenset({strategy.algorithm}), model=_net, simulated=True)
+    held = parties(3, allow=frozenset({strategy.card.name}), model=_net, simulated=True)
     fed(strategy, [client(p) for p in held], rounds=rounds)
     assert strategy.record.status == "completed"
     assert [len(this.answered) for this in strategy.record.rounds] == [3] * rounds

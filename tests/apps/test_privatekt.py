@@ -6,6 +6,7 @@ import pytest
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
 
+from fedkd_flwr.algorithms.privatekt import PrivateKTConfig
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.config import parse_run_config
 from fedkd_flwr.apps.server_app import app as server_app
@@ -43,7 +44,9 @@ def one_thread():
 
 
 def _run(folder, run_id=1, **changes):
-    config = {**PRIVATEKT, "output-dir": str(folder), **{k.replace("_", "-"): v for k, v in changes.items()}}
+    own = set(PrivateKTConfig.__annotations__)  # what stands in the section [privatekt]
+    named = {("privatekt." if k in own else "") + k.replace("_", "-"): value for k, value in changes.items()}
+    config = {**PRIVATEKT, "output-dir": str(folder), **named}
     nodes = [{"partition-id": i, "num-partitions": 4} for i in range(4)]
     grid = InProcessGrid(client_app, nodes, config, run_id=run_id)
     server_app(grid, Context(run_id, 1, {}, RecordDict(), config))
@@ -109,11 +112,14 @@ def test_a_continued_run_must_keep_its_model_and_data(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"round-epsilon": 0.0}, "round-epsilon must be greater than 0, got 0.0"),
-        ({"buffer-rounds": 0}, "buffer-rounds must be greater than or equal to 1, got 0"),
-        ({"fraction-parties": 0.0}, "fraction-parties must be greater than 0, got 0.0"),
+        ({"privatekt.round-epsilon": 0.0}, "privatekt.round-epsilon must be a number > 0, got 0.0"),
+        ({"privatekt.buffer-rounds": 0}, "privatekt.buffer-rounds must be a whole number >= 1, got 0"),
+        ({"fraction-parties": 0.0}, "fraction-parties must be a number > 0 and <= 1, got 0.0"),
         ({"epsilon": 5.0}, "epsilon must not be set for privatekt, got 5.0. It would be ignored"),
-        ({"algorithm": "fedct", "participation": "once"}, "participation must not be set for fedct, got 'once'"),
+        (
+            {"algorithm": "fedct", "privatekt.participation": "once"},
+            "privatekt.participation must not be set for fedct, got 'once'",
+        ),
     ],
 )
 def test_a_setting_that_promises_nothing_is_refused(settings, message):

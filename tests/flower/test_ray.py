@@ -11,13 +11,8 @@ from fedkd_flwr.run_record import RunRecord
 pytestmark = pytest.mark.flower
 
 PARTIES = [f"party-{i:03d}" for i in range(4)]
-SMALL = {
-    "dataset": "synthetic",
-    "synthetic_rows": 400,
-    "partitioner": "iid",
-    "model": "decision-tree",
-    "num_parties": 4,
-}
+SMALL = {"partitioner": "iid", "model": "decision-tree", "num_parties": 4}
+SYNTHETIC = {"dataset": "synthetic", "synthetic_rows": 400}
 SIZE = "num-supernodes=4 client-resources-num-cpus=1 init-args-num-cpus=2"
 
 
@@ -30,17 +25,20 @@ def flower(tmp_path_factory):
 
 
 def _run(flower, folder, **settings):
-    run_id = flower.submit(federation_config=SIZE, output_dir=str(folder), **SMALL | settings)
+    data = {} if "dataset" in settings else SYNTHETIC
+    run_id = flower.submit(federation_config=SIZE, output_dir=str(folder), **SMALL | data | settings)
     status = flower.wait(run_id)
     return status, RunRecord.load(folder / "runs" / run_id / "record.json")
 
 
 def test_fedct_runs_on_ray_and_every_party_answers_every_round(flower, tmp_path):
-    status, record = _run(flower, tmp_path, num_rounds=2, stop_when_converged=False)
+    status, record = _run(flower, tmp_path, num_rounds=2, **{"fedct.stop-when-converged": False})
     assert (status, record.status) == ("finished:completed", "completed")
     assert [r.answered for r in record.rounds] == [PARTIES] * 2
     assert [r.rejected for r in record.rounds] == [[], []]
     assert all(p.federated["common"] > 0.4 for p in record.parties)
+    assert record.config["fedct.stop-when-converged"] is False
+    assert record.config["fedct.consensus"] == "majority"  # from pyproject's section [fedct]
     assert list((tmp_path / "runs" / record.run_id).glob("report.html"))
 
 

@@ -95,10 +95,10 @@ def test_two_silos_run_fedkt_over_the_wire_and_each_keeps_its_model(deployment, 
         "dep",
         algorithm="fedkt",
         model="decision-tree",
-        teachers_per_student=3,
         num_parties=2,
         public_path=str(server / "public.csv"),
         output_dir=str(server / "out"),
+        **{"fedkt.teachers-per-student": 3},
     )
     assert deployment.wait(run_id, "dep") == "finished:completed"
     record = RunRecord.load(server / "out" / "runs" / run_id / "record.json")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from sample_claims import SWEPT
 
+from fedkd_flwr.algorithms import cards
+from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -37,7 +39,7 @@ def fake(config):
 
 def swept(script, run=fake, **changes):
     settings = {"varied": "epsilon", "values": [1.0, 4.0], "seeds": [1, 2], **changes}
-    return script.sweep("x", {"algorithm": "fedkt", "level": "L1", "noise": "gaussian"}, run=run, **settings)
+    return script.sweep("x", {"algorithm": "fedkt", "fedkt.level": "L1", "noise": "gaussian"}, run=run, **settings)
 
 
 def test_epsilons_are_the_claims_not_the_ones_asked_for_nor_the_operators(script):
@@ -58,21 +60,65 @@ def test_the_runs_without_noise_keep_everything_else(script):
         return fake(config)
 
     swept(script, run=run, seeds=[3])
-    assert asked[-1] == {"algorithm": "fedkt", "seed": 3, "students-per-party": 1, "teachers-per-student": 5}
+    counts = {"fedkt.students-per-party": 1, "fedkt.teachers-per-student": 5}
+    assert asked[-1] == {"algorithm": "fedkt", "seed": 3, **counts}
     assert script.without_noise({"algorithm": "pate", "noise": "laplace", "gamma": 0.1, "model": "mlp"}) == {
         "algorithm": "pate",
         "model": "mlp",
     }
 
 
+NOISY = [
+    {"algorithm": "pate", "noise": "gaussian", "epsilon": 2.0, "delta": 1e-6, "num-queries": 9, "release": "counts"},
+    {"algorithm": "pate", "noise": "confident-gaussian", "epsilon": 2.0, "threshold": 3.0, "max-answers": 5},
+    {"algorithm": "fedkt", "fedkt.level": "L1", "noise": "laplace", "gamma": 0.1, "server-epsilon-budget": 3.0},
+    {"algorithm": "fedkt", "fedkt.level": "L2", "noise": "gaussian", "sigma": 4.0, "fedkt.students-per-party": 2},
+    {
+        "algorithm": "fedct",
+        "label-mechanism": "xor",
+        "epsilon": 5.0,
+        "fedct.calibration": "paper",
+        "fedct.sensitivity": "assumed",
+        "fedct.sensitivity-labels": 4,
+    },
+    {"algorithm": "fedct", "label-mechanism": "auto", "label-epsilon": 2.0},
+    {"algorithm": "fedmd", "score-noise": "laplace", "score-scale": 1.0, "share": "logits", "logit-bound": 5.0},
+    {"algorithm": "fedmd", "subset-rows": 20, "subset-replacement": False, "delta": 1e-4},
+    {"algorithm": "dd", "label-mechanism": "randomized-response", "epsilon": 4.0, "share": "argmax"},
+]
+
+
+@pytest.mark.parametrize("config", NOISY)
+def test_what_is_left_without_noise_can_run_and_claims_nothing(script, config):
+    plain = script.without_noise({**config, "seed": 3})
+    noisy, quiet = parse_run_config(config).own, parse_run_config(plain).own
+    assert noisy.privacy != "none"
+    assert (quiet.privacy, quiet.seed) == ("none", 3)
+    if config["algorithm"] == "fedkt":
+        assert (quiet.students, quiet.teachers) == (noisy.students, noisy.teachers)
+
+
 def test_every_setting_that_adds_noise_is_known_to_it(script):
     # No setting of the noise may remain in a run that is drawn as "without noise".
-    from fedkd_flwr.apps.config import RunConfig
+    keys = {key for card in cards().values() for key in card.config.keys().values()} | set(RunConfig.keys().values())
+    doubtful = re.compile(
+        r"noise|gamma|sigma|threshold|epsilon|delta|label-mech|sensitiv|calibration|level|release|quer"
+    )
+    keys = {key for key in keys if doubtful.search(key)}
+    assert {"fedkt.level", "gamma", "epsilon", "label-mechanism"} <= keys
+    # PrivateKT has no run without noise
+    assert keys - script.noise_keys() == {"privatekt.round-epsilon"}
 
-    doubtful = re.compile(r"noise|gamma|sigma|threshold|epsilon|label_mech|sensitiv|calibration|level|release|queries")
-    keys = {name.replace("_", "-") for name in RunConfig.model_fields if doubtful.search(name)}
-    assert {"level", "gamma", "epsilon", "label-mechanism"} <= keys
-    assert keys <= set(script._NOISE), keys - set(script._NOISE)
+
+def test_what_is_dropped_is_about_noise_and_nothing_else(script):
+    assert not script.noise_keys() & {"seed", "model", "ties", "fedct.consensus", "fedct.quorum", "share", "soft-bits"}
+
+
+def test_settings_are_read_by_the_keys_that_flower_gives_them(script, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('seed = 2\ndata-root = "/a"\n[fedkt]\nlevel = "L1"\n', encoding="utf-8")
+    read = script.simulate.configuration(path, str(tmp_path), "", ['fedkt.voting="plain"', "seed=3"])
+    assert read == {"seed": 3, "data-root": str(tmp_path), "fedkt.level": "L1", "fedkt.voting": "plain"}
 
 
 def test_the_unit_can_be_chosen(script):

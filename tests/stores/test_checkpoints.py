@@ -1,4 +1,4 @@
-"""A server's checkpoint: read back as it was written, in a safe format, and damage is said."""
+"""A server's state after a round: read back as it was written, or said to be missing or damaged."""
 
 from __future__ import annotations
 

@@ -478,12 +478,12 @@ def _counts_wrong(folder):
         (
             _other_k,
             ConfigError,
-            "privatekt.transfer-rows must be 2, as in the run to continue, got 3",
+            "privatekt.transfer-rows must be 2, as in the run to continue, got 3. Continue a run with",
         ),
         (_nothing_there, DataError, "checkpoint.npz must be there, got no such file. Name the folder runs"),
         (_cut_short, DataError, "checkpoint.npz must be whole, got"),
         (_counts_gone, DataError, "participations.json must be whole, got .*Restore it beside the checkpoint"),
-        (_counts_wrong, DataError, "participations.json must be whole, got a count of -1"),
+        (_counts_wrong, DataError, "participations.json must be whole, got count must be a whole number >= 0, got -1"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, spoil, error, message):

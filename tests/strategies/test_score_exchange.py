@@ -129,7 +129,7 @@ def test_logits_with_infinities_leave_their_party_out():
     body = np.full((4, 3), np.inf, dtype="<f4").tobytes()
     header = bytearray(payload.tobytes()[:36])
     header[3] = 0  # not compressed
-    header[16:20] = (48).to_bytes(4, "little")
+    header[8:12] = (48).to_bytes(4, "little")
     spoilt = np.frombuffer(bytes(header) + body, dtype=np.uint8)
     with pytest.raises(PayloadError) as caught:
         strategy.read(Reply(node_id=1, party="a", arrays={"logits": spoilt}), 1)
