@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
-PURE = ("labels", "algorithms", "models", "data", "report", "run_record", "stores", "errors", "files", "seeds")
+PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores")
+PURE += ("run_record", "checks", "errors", "files", "seeds")
 HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
 # public modules that are themselves imported only on use, with the extra they belong to
 ON_USE = {"fedkd_flwr.models.networks", "fedkd_flwr.models.transformers"}
@@ -21,7 +22,7 @@ ON_USE = {"fedkd_flwr.models.networks", "fedkd_flwr.models.transformers"}
 def _modules(room):
     """Name a room and each public module in it."""
     folder = PACKAGE / room
-    files = sorted(folder.glob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
     names = [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files]
     return [name for name in names if not name.rpartition(".")[2].startswith("_") and name not in ON_USE]
 
@@ -99,19 +100,20 @@ MAY_IMPORT = {
 }
 
 
-def _rooms_imported(tree):
-    """Name the rooms a syntax tree imports, anywhere in it, also inside functions."""
-    rooms = set()
+def _imported(tree):
+    """Name what a syntax tree imports of this package, anywhere in it, also inside functions."""
+    names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide which room they reach"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
-        rooms |= {name.split(".")[1] for name in names if name.startswith("fedkd_flwr.")}
-    return rooms
+            names |= {alias.name for alias in node.names}
+    return {name for name in names if name.startswith("fedkd_flwr.")}
+
+
+def _rooms_imported(tree):
+    return {name.split(".")[1] for name in _imported(tree)}
 
 
 def _files(room):
@@ -141,6 +143,69 @@ def test_strategies_and_clients_never_meet_and_this_test_would_notice():
     assert _rooms_imported(ast.parse("from fedkd_flwr import clients")) == {"clients"}
 
 
+def test_what_the_rooms_may_import_goes_one_way():
+    above = {room: set(below) for room, below in MAY_IMPORT.items()}
+    assert _circles(above) == []
+
+
+def _graph(package):
+    """Return which files of a package each of its files imports, by module name."""
+    modules = {}
+    for file in sorted(package.rglob("*.py")):
+        name = ".".join(file.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+        modules[name] = _imported(ast.parse(file.read_text(encoding="utf-8")))
+    # "from a.b import c" reaches the file a/b/c.py where there is one, and the file a/b.py where c is a name in it
+    reached = {
+        name: {one if one in modules else one.rpartition(".")[0] for one in found} for name, found in modules.items()
+    }
+    return {name: (found & set(modules)) - {name} for name, found in reached.items()}
+
+
+def _circles(graph):
+    """Name each node of a graph that leads back to itself, with the shortest way there."""
+    found = set()
+    for start in sorted(graph):
+        ways, seen = [(start,)], set()
+        while ways:
+            way = ways.pop(0)
+            for after in sorted(graph[way[-1]]):
+                if after == start:
+                    turn = way.index(min(way))
+                    found.add(" -> ".join((*way[turn:], *way[:turn], min(way))))
+                    ways = []
+                    break
+                if after not in seen:
+                    seen.add(after)
+                    ways.append((*way, after))
+    return sorted(found)
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    graph = _graph(PACKAGE)
+    assert len(graph) > 80  # so that an empty graph could not pass
+    circles = _circles(graph)
+    assert not circles, "\n" + "\n".join(circles)
+
+
+def test_this_test_would_notice_a_circle_also_of_imports_inside_functions(tmp_path):
+    files = {
+        "a/__init__.py": "",
+        "a/one.py": "from fedkd_flwr.a.two import x\n",
+        "a/two.py": "def f():\n    from fedkd_flwr.b import three\n",
+        "b/__init__.py": "",
+        "b/three.py": "import fedkd_flwr.a.one\nfrom fedkd_flwr.b.four import y\n",
+        "b/four.py": "from json import loads\n",
+    }
+    for name, text in files.items():
+        file = tmp_path / "fedkd_flwr" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    circle = "fedkd_flwr.a.one -> fedkd_flwr.a.two -> fedkd_flwr.b.three -> fedkd_flwr.a.one"
+    assert _circles(_graph(tmp_path / "fedkd_flwr")) == [circle]
+    (tmp_path / "fedkd_flwr" / "a" / "two.py").write_text("", encoding="utf-8")
+    assert _circles(_graph(tmp_path / "fedkd_flwr")) == []
+
+
 # --------------------------------------------------------------------------------------------- the linter's rule
 
 
@@ -150,7 +215,14 @@ def _ruff(folder):
 
 
 @pytest.mark.parametrize("line", ["import flwr", "from flwr.app import Message", "import ray"])
-@pytest.mark.parametrize("place", ["labels/new.py", "models/new.py", "data/new.py", "report/new.py", "stores/new.py"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(f"{room}/new.py" for room in ("labels", "models", "data", "report", "stores", "algorithms", "wire")),
+        "privacy/noise/new.py",
+        "new.py",
+    ],
+)
 def test_the_linter_refuses_flower_in_a_pure_room(tmp_path, place, line):
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     file = tmp_path / "fedkd_flwr" / place

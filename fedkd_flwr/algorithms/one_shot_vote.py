@@ -146,10 +146,6 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         """Return these settings as parties are told them: noise at the server is the server's own affair."""
         return self.changed(**self.quiet())
 
-    def calibrate(self, *, epsilon: float, delta: float | None = None) -> Self:
-        """Return these settings with the noise to be found for ``epsilon`` at ``delta``."""
-        return self.changed(epsilon=epsilon, gamma=0.0, sigma=0.0, delta=self.delta if delta is None else delta)
-
 
 @dataclass(frozen=True, kw_only=True)
 class VoteFacts:
@@ -203,14 +199,15 @@ def tally(
     if not any(weights) and config.privacy != "server":
         weights = [HALF] * len(answers)  # nobody tells classes apart; under noise this would depend on all parties
     counter = VoteCounter(num_public=answers[0].shape[-1], num_classes=num_classes)
+    class_voters = np.zeros(num_classes, dtype=np.int32)
     for labels, weight in zip(answers, weights, strict=True):
-        units = weight * config.unit // HALF
-        if units and consistent:
-            counter.add(consistent_labels(labels), weight=units * len(labels))
-        elif units:
-            for one in labels:
-                counter.add(one, weight=units)
-    return counter.votes, VoteFacts(discounted=discounted, class_voters=counter.class_voters)
+        if not (units := weight * config.unit // HALF):
+            continue
+        cast = consistent_labels(labels)[None] if consistent else labels
+        for one in cast:
+            counter.add(one, weight=units * len(labels) // len(cast))
+        class_voters[np.unique(cast[cast != ABSTAIN])] += 1
+    return counter.votes, VoteFacts(discounted=discounted, class_voters=class_voters)
 
 
 def aggregate(

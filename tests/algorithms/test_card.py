@@ -1,0 +1,466 @@
+"""How settings are declared, checked, named and told, for every card; and how a card is found."""
+
+from __future__ import annotations
+
+import operator
+import re
+import sys
+from pkgutil import resolve_name
+from types import ModuleType
+from typing import ClassVar, Literal, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from fedkd_flwr.algorithms import allowed_by_default, cards, find_card
+from fedkd_flwr.algorithms.card import Card, Config, ExchangeConfig, fit, kebab, setting
+from fedkd_flwr.errors import Code, ConfigError, PayloadError
+
+CARDS = list(cards().values())
+IDS = [card.name for card in CARDS]
+SIZES = {"num_public": 60, "num_classes": 3, "num_rounds": 2}
+
+
+# ------------------------------------------------------------------------------------------------ a family of settings
+
+
+class Shared(Config):
+    """What all have."""
+
+    seed: int = setting(1, ge=0, lt=2**63, told=True)
+    """Where randomness starts."""
+
+
+class Red(Shared):
+    """One algorithm."""
+
+    section: ClassVar[str] = "red"
+
+    way: Literal["short", "long"] = setting("short", told=True)
+    """Which way."""
+    step_size: float = setting(0.5, gt=0, le=1, told=True, only={"way": ("long",)})
+    """How far a step goes."""
+
+
+class Blue(Shared):
+    """Another algorithm."""
+
+    section: ClassVar[str] = "blue"
+
+    loud: bool = setting(False)
+    """Whether it can be heard."""
+    word: str = setting("", told=True)
+    """What it says."""
+
+
+class Both(Red, Blue):
+    """The two in one."""
+
+    extra: int | None = setting(None)
+    """What neither has."""
+
+    def check(self) -> None:
+        """Refuse a combination."""
+        super().check()
+        if self.loud and self.seed == 13:
+            raise ConfigError("seed must not be 13 aloud, got 13.")
+
+
+class Again(Red):
+    """An algorithm that says anew what a setting is."""
+
+    section: ClassVar[str] = "again"
+
+    way: Literal["short", "long", "round"] = setting("round", told=True)
+    """Which way."""
+
+
+def test_a_setting_stands_in_the_section_of_the_class_that_declares_it():
+    assert Red.keys() == {"seed": "seed", "way": "red.way", "step_size": "red.step-size"}
+    assert Both.keys() == {
+        "seed": "seed",
+        "loud": "blue.loud",
+        "word": "blue.word",
+        "way": "red.way",
+        "step_size": "red.step-size",
+        "extra": "extra",
+    }
+    assert Again.keys()["way"] == "again.way"
+    assert Again.keys()["step_size"] == "red.step-size"
+
+
+def test_names_on_the_wire_have_hyphens():
+    assert kebab("label_epsilon_each") == "label-epsilon-each"
+
+
+def test_defaults_are_those_declared_and_can_be_looked_up():
+    assert Both() == Both(seed=1, way="short", step_size=0.5, loud=False, word="", extra=None)
+    assert (Both.default("step_size"), Again.default("way"), Red.default("way")) == (0.5, "round", "short")
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("seed", "a whole number >= 0 and < 2^63"),
+        ("way", "short, long"),
+        ("step_size", "a number > 0 and <= 1"),
+        ("loud", "true or false"),
+        ("word", "text"),
+        ("extra", "a whole number"),
+    ],
+)
+def test_a_rule_says_in_words_which_values_are_taken(name, rule):
+    assert Both.rule(name) == rule
+
+
+def test_ends_of_a_range_are_written_as_people_write_them():
+    class Sizes(Config):
+        share: float = setting(0.25, ge=0.125)
+        most: int = setting(1, le=2**31)
+        many: int = setting(1, le=2**31 - 1)
+
+    assert [Sizes.rule(name) for name in ("share", "most", "many")] == [
+        "a number >= 0.125",
+        "a whole number <= 2^31",
+        "a whole number <= 2.14748e+09",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"seed": -1}, "seed must be a whole number >= 0 and < 2^63, got -1."),
+        ({"seed": 2**63}, f"seed must be a whole number >= 0 and < 2^63, got {2**63}."),
+        ({"seed": True}, "seed must be a whole number >= 0 and < 2^63, got True."),
+        ({"seed": 1.0}, "seed must be a whole number >= 0 and < 2^63, got 1.0."),
+        ({"seed": "1"}, "seed must be a whole number >= 0 and < 2^63, got '1'."),
+        ({"way": "round"}, "red.way must be one of short, long, got 'round'."),
+        ({"way": "long", "step_size": float("nan")}, "red.step-size must be a number > 0 and <= 1, got nan."),
+        ({"way": "long", "step_size": float("inf")}, "red.step-size must be a number > 0 and <= 1, got inf."),
+        ({"way": "long", "step_size": True}, "red.step-size must be a number > 0 and <= 1, got True."),
+        ({"way": "long", "step_size": "0.5"}, "red.step-size must be a number > 0 and <= 1, got '0.5'."),
+        ({"way": "long", "step_size": 0.0}, "red.step-size must be a number > 0 and <= 1, got 0.0."),
+        ({"loud": 1}, "blue.loud must be true or false, got 1."),
+        ({"word": 3}, "blue.word must be text, got 3."),
+        ({"extra": 0.5}, "extra must be a whole number, got 0.5."),
+        (
+            {"step_sise": 1},
+            "step-sise must be a known setting, got 1. "
+            "Known: seed, blue.loud, blue.word, red.way, red.step-size, extra.",
+        ),
+        (
+            {"step_size": 0.25},
+            "red.step-size must keep its default (0.5) where red.way is 'short', got 0.25. "
+            "It would be ignored: drop it, or set red.way to 'long'.",
+        ),
+        ({"seed": 13, "loud": True}, "seed must not be 13 aloud, got 13."),
+        (
+            {"seed": -1, "word": 3},
+            "seed must be a whole number >= 0 and < 2^63, got -1.\nblue.word must be text, got 3.",
+        ),
+    ],
+)
+def test_a_refusal_names_the_key_the_rule_and_the_value(values, message):
+    values = {name: values[name] for name in ("seed", *values) if name in values}
+    with pytest.raises(ConfigError) as caught:
+        Both(**values)
+    assert sorted(str(caught.value).split("\n")) == sorted(message.split("\n"))
+    assert caught.value.code == Code.WRONG_CONFIG
+
+
+def test_a_whole_number_is_a_number_and_becomes_one():
+    made = Both(way="long", step_size=1)
+    assert made.step_size == 1.0
+    assert type(made.step_size) is float
+
+
+def test_several_ways_out_are_all_named():
+    class Three(Red):
+        hue: int = setting(0, only={"way": ("long", "short")})
+        tint: int = setting(0, only={"seed": (2, 3)})
+
+    assert Three(hue=1).hue == 1
+    with pytest.raises(ConfigError, match=re.escape("where seed is 1, got 4. It would be ignored: drop it, or set")):
+        Three(tint=4)
+    with pytest.raises(ConfigError, match="set seed to 2 or 3"):
+        Three(tint=4)
+
+
+def test_settings_do_not_change_and_a_change_makes_new_ones_checked_anew():
+    made = Both(way="long", step_size=0.25, seed=3)
+    with pytest.raises(ValidationError):
+        made.seed = 4
+    other = made.changed(step_size=1.0)
+    assert (other.step_size, other.seed, made.step_size) == (1.0, 3, 0.25)
+    assert type(other) is Both
+    with pytest.raises(ConfigError, match=r"red\.step-size must keep its default"):
+        made.changed(way="short")
+    with pytest.raises(ConfigError, match="seed must be a whole number"):
+        made.changed(seed=-1)
+    assert made.changed() == made
+
+
+# ------------------------------------------------------------------------------------------------ what travels
+
+
+def test_parties_are_told_what_is_declared_so_by_kebab_names_without_sections():
+    assert Both(way="long", step_size=0.25, loud=True).told() == {
+        "seed": 1,
+        "word": "",
+        "way": "long",
+        "step-size": 0.25,
+    }
+
+
+def test_what_was_told_comes_back_and_the_rest_has_its_default():
+    made = Both(way="long", step_size=0.25, loud=True, word="x", seed=9)
+    assert Both.from_told({**made.told(), "server-round": 3, "loud": True}) == made.changed(loud=False)
+
+
+def test_a_word_that_is_missing_or_breaks_a_rule_is_a_payload_error():
+    told = Both().told()
+    with pytest.raises(PayloadError, match=re.escape("instruction must name step-size, got none of that name.")):
+        Both.from_told({name: value for name, value in told.items() if name != "step-size"})
+    with pytest.raises(PayloadError, match=re.escape("instruction must name seed, word, way, step-size, got")):
+        Both.from_told({})
+    with pytest.raises(PayloadError, match=r"red\.way must be one of short, long, got 'round'") as caught:
+        Both.from_told({**told, "way": "round"})
+    assert caught.value.code == Code.BAD_INSTRUCTION
+    with pytest.raises(PayloadError, match=r"red\.step-size must keep its default"):
+        Both.from_told({**told, "step-size": 0.25})
+
+
+def test_what_every_exchange_has_in_common():
+    config = ExchangeConfig()
+    assert (config.seed, config.node_settle_s, config.node_deadline_s, config.privacy) == (1, 0.0, 120.0, "none")
+    assert config.resolved(**SIZES) is config
+    assert config.told() == {"seed": 1}
+    assert ExchangeConfig(seed=2**63 - 1).seed == 2**63 - 1
+    for wrong in ({"seed": 2**63}, {"node_settle_s": -1.0}, {"node_deadline_s": -1.0}):
+        with pytest.raises(ConfigError, match=kebab(next(iter(wrong)))):
+            ExchangeConfig(**wrong)
+
+
+# ------------------------------------------------------------------------------------------------ every card
+
+HELPERS = (
+    {},
+    {"noise": "laplace", "gamma": 0.5},
+    {"noise": "gaussian", "sigma": 2.0},
+    {"noise": "confident-gaussian", "threshold": 3.0, "sigma_threshold": 4.0, "sigma": 2.0},
+    {"noise": "gaussian", "sigma": 2.0, "level": "L2"},
+    {"noise": "confident-gaussian", "threshold": 3.0, "sigma_threshold": 4.0, "sigma": 2.0, "level": "L2"},
+    {"noise": "laplace", "gamma": 0.5, "level": "L2"},
+    {"noise": "gaussian", "epsilon": 3.0},
+    {"noise": "gaussian", "epsilon": 3.0, "level": "L2"},
+    {"label_mechanism": "xor", "label_epsilon": 2.0},
+    {"label_mechanism": "xor", "label_epsilon": 2.0, "sensitivity": "assumed", "sensitivity_labels": 7},
+    {"label_mechanism": "randomized-response", "epsilon": 3.0},
+    {"share": "argmax", "label_mechanism": "randomized-response", "label_epsilon": 2.0},
+    {"share": "argmax", "label_mechanism": "randomized-response", "epsilon": 3.0},
+    {"share": "logits"},
+    {"share": "logits", "score_noise": "gaussian", "score_scale": 0.5},
+    {"share": "softmax", "score_noise": "laplace", "score_scale": 0.5},
+    {"share": "softmax", "score_noise": "gaussian", "epsilon": 3.0},
+    {"subset_rows": 5},
+    {"consensus": "qualified-majority"},
+    {"consensus": "dawid-skene"},
+)
+"""Settings that make others be read."""
+
+
+def _others(config, name):
+    """Return values of a setting that are not its default."""
+    field, default = config.model_fields[name], config.default(name)
+    if choices := get_args(field.annotation):
+        return [choice for choice in choices if choice not in (default, type(None))]
+    if isinstance(default, bool):
+        return [not default]
+    numbers = [default + 1, default / 2] if isinstance(default, float) else [default + 1]
+    within = {"ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
+    ends = [(within[e], getattr(limit, e)) for limit in field.metadata for e in within if hasattr(limit, e)]
+    return [n for n in numbers if n != default and all(holds(n, end) for holds, end in ends)]
+
+
+def _made(config, **values):
+    """Return settings with these values beside each helper that lets them be."""
+    found = []
+    for helper in HELPERS:
+        if set(helper) <= set(config.model_fields):
+            try:
+                found.append(config(**{**helper, **values}))
+            except ConfigError:
+                continue
+    return found
+
+
+SETTINGS = [(card.config, name) for card in CARDS for name in card.config.model_fields]
+NAMES = [f"{card.name}-{name}" for card in CARDS for name in card.config.model_fields]
+
+
+@pytest.mark.parametrize(("config", "name"), SETTINGS, ids=NAMES)
+def test_every_setting_can_be_set_and_every_choice_taken(config, name):
+    possible = [value for value in _others(config, name) if any(_made(config, **{name: value}))]
+    if config.__name__ == "FedKTProxConfig" and name in NOT_WITHOUT_NOISE:
+        assert possible == []  # FedProx's weights carry no noise
+    elif get_args(config.model_fields[name].annotation) and name not in ("label_mechanism",):
+        assert possible == _others(config, name)
+    else:
+        assert possible
+
+
+NOT_WITHOUT_NOISE = {
+    *("level", "noise", "gamma", "sigma", "threshold", "sigma_threshold", "num_queries", "max_answers", "release"),
+    *("epsilon", "delta", "party_models"),
+}
+
+
+@pytest.mark.parametrize(("config", "name"), SETTINGS, ids=NAMES)
+def test_what_parties_are_told_is_what_they_parse(config, name):
+    made = [one for value in _others(config, name) for one in _made(config, **{name: value})] or [config()]
+    if name == "sensitivity":
+        made = [one for one in made if one.sensitivity != "estimated" or one.sensitivity_labels]  # found by a run
+    assert made
+    for one in made:
+        resolved = one.resolved(**SIZES)
+        told = resolved.told()
+        again = config.from_told({**told, "algorithm": "x", "server-round": 1})
+        assert again.told() == told
+        assert all(getattr(again, field) == config.default(field)
+                   for field in config.model_fields if kebab(field) not in told)  # fmt: skip
+        assert again.privacy == ("party" if one.privacy == "party" else "none")
+
+
+@pytest.mark.parametrize("card", CARDS, ids=IDS)
+def test_every_word_that_parties_are_told_must_be_there(card):
+    told = card.config().told()
+    for name in told:
+        with pytest.raises(PayloadError, match=f"instruction must name {name}, got"):
+            card.config.from_told({key: value for key, value in told.items() if key != name})
+
+
+def _conditions():
+    for card in CARDS:
+        config = card.config
+        for name, field in config.model_fields.items():
+            only = field.json_schema_extra["only"]
+            for other, values in only.items():
+                choices = get_args(config.model_fields[other].annotation) or (True, False)
+                met = {one: allowed[0] for one, allowed in only.items() if one != other}
+                for seen in choices:
+                    reads = [config.model_fields[one].json_schema_extra["only"].get(other, choices) for one in met]
+                    if seen not in values and all(seen in allowed for allowed in reads):
+                        yield pytest.param(config, name, other, seen, met, id=f"{card.name}-{name}-{other}-{seen}")
+
+
+@pytest.mark.parametrize(("config", "name", "other", "seen", "met"), list(_conditions()))
+def test_a_setting_that_nobody_reads_is_refused(config, name, other, seen, met):
+    keys, values = config.keys(), config.model_fields[name].json_schema_extra["only"][other]
+    for value in _others(config, name):
+        message = (
+            f"{keys[name]} must keep its default ({config.default(name)!r}) where {keys[other]} is {seen!r}, "
+            f"got {value!r}. It would be ignored: drop it, or set {keys[other]} to "
+            f"{' or '.join(repr(one) for one in values)}."
+        )
+        with pytest.raises(ConfigError) as caught:
+            config(**{name: value, other: seen, **met})
+        assert str(caught.value) == message
+
+
+def test_these_conditions_are_those_that_there_are():
+    """So that an empty list could not pass."""
+    found = {(param.values[0].__name__, param.values[1]) for param in _conditions()}
+    assert {
+        ("FedCTConfig", "quorum"),
+        ("FedCTConfig", "confidence"),
+        ("FedCTConfig", "calibration"),
+        ("FedCTConfig", "sensitivity"),
+        ("FedCTConfig", "sensitivity_labels"),
+        ("FedCTConfig", "uninformative_voters"),
+        *(("FedKTConfig", name) for name in ("gamma", "sigma", "threshold", "sigma_threshold", "num_queries")),
+        *(("PATEConfig", name) for name in ("max_answers", "release", "uninformative_voters")),
+        *(("FedMDConfig", name) for name in ("score_noise", "score_scale", "logit_bound")),
+        ("DDConfig", "score_scale"),
+    } <= found
+
+
+@pytest.mark.parametrize(("config", "name"), SETTINGS, ids=NAMES)
+def test_every_setting_is_explained_and_its_conditions_speak_of_settings_there_are(config, name):
+    field = config.model_fields[name]
+    assert field.description
+    assert field.description.rstrip().endswith(".")
+    for other, values in field.json_schema_extra["only"].items():
+        choices = get_args(config.model_fields[other].annotation) or (True, False)
+        assert set(values) <= set(choices)
+        assert values != choices  # else it would always be read
+
+
+@pytest.mark.parametrize("card", CARDS, ids=IDS)
+def test_an_own_setting_stands_in_the_algorithm_s_own_section(card):
+    own = [kebab(card.config.__dict__["section"])] if "section" in card.config.__dict__ else []
+    assert own in ([], [card.name])
+    assert all(key.partition(".")[0] in {*IDS} for key in card.config.keys().values() if "." in key)
+
+
+# ------------------------------------------------------------------------------------------------ finding a card
+
+
+@pytest.mark.parametrize("card", CARDS, ids=IDS)
+def test_a_card_names_both_sides_and_they_name_it(card):
+    assert resolve_name(card.strategy).card is card
+    assert resolve_name(card.client).card is card
+    assert issubclass(card.config, ExchangeConfig)
+    assert card.default_rounds >= 1
+    assert card.default_rounds == 1 or not card.one_shot
+    assert ("party" in card.noise) or card.config().privacy != "party"
+
+
+def test_a_silo_takes_part_by_default_where_labels_alone_leave_it():
+    assert {card.name for card in CARDS if card.sends == "labels"} == allowed_by_default()
+    assert allowed_by_default() == {"fedct", "fedkt", "pate", "privatekt"}
+
+
+def test_cards_are_found_by_name_in_order():
+    assert sorted(IDS) == IDS
+    assert {"dd", "fedct", "fedkt", "fedkt-prox", "fedmd", "fedprox", "pate", "privatekt"} <= set(IDS)
+    assert all(find_card(card.name) is card for card in CARDS)
+
+
+@pytest.fixture
+def own(monkeypatch):
+    module = ModuleType("their_package")
+    module.CARD = cards()["fedct"]
+    module.nothing = 3
+    monkeypatch.setitem(sys.modules, "their_package", module)
+    find_card.cache_clear()
+    yield
+    find_card.cache_clear()
+
+
+@pytest.mark.usefixtures("own")
+def test_anybody_s_card_is_found_by_where_it_is():
+    assert find_card("their_package:CARD") is cards()["fedct"]
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fedsgd", f"algorithm must be one of {', '.join(IDS)}, or a card of your own as package.module:CARD, got"),
+        ("their_package:OTHER", "algorithm must name a card that can be imported, got their_package:OTHER .*no attrib"),
+        ("no_such_package:CARD", "must name a card that can be imported, got no_such.*Install its package where"),
+        ("their_package:nothing", "algorithm must name a fedkd_flwr Card, got their_package:nothing, a int"),
+    ],
+)
+def test_what_is_no_card_is_refused(name, message):
+    with pytest.raises(ConfigError, match=message):
+        find_card(name)
+
+
+def test_pooled_rows_are_fitted_as_a_model_always_fits():
+    class Model:
+        def fit(self, X, y):
+            return (X, y)
+
+    assert fit(Model(), 1, 2, config=None, rounds=3) == (1, 2)
+    assert Card.train_pooled is fit

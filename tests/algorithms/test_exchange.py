@@ -1,0 +1,196 @@
+"""Settings that several algorithms share: what each one means and refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedkd_flwr.algorithms.card import ExchangeConfig
+from fedkd_flwr.algorithms.exchange import (
+    ClaimConfig,
+    EpsilonConfig,
+    LabelNoiseConfig,
+    LocalEpochsConfig,
+    StepsConfig,
+    TiesConfig,
+    VotersConfig,
+    epochs_on_pooled,
+    steps_on_pooled,
+)
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+
+SIZES = {"num_public": 60, "num_classes": 3}
+
+
+class Noisy(LabelNoiseConfig):
+    """Noise wherever a mechanism is named."""
+
+    @property
+    def privacy(self):
+        """Where it is."""
+        return "none" if self.label_mechanism == "none" else "party"
+
+
+def test_shared_settings_stand_at_the_top_of_the_run_config():
+    for config in (TiesConfig, VotersConfig, EpsilonConfig, LabelNoiseConfig, StepsConfig, LocalEpochsConfig):
+        assert not any("." in key for key in config.keys().values())
+
+
+def test_the_defaults_are_those_that_are_documented():
+    assert TiesConfig().ties == "random"
+    assert (ClaimConfig().delta, EpsilonConfig().epsilon) == (1e-5, 0.0)
+    assert StepsConfig().steps_per_round == 200
+    assert (LocalEpochsConfig().local_epochs, LocalEpochsConfig().solo_epochs) == (5, 0)
+    assert (LabelNoiseConfig().label_mechanism, LabelNoiseConfig().label_epsilon) == ("none", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("config", "values", "message"),
+    [
+        (TiesConfig, {"ties": "first"}, "ties must be one of random, lowest, got 'first'"),
+        (StepsConfig, {"steps_per_round": 0}, "steps-per-round must be a whole number >= 1, got 0"),
+        (StepsConfig, {"steps_per_round": True}, "steps-per-round must be a whole number >= 1, got True"),
+        (LocalEpochsConfig, {"local_epochs": 0}, "local-epochs must be a whole number >= 1, got 0"),
+        (LocalEpochsConfig, {"local_epochs": True}, "local-epochs must be a whole number >= 1, got True"),
+        (LocalEpochsConfig, {"solo_epochs": -1}, "solo-epochs must be a whole number >= 0, got -1"),
+        (Noisy, {"delta": 0.0}, "delta must be a number > 0 and < 1, got 0.0"),
+        (Noisy, {"delta": 1.0}, "delta must be a number > 0 and < 1, got 1.0"),
+        (Noisy, {"delta": float("nan")}, "delta must be a number > 0 and < 1, got nan"),
+        (Noisy, {"epsilon": -1.0}, "epsilon must be a number >= 0, got -1.0"),
+        (Noisy, {"epsilon": float("inf")}, "epsilon must be a number >= 0, got inf"),
+        (Noisy, {"label_epsilon": -1.0}, "label-epsilon must be a number >= 0, got -1.0"),
+        (Noisy, {"label_mechanism": "flip"}, "label-mechanism must be one of none, auto, randomized-response, xor"),
+        (VotersConfig, {"uninformative_voters": "count"}, "uninformative-voters must be one of auto, half, leave-out"),
+    ],
+)
+def test_values_out_of_range_are_refused(config, values, message):
+    with pytest.raises(ConfigError, match=message):
+        config(**values)
+
+
+# ------------------------------------------------------------------------------------------------ votes
+
+
+class LeavesOut(VotersConfig):
+    """An algorithm with a rule of its own."""
+
+    usual_rule = "leave-out"
+
+
+@pytest.mark.parametrize(
+    ("config", "values", "rule"),
+    [
+        (VotersConfig, {}, "half"),
+        (LeavesOut, {}, "leave-out"),
+        (VotersConfig, {"uninformative_voters": "leave-out"}, "leave-out"),
+        (LeavesOut, {"uninformative_voters": "half"}, "half"),
+        (VotersConfig, {"informative_voters_only": False}, "count"),
+        (LeavesOut, {"informative_voters_only": False}, "count"),
+    ],
+)
+def test_the_rule_for_parties_that_tell_no_classes_apart(config, values, rule):
+    assert config(**values).voters_rule == rule
+
+
+# ------------------------------------------------------------------------------------------------ noise
+
+
+def test_a_delta_of_no_claim_is_refused():
+    rule = "delta must keep its default in a run without noise, got 0.001. It would be ignored: drop it, or choose a"
+    for config in (ClaimConfig, EpsilonConfig, Noisy):
+        with pytest.raises(ConfigError, match=rule):
+            config(delta=0.001)
+        assert config(delta=1e-5).delta == 1e-5
+    assert Noisy(delta=0.001, label_mechanism="xor").delta == 0.001
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("randomized-response", RandomizedResponse(epsilon=1.5, num_classes=3)),
+        ("xor", BitFlip(epsilon=1.5, num_classes=3)),
+        ("auto", RandomizedResponse(epsilon=1.5, num_classes=3)),
+    ],
+)
+def test_the_noise_of_a_label_is_as_given(name, expected):
+    config = Noisy(label_mechanism=name, label_epsilon=1.5)
+    assert config.label_noise(num_classes=3, num_labels=60) == expected
+
+
+def test_the_paper_s_calibration_is_for_bits():
+    config = Noisy(label_mechanism="xor", label_epsilon=1.5)
+    found = config.label_noise(num_classes=4, num_labels=60, calibration="paper")
+    assert found == BitFlip(epsilon=1.5, num_classes=4, calibration="paper")
+
+
+def test_without_a_mechanism_nothing_is_done():
+    assert Noisy().label_noise(num_classes=3, num_labels=60) is None
+
+
+@pytest.mark.parametrize("name", ["randomized-response", "xor"])
+@pytest.mark.parametrize("labels", [60, 180])
+def test_noise_found_for_an_epsilon_spends_it_over_all_labels(name, labels):
+    config = Noisy(label_mechanism=name, epsilon=3.0, delta=1e-4)
+    found = config.label_noise(num_classes=3, num_labels=labels, calibration="exact")
+    spent = Accountant().compose(found.dp_event(), labels).epsilon(1e-4)
+    assert 2.9 < spent <= 3.0
+
+
+def test_a_strength_is_given_once_where_there_is_noise():
+    named = "label-epsilon or epsilon must be"
+    Noisy(label_mechanism="xor").check_given(label_epsilon=1.0, epsilon=0.0)
+    Noisy().check_given(label_epsilon=0.0, epsilon=0.0)
+    rule = rf"{named} given, exactly one of them, with noise, got label-epsilon 0, epsilon 0\. epsilon is for the whole"
+    with pytest.raises(ConfigError, match=rule):
+        Noisy(label_mechanism="xor").check_given(label_epsilon=0.0, epsilon=0.0)
+    with pytest.raises(ConfigError, match=rf"{named} given, .*, got label-epsilon 1\.5, epsilon 2\. epsilon"):
+        Noisy(label_mechanism="xor").check_given(label_epsilon=1.5, epsilon=2.0)
+    with pytest.raises(ConfigError, match=rf"{named} be 0 without noise|{named} 0 without noise, got label-epsilon 1"):
+        Noisy().check_given(label_epsilon=1.0, epsilon=0.0)
+
+
+# ------------------------------------------------------------------------------------------------ training
+
+
+def test_alone_a_net_trains_for_as_many_epochs_as_in_all_its_rounds():
+    config = LocalEpochsConfig(local_epochs=3)
+    assert config.resolved(**SIZES, num_rounds=4).solo_epochs == 12
+    assert config.resolved(**SIZES, num_rounds=0).solo_epochs == 3  # asked in none so far
+    assert LocalEpochsConfig(local_epochs=3, solo_epochs=7).resolved(**SIZES, num_rounds=4).solo_epochs == 7
+
+
+class Model:
+    """Writes down how it was trained."""
+
+    def __init__(self, continues):
+        self.continues, self.calls = continues, []
+
+    def fit(self, X, y):
+        self.calls.append(("fit", X, y))
+        return self
+
+    def update(self, X, y, *, steps):
+        self.calls.append(("update", X, y, steps))
+        return self
+
+    def train_epochs(self, X, y, *, epochs):
+        self.calls.append(("epochs", X, y, epochs))
+        return self
+
+
+def test_on_pooled_rows_learners_train_for_as_long_as_parties_did():
+    steps, epochs = StepsConfig(steps_per_round=7), LocalEpochsConfig(local_epochs=3)
+    for train, config, continues, call in (
+        (steps_on_pooled, steps, True, ("update", "X", "y", 7 * 5)),  # four rounds and the end
+        (steps_on_pooled, steps, False, ("fit", "X", "y")),
+        (epochs_on_pooled, epochs, True, ("epochs", "X", "y", 12)),
+    ):
+        model = Model(continues)
+        assert train(model, "X", "y", config=config, rounds=4) is model
+        assert model.calls == [call]
+
+
+def test_these_are_all_exchanges():
+    for config in (TiesConfig, VotersConfig, ClaimConfig, EpsilonConfig, LabelNoiseConfig, StepsConfig):
+        assert issubclass(config, ExchangeConfig)

@@ -1,0 +1,356 @@
+"""FedCT's consensus, by hand and by its invariants, and the settings it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, VoteFacts, aggregate
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.labels.consensus import dawid_skene
+from fedkd_flwr.labels.voting import ABSTAIN
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share
+
+PARTIES = [[0, 1, 1, 0], [0, 1, 0, 0], [1, 1, 1, 1]]  # the third tells no classes apart
+CLEAR = 60.0  # an epsilon at which noise changes no label
+
+
+def _labels(*rows):
+    return [np.array(row, dtype=np.int16) for row in rows]
+
+
+def _consensus(answers, *, num_classes=2, seed=1, **settings):
+    settings = {"ties": "lowest", **settings}
+    rng = np.random.default_rng(seed)
+    return aggregate(answers, config=FedCTConfig(**settings), num_classes=num_classes, rng=rng)
+
+
+# ------------------------------------------------------------------------------------------------ by hand
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected", "discounted"),
+    [
+        ({}, [0, 1, 0, 0], 1),  # row 2: one vote each, the third party's is not counted
+        ({"uninformative_voters": "half"}, [0, 1, 1, 0], 1),
+        ({"informative_voters_only": False}, [0, 1, 1, 0], 0),
+        ({"consensus": "qualified-majority", "quorum": 1.0}, [0, 1, -1, 0], 1),
+        ({"consensus": "qualified-majority", "quorum": 0.5}, [0, 1, 0, 0], 1),
+        ({"consensus": "qualified-majority", "quorum": 0.0}, [0, 1, 0, 0], 1),
+        # two parties and a half: 5 halves, of which 4, 5, 3 and 4 agree
+        ({"consensus": "qualified-majority", "quorum": 1.0, "uninformative_voters": "half"}, [-1, 1, -1, -1], 1),
+        ({"consensus": "qualified-majority", "quorum": 0.8, "uninformative_voters": "half"}, [0, 1, -1, 0], 1),
+        ({"consensus": "qualified-majority", "quorum": 0.6, "uninformative_voters": "half"}, [0, 1, 1, 0], 1),
+        ({"consensus": "qualified-majority", "quorum": 0.9, "informative_voters_only": False}, [-1, 1, -1, -1], 0),
+    ],
+)
+def test_three_parties_and_four_rows(settings, expected, discounted):
+    consensus, facts = _consensus(_labels(*PARTIES), **settings)
+    assert consensus.tolist() == expected
+    assert consensus.dtype == np.int16
+    assert facts.discounted == discounted
+    assert facts.kept_share is None
+
+
+def test_the_facts_tell_how_many_counted_parties_gave_each_class():
+    assert _consensus(_labels(*PARTIES), num_classes=3)[1].class_voters.tolist() == [2, 2, 0]
+    assert _consensus(_labels(*PARTIES), informative_voters_only=False)[1].class_voters.tolist() == [2, 3]
+    assert VoteFacts().discounted == 0
+
+
+def test_the_quorum_is_0_9_and_read_for_the_qualified_majority_alone():
+    nine_of_ten = _labels(*[[0, 1]] * 9, [1, 0])
+    assert _consensus(nine_of_ten, consensus="qualified-majority")[0].tolist() == [0, 1]
+    eight_of_ten = _labels(*[[0, 1]] * 8, *[[1, 0]] * 2)
+    assert _consensus(eight_of_ten, consensus="qualified-majority")[0].tolist() == [-1, -1]
+    assert _consensus(eight_of_ten)[0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("rule", [{}, {"uninformative_voters": "half"}, {"informative_voters_only": False}])
+def test_where_nobody_tells_classes_apart_everybody_counts(rule):
+    consensus, facts = _consensus(_labels([1, 1, 1], [1, 1, 1], [0, 0, 0]), **rule)
+    assert consensus.tolist() == [1, 1, 1]
+    assert facts.discounted == (0 if rule == {"informative_voters_only": False} else 3)
+    strict, _ = _consensus(_labels([1] * 3, [1] * 3, [0] * 3), consensus="qualified-majority", quorum=0.7, **rule)
+    assert strict.tolist() == [ABSTAIN] * 3
+
+
+@pytest.mark.parametrize("kind", ["majority", "qualified-majority", "dawid-skene"])
+def test_where_all_abstain_nothing_is_labelled(kind):
+    assert _consensus(_labels([-1, -1], [-1, -1]), consensus=kind)[0].tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "labels"),
+    [
+        ({}, [0, 1, 2, 1, -1]),
+        ({}, [1, 1, 1, 1, 1]),
+        ({"consensus": "qualified-majority"}, [0, 1, 2, 1, -1]),
+        ({"consensus": "qualified-majority"}, [1, 1, 1, 1, 1]),
+        # of one class alone Dawid-Skene cannot say what the party knows
+        ({"consensus": "dawid-skene", "confidence": 0.0}, [0, 1, 2, 1, -1]),
+    ],
+)
+def test_one_party_s_consensus_is_its_own_labels(settings, labels):
+    assert _consensus(_labels(labels), num_classes=3, **settings)[0].tolist() == labels
+
+
+def test_equal_votes_are_drawn_or_go_to_the_lowest_class():
+    torn = _labels([0, 1] * 200, [1, 0] * 200)
+    assert _consensus(torn, ties="lowest")[0].tolist() == [0] * 400
+    drawn = _consensus(torn, ties="random")[0]
+    assert 0.4 < drawn.mean() < 0.6
+    assert (drawn == _consensus(torn, ties="random")[0]).all()
+    assert (drawn != _consensus(torn, ties="random", seed=2)[0]).any()
+
+
+# ------------------------------------------------------------------------------------------------ Dawid-Skene
+
+
+def _skewed(seed=3):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 3, 80)
+    noisy = [np.where(rng.random(80) < right, truth, rng.integers(0, 3, 80)) for right in (0.9, 0.7, 0.5, 0.2)]
+    return [labels.astype(np.int16) for labels in (*noisy, np.full(80, 2))]
+
+
+def test_dawid_skene_is_five_steps_with_equal_classes_over_the_parties_that_count():
+    answers = _skewed()
+    counted = {"leave-out": answers[:4], "count": answers, "half": answers}
+    for rule, voters in counted.items():
+        values = {"informative_voters_only": False} if rule == "count" else {"uninformative_voters": rule}
+        labels, probs = dawid_skene(voters, num_classes=3, max_iterations=5, tolerance=0.0, class_prior="uniform")
+        for confidence in (0.0, 0.9, 0.9999):
+            found, _ = _consensus(
+                answers, num_classes=3, consensus="dawid-skene", confidence=confidence, **values
+            )  # fmt: skip
+            assert found.tolist() == np.where(probs.max(axis=1) >= confidence, labels, ABSTAIN).tolist()
+            assert found.dtype == np.int16
+
+
+def test_the_less_sure_a_row_may_be_the_more_rows_are_labelled():
+    shares = [
+        (_consensus(_skewed(), num_classes=3, consensus="dawid-skene", confidence=c)[0] != ABSTAIN).mean()
+        for c in (0.0, 0.7, 0.9999, 1.0)
+    ]
+    assert shares[0] == 1.0
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > shares[2]
+
+
+def test_classes_that_are_equally_probable_up_to_rounding_are_a_tie():
+    blind = [np.full(300, c, dtype=np.int16) for c in range(3)]
+    lowest, _ = _consensus(blind, num_classes=3, consensus="dawid-skene", confidence=0.0)
+    assert set(lowest.tolist()) == {0}
+    drawn, _ = _consensus(blind, num_classes=3, consensus="dawid-skene", confidence=0.0, ties="random")
+    assert set(drawn.tolist()) == {0, 1, 2}
+
+
+def test_rows_nobody_votes_on_stay_unlabelled_whatever_the_confidence():
+    answers = _labels([0, 1, -1, 2], [0, 1, -1, 2])
+    found, _ = _consensus(answers, num_classes=3, consensus="dawid-skene", confidence=0.0)
+    assert found.tolist() == [0, 1, -1, 2]
+
+
+# ------------------------------------------------------------------------------------------------ under noise
+
+
+def _response(**settings):
+    return {"label_mechanism": "randomized-response", "label_epsilon": CLEAR, **settings}
+
+
+def test_with_hardly_any_noise_the_vote_is_the_vote_and_every_party_counts():
+    consensus, facts = _consensus(_labels(*PARTIES), **_response())
+    assert consensus.tolist() == [0, 1, 1, 0]
+    assert (facts.discounted, facts.class_voters) == (0, None)
+    assert facts.kept_share == kept_share(RandomizedResponse(epsilon=CLEAR, num_classes=2))
+    strict, _ = _consensus(_labels(*PARTIES), **_response(consensus="qualified-majority", quorum=0.9))
+    assert strict.tolist() == [-1, 1, -1, -1]
+    loose, _ = _consensus(_labels(*PARTIES), **_response(consensus="qualified-majority", quorum=0.6))
+    assert loose.tolist() == [0, 1, 1, 0]
+
+
+def test_bits_are_counted_as_labels_are():
+    bits = [np.eye(2, dtype=np.int16)[row].reshape(-1) for row in PARTIES]
+    settings = {"label_mechanism": "xor", "label_epsilon": CLEAR}
+    consensus, facts = _consensus(bits, **settings)
+    assert consensus.tolist() == [0, 1, 1, 0]
+    assert (facts.discounted, facts.class_voters) == (0, None)
+    assert facts.kept_share == kept_share(BitFlip(epsilon=CLEAR, num_classes=2))
+    strict, _ = _consensus(bits, consensus="qualified-majority", quorum=0.9, **settings)
+    assert strict.tolist() == [-1, 1, -1, -1]
+
+
+def test_bits_belong_to_their_row_and_their_class():
+    one = np.array([[0, 0, 1], [1, 0, 0]], dtype=np.int16).reshape(-1)
+    settings = {"label_mechanism": "xor", "label_epsilon": CLEAR}
+    assert _consensus([one], num_classes=3, **settings)[0].tolist() == [2, 0]
+
+
+def test_the_bias_of_noise_is_taken_out_before_the_quorum_is_asked():
+    """Ten of twelve reports agree; without the bias of so strong a noise that is more than all of them."""
+    settings = {"label_epsilon": 2.0, "consensus": "qualified-majority", "quorum": 1.0}
+    answers = _labels(*[[0]] * 10, [1], [1])
+    assert RandomizedResponse(epsilon=2.0, num_classes=2).debias(np.array([[10, 2]]), 12)[0, 0] > 10
+    loud, _ = _consensus(answers, label_mechanism="randomized-response", **{**settings, "quorum": 0.9})
+    assert loud.tolist() == [0]
+    plain, _ = _consensus(answers, consensus="qualified-majority", quorum=0.9, informative_voters_only=False)
+    assert plain.tolist() == [ABSTAIN]
+
+
+def test_dawid_skene_works_on_noisy_labels_of_all_parties():
+    answers = _skewed()
+    labels, probs = dawid_skene(answers, num_classes=3, max_iterations=5, tolerance=0.0, class_prior="uniform")
+    found, facts = _consensus(answers, num_classes=3, **_response(consensus="dawid-skene", confidence=0.9))
+    assert found.tolist() == np.where(probs.max(axis=1) >= 0.9, labels, ABSTAIN).tolist()
+    assert facts.kept_share is not None
+
+
+# ------------------------------------------------------------------------------------------------ invariants
+
+rows_of_labels = st.lists(st.integers(-1, 2), min_size=5, max_size=5)
+matrices = st.lists(rows_of_labels, min_size=1, max_size=6)
+rules = st.sampled_from(
+    [
+        {},
+        {"uninformative_voters": "half"},
+        {"informative_voters_only": False},
+        {"consensus": "qualified-majority", "quorum": 0.6},
+        {"consensus": "dawid-skene", "confidence": 0.7312},
+    ]
+)
+
+
+@given(rows=matrices, settings=rules, seed=st.integers(0, 100))
+def test_the_order_of_parties_changes_nothing(rows, settings, seed):
+    order = np.random.default_rng(seed).permutation(len(rows))
+    answers = _labels(*rows)
+    one, facts = _consensus(answers, num_classes=3, **settings)
+    other, same = _consensus([answers[i] for i in order], num_classes=3, **settings)
+    assert one.tolist() == other.tolist()
+    assert (facts.discounted, facts.class_voters.tolist()) == (same.discounted, same.class_voters.tolist())
+
+
+@given(rows=matrices, settings=rules, order=st.permutations(range(3)))
+def test_other_names_of_the_classes_give_the_same_consensus_by_other_names(rows, settings, order):
+    def named(names):
+        """Return the consensus of renamed labels, by the names there were before."""
+        to, back = np.array([*names, ABSTAIN]), np.array([*np.argsort(names), ABSTAIN])  # index -1 is ABSTAIN's
+        answers = [to[labels].astype(np.int16) for labels in _labels(*rows)]
+        consensus, facts = _consensus(answers, num_classes=3, **settings)
+        return back[consensus], facts.class_voters[to[:3]].tolist()
+
+    lowest, voters = named([0, 1, 2])
+    highest, _ = named([2, 1, 0])
+    other, same = named(order)
+    assert same == voters
+    untied = lowest == highest
+    assert other[untied].tolist() == lowest[untied].tolist()
+    assert ((other == ABSTAIN) == (lowest == ABSTAIN)).all()
+
+
+@given(rows=matrices)
+def test_what_all_parties_agree_on_is_the_consensus(rows):
+    same = np.array(rows[0], dtype=np.int16)
+    for settings in ({}, {"uninformative_voters": "half"}, {"consensus": "qualified-majority", "quorum": 1.0}):
+        assert _consensus([same] * len(rows), num_classes=3, **settings)[0].tolist() == same.tolist()
+
+
+# ------------------------------------------------------------------------------------------------ settings
+
+
+def test_the_defaults_are_those_that_are_documented():
+    config = FedCTConfig()
+    assert (config.consensus, config.quorum, config.confidence) == ("majority", 0.9, 0.9999)
+    assert (config.stop_when_converged, config.calibration, config.sensitivity) == (True, "exact", "worst-case")
+    assert (config.voters_rule, config.privacy, config.sensitivity_labels) == ("leave-out", "none", 0)
+    assert FedCTConfig(label_mechanism="xor", label_epsilon=1.0).privacy == "party"
+    assert CARD.config is FedCTConfig
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"consensus": "vote"}, "fedct.consensus must be one of majority, qualified-majority, dawid-skene, got 'vote'"),
+        (
+            {"consensus": "qualified-majority", "quorum": float("nan")},
+            "fedct.quorum must be a number >= 0 and <= 1, got nan",
+        ),
+        ({"quorum": 1.5}, "fedct.quorum must be a number >= 0 and <= 1, got 1.5"),
+        ({"confidence": -0.1}, "fedct.confidence must be a number >= 0 and <= 1, got -0.1"),
+        ({"label_epsilon": 1.0}, "label-epsilon or epsilon must be 0 without noise"),
+        ({"epsilon": 1.0}, "label-epsilon or epsilon must be 0 without noise"),
+        ({"label_mechanism": "xor"}, "label-epsilon or epsilon must be given, exactly one of them, with noise"),
+        (
+            {"label_mechanism": "xor", "label_epsilon": 1.0, "epsilon": 1.0},
+            "must be given, exactly one of them, with noise, got label-epsilon 1, epsilon 1",
+        ),
+        (
+            {"label_mechanism": "xor", "label_epsilon": 1.0, "consensus": "dawid-skene"},
+            "fedct.consensus must work with xor, got 'dawid-skene'. Use label-mechanism \"randomized-response\"",
+        ),
+        (
+            {"label_mechanism": "auto", "label_epsilon": 1.0, "consensus": "dawid-skene"},
+            "fedct.consensus must work with auto",
+        ),
+        (
+            {"label_mechanism": "xor", "label_epsilon": 1.0, "sensitivity": "assumed"},
+            "fedct.sensitivity-labels must be >= 1 with sensitivity 'assumed', got 0. Give the number of labels that",
+        ),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError) as caught:
+        FedCTConfig(**settings)
+    assert message in str(caught.value)
+
+
+def test_how_many_labels_another_data_set_may_change():
+    assert FedCTConfig().sensitive_labels(60) == 60
+    noisy = {"label_mechanism": "xor", "label_epsilon": 1.0}
+    for kind in ("assumed", "estimated"):
+        for labels in (1, 60):
+            assert FedCTConfig(sensitivity=kind, sensitivity_labels=labels, **noisy).sensitive_labels(60) == labels
+        rule = rf"fedct\.sensitivity-labels must be within 1\.\.59 \(public rows\) with sensitivity '{kind}', got 60"
+        with pytest.raises(ConfigError, match=rule):
+            FedCTConfig(sensitivity=kind, sensitivity_labels=60, **noisy).sensitive_labels(59)
+    with pytest.raises(ConfigError, match=r"got 0\. Give the number; all rows are the worst case"):
+        FedCTConfig(sensitivity="estimated", **noisy).sensitive_labels(59)
+
+
+@pytest.mark.parametrize("labels", [0, 6])
+def test_noise_is_found_for_all_sensitive_labels_of_all_rounds(labels):
+    sensitivity = {"sensitivity": "assumed", "sensitivity_labels": labels} if labels else {}
+    config = FedCTConfig(label_mechanism="randomized-response", epsilon=4.0, delta=1e-4, **sensitivity)
+    found = config.mechanism(num_classes=3, num_public=60, num_rounds=2)
+    spent = Accountant().compose(found.dp_event(), 2 * (labels or 60)).epsilon(1e-4)
+    assert 3.9 < spent <= 4.0
+    once = config.mechanism(num_classes=3, num_public=60)
+    assert once.epsilon > found.epsilon
+    assert config.mechanism(num_classes=3, num_public=1 + labels, num_rounds=1).epsilon >= once.epsilon
+
+
+def test_noise_as_given_needs_no_numbers():
+    assert FedCTConfig().mechanism(num_classes=3) is None
+    config = FedCTConfig(label_mechanism="xor", label_epsilon=2.0, calibration="paper")
+    assert config.mechanism(num_classes=3) == BitFlip(epsilon=2.0, num_classes=3, calibration="paper")
+    assert config.mechanism(num_classes=3, num_public=60, num_rounds=9) == config.mechanism(num_classes=3)
+
+
+def test_parties_are_told_the_noise_that_was_found():
+    sizes = {"num_classes": 3, "num_public": 60, "num_rounds": 2}
+    plain = FedCTConfig()
+    assert plain.resolved(**sizes) is plain
+    for name, other in (("randomized-response", {}), ("xor", {"calibration": "paper"})):
+        config = FedCTConfig(label_mechanism=name, epsilon=4.0, seed=3, **other)
+        found = config.resolved(**sizes)
+        assert (found.label_mechanism, found.epsilon, found.seed) == (name, 0.0, 3)
+        assert found.calibration == config.calibration
+        assert found.mechanism(num_classes=3) == config.mechanism(**sizes)
+    auto = FedCTConfig(label_mechanism="auto", label_epsilon=2.0, calibration="paper").resolved(**sizes)
+    assert (auto.label_mechanism, auto.calibration, auto.label_epsilon) == ("randomized-response", "exact", 2.0)
+    many = FedCTConfig(label_mechanism="auto", label_epsilon=0.1).resolved(**{**sizes, "num_classes": 50})
+    assert (many.label_mechanism, many.label_epsilon) == ("xor", 0.1)

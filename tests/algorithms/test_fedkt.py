@@ -1,0 +1,138 @@
+"""FedKT's three levels: what each makes of the settings, and what it refuses. The vote is test_one_shot_vote.py's."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
+
+SIZES = {"num_public": 60, "num_classes": 3, "num_rounds": 1}
+L1 = {"level": "L1", "noise": "laplace", "gamma": 0.5}
+L2 = {"level": "L2", "noise": "gaussian", "sigma": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("settings", "privacy", "students", "teachers"),
+    [
+        ({}, "none", 2, 5),
+        (L1, "server", 1, 5),
+        (L2, "party", 1, 25),
+        ({"students_per_party": 3, "teachers_per_student": 4}, "none", 3, 4),
+        ({**L1, "students_per_party": 3, "teachers_per_student": 4}, "server", 3, 4),
+        ({**L2, "students_per_party": 3, "teachers_per_student": 4}, "party", 3, 4),
+    ],
+)
+def test_a_level_says_where_noise_is_and_how_many_models_there_are(settings, privacy, students, teachers):
+    config = FedKTConfig(**settings)
+    assert (config.privacy, config.students, config.teachers) == (privacy, students, teachers)
+    assert config.votes_per_party == students
+
+
+def test_at_level_l1_one_party_moves_all_its_students_votes():
+    plan = FedKTConfig(**L1, students_per_party=3, num_queries=20).server_plan(60)
+    assert (plan.mechanism, plan.num_queries, plan.unit) == (LaplaceMax(gamma=0.25, votes=6), 20, 2)
+    whole = FedKTConfig(**L1, students_per_party=3, uninformative_voters="leave-out").server_plan(60)
+    assert whole.mechanism == LaplaceMax(gamma=0.5, votes=3)
+    assert FedKTConfig().server_plan(60) is None
+    assert FedKTConfig(**L2).server_plan(60) is None
+
+
+def test_at_level_l2_one_record_moves_one_teacher_s_vote():
+    plan = FedKTConfig(**L2, students_per_party=3, num_queries=20).party_plan(60)
+    assert (plan.mechanism, plan.num_queries, plan.unit) == (GaussianMax(sigma=2.0, votes=1), 20, 1)
+    assert FedKTConfig().party_plan(60) is None
+    assert FedKTConfig(**L1).party_plan(60) is None
+
+
+@pytest.mark.parametrize("students", [1, 3])
+def test_at_level_l2_noise_found_for_an_epsilon_covers_all_students(students):
+    config = FedKTConfig(level="L2", noise="gaussian", epsilon=4.0, delta=1e-4, students_per_party=students)
+    event = config.party_plan(60).mechanism.dp_event()
+    assert 3.9 < Accountant().compose(event, 60 * students).epsilon(1e-4) <= 4.0
+
+
+def test_parties_are_told_how_many_models_and_no_noise_that_is_not_theirs():
+    plain = FedKTConfig(seed=3).resolved(**SIZES)
+    assert plain == FedKTConfig(seed=3, students_per_party=2, teachers_per_student=5)
+    noisy = FedKTConfig(**L1, seed=3, num_queries=20, release="counts", delta=1e-3, voting="consistent").resolved(
+        **SIZES
+    )
+    assert noisy == FedKTConfig(seed=3, students_per_party=1, teachers_per_student=5)
+    assert noisy.privacy == "none"
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        (L2, {"sigma": 2.0}),
+        ({"level": "L2", "noise": "laplace", "gamma": 0.5}, {"gamma": 0.5}),
+        (
+            {"level": "L2", "noise": "confident-gaussian", "threshold": 3.0, "sigma_threshold": 4.0, "sigma": 2.0},
+            {"threshold": 3.0, "sigma_threshold": 4.0, "sigma": 2.0},
+        ),
+    ],
+)
+def test_at_level_l2_parties_are_told_the_noise(settings, found):
+    told = FedKTConfig(**settings, release="labels").resolved(**SIZES)
+    strengths = {"gamma": 0.0, "sigma": 0.0, "threshold": 0.0, "sigma_threshold": 0.0, **found}
+    assert {name: getattr(told, name) for name in strengths} == strengths
+    assert (told.level, told.num_queries, told.epsilon, told.students, told.teachers) == ("L2", 60, 0.0, 1, 25)
+    assert told.students_per_party == 1
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian", "confident-gaussian"])
+def test_at_level_l2_parties_are_told_the_noise_that_was_found(noise):
+    threshold = {"threshold": 3.0} if noise == "confident-gaussian" else {}
+    config = FedKTConfig(level="L2", noise=noise, epsilon=4.0, students_per_party=2, num_queries=30, **threshold)
+    told = config.resolved(**SIZES)
+    assert (told.epsilon, told.num_queries) == (0.0, 30)
+    assert FedKTConfig.from_told(told.told()).party_plan(60) == told.party_plan(60) == config.party_plan(60)
+    kind = {"laplace": LaplaceMax, "gaussian": GaussianMax, "confident-gaussian": ConfidentGaussianMax}[noise]
+    assert type(told.party_plan(60).mechanism) is kind
+
+
+def test_the_defaults_are_those_that_are_documented():
+    config = FedKTConfig()
+    assert (config.level, config.voting, config.students_per_party, config.teachers_per_student) == (
+        "L0",
+        "consistent",
+        0,
+        0,
+    )
+    assert (CARD.config, CARD.one_shot, CARD.noise) == (FedKTConfig, True, ("server", "party"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"level": "L3"}, "fedkt.level must be one of L0, L1, L2, got 'L3'"),
+        ({"voting": "loud"}, "fedkt.voting must be one of consistent, plain, got 'loud'"),
+        ({"students_per_party": -1}, "fedkt.students-per-party must be a whole number >= 0, got -1"),
+        ({"teachers_per_student": 2.5}, "fedkt.teachers-per-student must be a whole number >= 0, got 2.5"),
+        ({"level": "L1"}, 'noise must fit level L1, got \'none\'. Set noise to "gaussian" or "laplace" at L1 and L2'),
+        ({"level": "L2"}, "noise must fit level L2, got 'none'"),
+        ({"noise": "laplace", "gamma": 1.0}, "noise must fit level L0, got 'laplace'"),
+        (
+            {**L1, "voting": "plain", "students_per_party": 2},
+            "fedkt.voting must be consistent at L1 with several students, got 'plain'. Use voting \"consistent\"",
+        ),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError) as caught:
+        FedKTConfig(**settings)
+    assert message in str(caught.value)
+
+
+def test_plain_voting_is_possible_wherever_a_party_casts_one_vote_or_no_noise_is_on_it():
+    for settings in (
+        {},
+        {"students_per_party": 3},
+        L1,
+        {**L1, "students_per_party": 1},
+        {**L2, "students_per_party": 3},
+    ):
+        assert FedKTConfig(**settings, voting="plain").voting == "plain"

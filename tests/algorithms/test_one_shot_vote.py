@@ -1,0 +1,330 @@
+"""The one round of votes: counted by hand and by its invariants, made noisy by its plan, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkd_flwr.algorithms.one_shot_vote import STRENGTHS, OneShotVoteConfig, aggregate, kept, tally
+from fedkd_flwr.algorithms.pate import PATEConfig
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.labels.voting import ABSTAIN
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.noise.plan import NoisyAnswers
+from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
+
+CONFIDENT = {"noise": "confident-gaussian", "threshold": 3.0, "sigma_threshold": 4.0, "sigma": 2.0}
+
+
+def _arrays(*parties):
+    return [np.array(one, dtype=np.int16) for one in parties]
+
+
+def _tally(answers, *, consistent=True, num_classes=3, config=OneShotVoteConfig, **settings):
+    return tally(answers, config=config(**settings), num_classes=num_classes, consistent=consistent)
+
+
+# ------------------------------------------------------------------------------------------------ counting
+
+TORN = _arrays([[0, 1, 2], [0, 2, 2]], [[0, 1, 1], [0, 1, 1]])  # two parties of two students; one row in dispute
+BLIND = _arrays([[0, 1, 2]] * 2, [[0, 0, 0]] * 2, [[0, 0, 0]] * 2)
+
+
+@pytest.mark.parametrize(
+    ("answers", "consistent", "settings", "votes", "discounted"),
+    [
+        (TORN, True, {}, [[8, 0, 0], [0, 4, 0], [0, 4, 4]], 0),  # in half votes
+        (TORN, True, {"uninformative_voters": "leave-out"}, [[4, 0, 0], [0, 2, 0], [0, 2, 2]], 0),
+        (TORN, True, {"informative_voters_only": False}, [[4, 0, 0], [0, 2, 0], [0, 2, 2]], 0),
+        (TORN, False, {}, [[8, 0, 0], [0, 6, 2], [0, 4, 4]], 0),
+        (TORN, False, {"informative_voters_only": False}, [[4, 0, 0], [0, 3, 1], [0, 2, 2]], 0),
+        (BLIND, True, {}, [[8, 0, 0], [4, 4, 0], [4, 0, 4]], 2),
+        (BLIND, False, {}, [[8, 0, 0], [4, 4, 0], [4, 0, 4]], 2),
+        (BLIND, True, {"uninformative_voters": "leave-out"}, [[2, 0, 0], [0, 2, 0], [0, 0, 2]], 2),
+        (BLIND, False, {"uninformative_voters": "leave-out"}, [[2, 0, 0], [0, 2, 0], [0, 0, 2]], 2),
+        (BLIND, True, {"informative_voters_only": False}, [[6, 0, 0], [4, 2, 0], [4, 0, 2]], 0),
+    ],
+)
+def test_votes_by_hand(answers, consistent, settings, votes, discounted):
+    found, facts = _tally(answers, consistent=consistent, **settings)
+    assert found.tolist() == votes
+    assert found.dtype == np.int32
+    assert facts.discounted == discounted
+
+
+def test_only_counted_parties_give_a_class_each_of_them_once():
+    assert _tally(TORN)[1].class_voters.tolist() == [2, 1, 1]  # the first party's students dispute class 1
+    assert _tally(TORN, consistent=False)[1].class_voters.tolist() == [2, 2, 1]  # parties, not students
+    assert _tally(BLIND)[1].class_voters.tolist() == [3, 1, 1]
+    assert _tally(BLIND, uninformative_voters="leave-out")[1].class_voters.tolist() == [1, 1, 1]
+    one = _tally(_arrays([[0, 1], [0, 0]]), num_classes=2)[1]
+    assert one.class_voters.tolist() == [1, 0]  # its students dispute the only row of class 1
+
+
+def test_a_party_is_counted_once_without_saying_how():
+    assert (
+        tally(TORN, config=OneShotVoteConfig(), num_classes=3)[0].tolist() == _tally(TORN, consistent=True)[0].tolist()
+    )
+
+
+def test_where_nobody_tells_classes_apart_everybody_counts_unless_noise_protects_each_party():
+    blind = _arrays([[1, 1]], [[0, 0]], [[1, 1]])
+    leave_out = {"uninformative_voters": "leave-out", "num_classes": 2}
+    votes, facts = _tally(blind, **leave_out)
+    assert votes.tolist() == [[1, 2], [1, 2]]
+    assert facts.discounted == 3
+    noisy, facts = _tally(blind, config=PATEConfig, noise="laplace", gamma=1.0, **leave_out)
+    assert noisy.tolist() == [[0, 0], [0, 0]]
+    assert facts.discounted == 3
+    assert facts.class_voters.tolist() == [0, 0]
+    halves, _ = _tally(blind, num_classes=2)
+    assert halves.tolist() == [[1, 2], [1, 2]]  # one half vote each
+
+
+def test_one_party_s_winner_is_its_own_label():
+    votes, _ = _tally(_arrays([[2, 0, -1, 1]]))
+    assert aggregate(votes, config=OneShotVoteConfig(), rng=np.random.default_rng(1)).labels.tolist() == [2, 0, -1, 1]
+
+
+def test_rows_without_a_label_have_no_vote():
+    votes, facts = _tally(_arrays([[-1, -1], [-1, -1]]))
+    assert votes.sum() == 0
+    assert facts.discounted == 1
+
+
+students = st.lists(st.lists(st.integers(-1, 2), min_size=4, max_size=4), min_size=2, max_size=2)
+everybody = st.lists(students, min_size=1, max_size=5)
+counting = st.sampled_from([{}, {"uninformative_voters": "leave-out"}, {"informative_voters_only": False}])
+
+
+@given(parties=everybody, settings=counting, consistent=st.booleans(), seed=st.integers(0, 50))
+def test_the_order_of_parties_changes_nothing(parties, settings, consistent, seed):
+    order = np.random.default_rng(seed).permutation(len(parties))
+    answers = _arrays(*parties)
+    votes, facts = _tally(answers, consistent=consistent, **settings)
+    other, same = _tally([answers[i] for i in order], consistent=consistent, **settings)
+    assert votes.tolist() == other.tolist()
+    assert (facts.discounted, facts.class_voters.tolist()) == (same.discounted, same.class_voters.tolist())
+
+
+@given(parties=everybody, settings=counting, consistent=st.booleans(), order=st.permutations(range(3)))
+def test_other_names_of_the_classes_move_the_votes_and_change_none(parties, settings, consistent, order):
+    renamed = np.array([*order, ABSTAIN])  # index -1 is ABSTAIN's
+    votes, facts = _tally(_arrays(*parties), consistent=consistent, **settings)
+    other, same = _tally(
+        [renamed[one].astype(np.int16) for one in _arrays(*parties)], consistent=consistent, **settings
+    )
+    assert other[:, list(order)].tolist() == votes.tolist()
+    assert same.class_voters[list(order)].tolist() == facts.class_voters.tolist()
+
+
+@given(parties=everybody)
+def test_a_plain_vote_counts_every_label_that_is_one(parties):
+    votes, _ = _tally(_arrays(*parties), consistent=False, informative_voters_only=False)
+    cast = np.array(parties) != ABSTAIN
+    assert votes.sum(axis=1).tolist() == cast.sum(axis=(0, 1)).tolist()
+    agreed, _ = _tally(_arrays(*parties), consistent=True, informative_voters_only=False)
+    assert (agreed <= votes).all()
+    assert set(np.unique(agreed % 2)) == {0}  # two students: two votes or none
+
+
+# ------------------------------------------------------------------------------------------------ the winners
+
+VOTES = np.array([[4, 0, 1], [0, 2, 3], [0, 0, 0], [2, 2, 0]], dtype=np.int32)
+
+
+def test_without_noise_the_most_votes_win_and_ties_follow_the_policy():
+    rng = np.random.default_rng(1)
+    lowest = aggregate(VOTES, config=OneShotVoteConfig(ties="lowest"), rng=rng)
+    assert (lowest.labels.tolist(), lowest.counts) == ([0, 2, -1, 0], None)
+    drawn = {aggregate(VOTES, config=OneShotVoteConfig(), rng=rng).labels[3] for _ in range(30)}
+    assert drawn == {0, 1}
+    asked = np.array([1], dtype=np.int64)  # queries are noise's affair
+    assert len(aggregate(VOTES, config=OneShotVoteConfig(), rng=rng, queries=asked).labels) == 4
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"noise": "laplace", "gamma": 0.5},
+        {"noise": "gaussian", "sigma": 1.5},
+        {"noise": "gaussian", "sigma": 1.5, "release": "counts"},
+        {"noise": "laplace", "gamma": 0.5, "uninformative_voters": "leave-out"},
+        CONFIDENT,
+    ],
+)
+def test_noise_is_the_plan_s_on_the_asked_rows(settings):
+    config = PATEConfig(**settings, num_queries=2)
+    queries = np.array([0, 3], dtype=np.int64)
+    found = aggregate(
+        VOTES, config=config, rng=None, queries=queries, noise_rng=np.random.default_rng(5)
+    )  # fmt: skip
+    expected = config.server_plan(4).ask(VOTES[[0, 3]], rng=np.random.default_rng(5))
+    assert found.labels.tolist() == expected.labels.tolist()
+    assert (found.counts is None) == (settings.get("release") != "counts")
+    if found.counts is not None:
+        assert found.counts.tolist() == expected.counts.tolist()
+
+
+def test_all_rows_are_asked_where_none_are_named_and_with_hardly_any_noise_the_winners_win():
+    votes = np.repeat(np.array([[0, 6, 2], [8, 0, 0]], dtype=np.int32), 50, axis=0)
+    config = PATEConfig(noise="laplace", gamma=200.0)
+    assert aggregate(votes, config=config, rng=None).labels.tolist() == [1] * 50 + [0] * 50
+
+
+def test_the_share_of_winners_that_noise_left_as_they_were():
+    counts = np.array([[2, 1], [0, 3], [1, 0], [0, 1]])
+
+    def share(*labels):
+        return kept(counts, NoisyAnswers(labels=np.array(labels, dtype=np.int16)))
+
+    assert share(0, 1, 0, 1) == 1.0
+    assert share(1, 1, 0, 0) == 0.5
+    assert share(-1, 1, -1, 0) == 0.5
+    assert share(-1, -1, 0, -1) == 1.0
+    assert share(1, 0, 1, 0) == 0.0
+    assert share(-1, -1, -1, -1) is None
+
+
+# ------------------------------------------------------------------------------------------------ the plan
+
+
+@pytest.mark.parametrize(
+    ("settings", "mechanism"),
+    [
+        ({"noise": "laplace", "gamma": 0.5}, LaplaceMax(gamma=0.5, votes=3)),
+        ({"noise": "gaussian", "sigma": 2.0}, GaussianMax(sigma=2.0, votes=3)),
+        (CONFIDENT, ConfidentGaussianMax(threshold=3.0, sigma_threshold=4.0, sigma=2.0, votes=3)),
+    ],
+)
+def test_a_plan_is_in_votes(settings, mechanism):
+    plan = OneShotVoteConfig(**settings).plan(votes=3, num_public=60)
+    assert (plan.mechanism, plan.num_queries, plan.unit) == (mechanism, 60, 1)
+    assert (plan.max_answers, plan.release) == (0, "labels")
+
+
+@pytest.mark.parametrize(
+    ("settings", "mechanism"),
+    [
+        ({"noise": "laplace", "gamma": 0.5}, LaplaceMax(gamma=0.25, votes=6)),
+        ({"noise": "gaussian", "sigma": 2.0}, GaussianMax(sigma=4.0, votes=6)),
+        (CONFIDENT, ConfidentGaussianMax(threshold=6.0, sigma_threshold=8.0, sigma=4.0, votes=6)),
+    ],
+)
+def test_where_halves_are_counted_the_noise_is_twice_as_many(settings, mechanism):
+    plan = OneShotVoteConfig(**settings).plan(votes=3, num_public=60, unit=2)
+    assert (plan.mechanism, plan.unit) == (mechanism, 2)
+    whole = OneShotVoteConfig(**settings).plan(votes=3, num_public=60)
+    assert plan.noise_words == whole.noise_words
+
+
+def test_a_plan_asks_as_many_rows_as_the_run_says():
+    plan = OneShotVoteConfig(**CONFIDENT, num_queries=30, max_answers=20).plan(votes=1, num_public=60)
+    assert (plan.num_queries, plan.max_answers) == (30, 20)
+    counts = OneShotVoteConfig(noise="gaussian", sigma=1.0, release="counts", num_queries=60)
+    assert (counts.plan(votes=1, num_public=60).release, counts.plan(votes=1, num_public=60).num_queries) == (
+        "counts",
+        60,
+    )
+    with pytest.raises(
+        ConfigError, match=r"num-queries must be at most 59 \(public rows\), got 60\. Lower num-queries"
+    ):
+        counts.plan(votes=1, num_public=59)
+
+
+@pytest.mark.parametrize("unit", [1, 2])
+@pytest.mark.parametrize(
+    "settings",
+    [{"noise": "laplace"}, {"noise": "gaussian"}, {"noise": "confident-gaussian", "threshold": 3.0}],
+)
+def test_noise_found_for_an_epsilon_spends_it_over_all_queries_and_times(settings, unit):
+    config = PATEConfig(**settings, epsilon=5.0, delta=1e-4, num_queries=20)
+    plan = config.plan(votes=2, num_public=60, times=3, unit=unit)
+    assert (plan.num_queries, plan.mechanism.votes, plan.unit) == (20, 2 * unit, unit)
+    accountant = Accountant()
+    for event, count in plan.events(times=3):
+        accountant = accountant.compose(event, count)
+    assert 4.9 < accountant.epsilon(1e-4) <= 5.0
+    if "threshold" in settings:
+        assert plan.mechanism.threshold == 3.0 * unit
+        assert plan.mechanism.sigma_threshold == pytest.approx(3 * plan.mechanism.sigma)
+
+
+def test_noise_is_at_the_server_where_the_algorithm_says_so():
+    assert OneShotVoteConfig(noise="laplace", gamma=1.0).server_plan(60) is None  # this one says nowhere
+    assert PATEConfig().server_plan(60) is None
+    halves = PATEConfig(noise="laplace", gamma=1.0, num_queries=7).server_plan(60)
+    assert (halves.mechanism, halves.num_queries, halves.unit) == (LaplaceMax(gamma=0.5, votes=2), 7, 2)
+    whole = PATEConfig(noise="laplace", gamma=1.0, uninformative_voters="leave-out").server_plan(60)
+    assert (whole.mechanism, whole.num_queries, whole.unit) == (LaplaceMax(gamma=1.0, votes=1), 60, 1)
+
+
+# ------------------------------------------------------------------------------------------------ settings
+
+
+def test_the_defaults_are_those_that_are_documented():
+    config = OneShotVoteConfig()
+    assert (config.noise, config.release, config.unqueried, config.party_models) == ("none", "labels", "unused", True)
+    assert [getattr(config, name) for name in (*STRENGTHS, "num_queries", "max_answers")] == [0.0] * 6
+    assert (config.unit, config.votes_per_party, config.voters_rule) == (2, 1, "half")
+    assert OneShotVoteConfig(informative_voters_only=False).unit == 1
+    assert OneShotVoteConfig(uninformative_voters="leave-out").unit == 1
+
+
+def test_noise_at_the_server_is_nothing_that_parties_are_told():
+    config = PATEConfig(
+        noise="gaussian", sigma=1.0, num_queries=7, release="counts", delta=1e-3, seed=4, ties="lowest",
+        unqueried="self-training", party_models=False,
+    )  # fmt: skip
+    told = config.resolved(num_public=60, num_classes=3, num_rounds=1)
+    assert told == PATEConfig(seed=4, ties="lowest", unqueried="self-training", party_models=False)
+    names = {"noise", *STRENGTHS, "num_queries", "max_answers", "release", "epsilon", "delta"}
+    assert set(config.quiet()) == names
+    assert all(value == PATEConfig.default(name) for name, value in config.quiet().items())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"noise": "cauchy"}, "noise must be one of none, laplace, gaussian, confident-gaussian, got 'cauchy'"),
+        (
+            {"noise": "laplace"},
+            "gamma must be > 0 with noise 'laplace', got 0.0. Give epsilon instead to have the noise",
+        ),
+        ({"noise": "gaussian"}, "sigma must be > 0 with noise 'gaussian', got 0.0. Give epsilon instead"),
+        (
+            {**CONFIDENT, "sigma": 0.0},
+            "threshold and sigma-threshold and sigma must be > 0 with noise 'confident-gaussian', got 0.0",
+        ),
+        ({**CONFIDENT, "sigma_threshold": 0.0}, "sigma must be > 0 with noise 'confident-gaussian'"),
+        ({**CONFIDENT, "threshold": 0.0}, "sigma must be > 0 with noise 'confident-gaussian'"),
+        ({"noise": "laplace", "gamma": 1.0, "epsilon": 1.0}, "epsilon must be given without gamma, got 1.0. Give one."),
+        ({"noise": "gaussian", "sigma": 1.0, "epsilon": 2.0}, "epsilon must be given without sigma, got 2.0"),
+        ({**CONFIDENT, "epsilon": 1.0}, "epsilon must be given without sigma-threshold, sigma, got 1.0"),
+        (
+            {"noise": "confident-gaussian", "epsilon": 1.0},
+            "threshold must be > 0 with noise 'confident-gaussian', got 0.0. Give the votes a class must have",
+        ),
+        (
+            {"epsilon": 1.0},
+            "epsilon must be 0 without noise, got 1.0. It would be ignored: drop it, or choose a noise.",
+        ),
+        ({"noise": "laplace", "gamma": float("nan")}, "gamma must be a number >= 0, got nan"),
+        ({"noise": "laplace", "gamma": float("inf")}, "gamma must be a number >= 0, got inf"),
+        ({"noise": "laplace", "gamma": -1.0}, "gamma must be a number >= 0, got -1.0"),
+        ({"num_queries": -1}, "num-queries must be a whole number >= 0, got -1"),
+        ({"release": "votes"}, "release must be one of labels, counts, got 'votes'"),
+        ({"unqueried": "used"}, "unqueried must be one of unused, self-training, got 'used'"),
+        ({"party_models": 0}, "party-models must be true or false, got 0"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError) as caught:
+        PATEConfig(**settings)
+    assert message in str(caught.value)
+
+
+def test_a_threshold_is_a_choice_beside_an_epsilon():
+    assert PATEConfig(noise="confident-gaussian", threshold=3.0, epsilon=1.0).threshold == 3.0
