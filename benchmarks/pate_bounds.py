@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.privacy.cost import pate_laplace as pate
+from fedkd_flwr.privacy.cost.pate_gaussian import gaussian_log_q, gaussian_rdp
+from fedkd_flwr.privacy.cost.pate_laplace import laplace_moments
 
 
 def plain_laplace_moment(counts: list[float], gamma: float, order: float) -> float:
@@ -129,7 +130,7 @@ def main() -> None:
                 counts,
                 moments,
                 options.sample,
-                lambda rows: pate.laplace_moments(rows, gamma=gamma, orders=moments),
+                lambda rows: laplace_moments(rows, gamma=gamma, orders=moments),
                 lambda row, order: plain_laplace_moment(row, gamma, order),
             ),
             measure(
@@ -137,7 +138,7 @@ def main() -> None:
                 counts,
                 alphas,
                 options.sample,
-                lambda rows: pate.gaussian_rdp(pate.gaussian_log_q(rows, sigma), sigma=sigma, orders=alphas),
+                lambda rows: gaussian_rdp(gaussian_log_q(rows, sigma), sigma=sigma, orders=alphas),
                 lambda row, order: plain_gaussian_rdp(row, sigma, order),
             ),
         ]

@@ -1,7 +1,6 @@
-"""One way each of checking a whole number, a number, a choice and a flag: *name, rule, value seen, way out*.
+"""Checks of a whole number, a number, a choice and a flag; each message says *name, rule, value seen, way out*.
 
-Settings, node configs, mechanisms and stores all use these. True and False are no numbers, NaN is none either, and
-NumPy's scalars count as what they hold.
+The whole package uses these. True, False and NaN are not numbers; NumPy's scalars are.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ def check_whole(
     Parameters
     ----------
     name : str
-        What it is called in the message.
+        The value's name in the message.
     value : object
-        What was given.
+        The value to check.
     least, most : int
-        Its range, both ends included; no upper end if ``most`` is None.
+        Its range, both ends included; without an upper end if ``most`` is None.
     way_out : str
-        What the reader can do, if there is more to say than the rule.
+        What the reader can do about it, if the rule does not say it.
     error : type
-        What is raised.
+        The class of error to raise.
 
     Raises
     ------
     ConfigError
-        Or ``error``: if it is something else.
+        Or ``error``, if the value is anything else.
 
     Examples
     --------
@@ -75,14 +74,14 @@ def check_number(
     name, value, way_out, error
         As in `check_whole`.
     least, most : float
-        Its range, both ends included.
+        The range with its ends.
     above, below : float
-        Ends that are not included.
+        The range without its ends.
 
     Raises
     ------
     ConfigError
-        Or ``error``: if it is no number, not finite, or outside.
+        Or ``error``, if the value is not a number, not finite, or outside the range.
 
     Examples
     --------
@@ -117,12 +116,12 @@ def number_rule(
 def check_choice(
     name: str, value: object, choices: Collection[Any], *, way_out: str = "", error: type[FedkdError] = ConfigError
 ) -> Any:
-    """Return a value that is one of ``choices``, and of the same type: 1 is not True.
+    """Return a value that is one of ``choices`` and of the same type, so that 1 does not count as True.
 
     Raises
     ------
     ConfigError
-        Or ``error``: naming them.
+        Or ``error``, naming the choices.
 
     Examples
     --------
@@ -135,12 +134,12 @@ def check_choice(
 
 
 def check_flag(name: str, value: object, *, error: type[FedkdError] = ConfigError) -> bool:
-    """Return true or false; 0 and 1 are neither.
+    """Return a value that is true or false; 0 and 1 are not.
 
     Raises
     ------
     ConfigError
-        Or ``error``: if it is something else.
+        Or ``error``, if the value is anything else.
     """
     if not isinstance(value, bool):
         raise error(explain(name, "be true or false", value))

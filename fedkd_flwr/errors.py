@@ -1,7 +1,7 @@
-"""What can go wrong, and how it is said.
+"""The package's errors and the form of their messages.
 
-Every message has one form: *name, rule, value seen, way out*. An error that may cross the wire carries a
-``code`` from a fixed list; its text never leaves the process that raised it: texts carry private values.
+Every message has one form: *name, rule, value seen, way out*. The server learns of a party's error its ``code`` from a
+fixed list. The text stays in the process that raised it, because it may hold private values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Code(StrEnum):
-    """What a party may tell the server about a failure: one of these words, and no text."""
+    """What a party may tell the server about a failure: one of these words and no text."""
 
     BAD_INSTRUCTION = "bad-instruction"
     BUDGET_EXCEEDED = "budget-exceeded"
@@ -50,7 +50,7 @@ class Code(StrEnum):
 
 
 class Note(StrEnum):
-    """What a party may tell the server beside an answer: these words, and no text."""
+    """What a party may tell the server beside an answer: these words and no text."""
 
     FEWER_SUBSETS = "fewer-subsets"
     ONE_CLASS = "one-class"
@@ -69,7 +69,7 @@ def explain(name: str, rule: str, seen: object, way_out: str = "") -> str:
 
 
 class FedkdError(Exception):
-    """Base of this package's errors; ``code`` is what may be said of it across the wire."""
+    """Base of this package's errors; ``code`` is all that a party may tell the server of it."""
 
     code: Code = Code.INTERNAL
 
@@ -80,7 +80,7 @@ class FedkdError(Exception):
 
 
 class ConfigError(FedkdError, ValueError):
-    """A setting is unknown, of the wrong type, out of range, or impossible beside another one."""
+    """A setting is unknown, of the wrong type, out of range, or impossible together with another one."""
 
     code = Code.WRONG_CONFIG
 
@@ -110,7 +110,7 @@ def check_choice(name: str, value: object, choices: Collection[object]) -> None:
 
 
 class DataError(FedkdError, ValueError):
-    """Rows, columns, classes or a file are not as the schema, or the algorithm, needs them."""
+    """Rows, columns, classes or a file are not what the schema or the algorithm needs."""
 
     code = Code.WRONG_DATA
 
@@ -122,13 +122,13 @@ class MissingExtraError(FedkdError, ImportError):
 
 
 class ModelBytesError(FedkdError, ValueError):
-    """Bytes that should hold a model do not, or hold more than a model may."""
+    """Bytes that should hold a model hold none, or more than a model may."""
 
 
 class PayloadError(FedkdError, ValueError):
-    """A payload that crossed the wire breaks its format; its sender is left out and named.
+    """A payload breaks its format; its sender is left out of the round and named.
 
-    ``reason`` says in one word why, for the record of whoever received it.
+    ``reason`` says in one word why, for the receiver's record.
     """
 
     code = Code.BAD_INSTRUCTION
@@ -139,10 +139,10 @@ class PayloadError(FedkdError, ValueError):
 
 
 class RefusalError(FedkdError, PermissionError):
-    """A party's own rules forbid what it was asked for."""
+    """The party's own rules forbid what it was asked for."""
 
     code = Code.NOT_ALLOWED
 
 
 class TooFewPartiesError(FedkdError, RuntimeError):
-    """Fewer parties answered validly than the run needs: it fails and names each of them."""
+    """Fewer parties gave a valid answer than the run needs; the message names each of them and why."""

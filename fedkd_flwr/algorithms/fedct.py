@@ -62,6 +62,10 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
         ):
             way_out = 'Use label-mechanism "randomized-response" with it, or another consensus.'
             raise ConfigError(explain("fedct.consensus", f"work with {self.label_mechanism}", self.consensus, way_out))
+        if self.sensitivity == "assumed" and not self.sensitivity_labels:
+            way_out = "Give the number of labels that is assumed."
+            rule = "be >= 1 with sensitivity 'assumed'"
+            raise ConfigError(explain("fedct.sensitivity-labels", rule, self.sensitivity_labels, way_out))
 
     def sensitive_labels(self, num_public: int) -> int:
         """Return how many labels of a round another data set may change.

@@ -13,12 +13,20 @@ from fedkd_flwr.algorithms.card import Privacy, setting
 from fedkd_flwr.algorithms.exchange import LabelNoiseConfig
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.party_weights import WeightingName, make_weighting
-from fedkd_flwr.labels.scores import onto_simplex
+from fedkd_flwr.labels.scores import onto_simplex, quantise
 from fedkd_flwr.labels.voting import Labels
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.privacy.noise.scores import ScoreMechanism, score_mechanism
 
-__all__ = ["DigestConfig", "ScoreExchangeConfig", "ScoreFacts", "aggregate", "as_labels", "passes_on_pooled"]
+__all__ = [
+    "DigestConfig",
+    "ScoreExchangeConfig",
+    "ScoreFacts",
+    "aggregate",
+    "as_labels",
+    "passes_on_pooled",
+    "with_answers",
+]
 
 USUAL_BATCH = 5000
 _ANY_NOISE = ("laplace", "gaussian")
@@ -40,8 +48,12 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     aggregation_weights: WeightingName = setting("equal")
     """How much each party counts in the averages: equally, as published; by its agreement with the majority; or by how
     probable its labels are."""
-    soft_bits: Literal[32, 16] = setting(32, told=True)
-    """Precision of logits and probabilities on the wire; averages of labels travel at 16 bits."""
+    soft_bits: Literal[32, 16, 8, 4, 2, 1] = setting(32, told=True)
+    """Precision of what parties send: floats of 32 or 16 bits, or probabilities in steps of 8 to 1 bits (CFD)."""
+    average_bits: Literal[0, 32, 16, 8, 4, 2, 1] = setting(0, told=True)
+    """Precision of the averages that go down. 0: that of soft-bits; 16 where labels are averaged."""
+    delta_coding: bool = setting(False, told=True, only={"soft_bits": (8, 4, 2, 1), "share": ("softmax",)})
+    """Send what changed since a row was last answered (CFD), where server and party hold the same earlier answers."""
     pretrain_epochs: int = setting(0, ge=0, told=True)
     """Passes over the labelled public rows with which every torch net starts. 0: it starts at random."""
     subset_rows: int = setting(0, ge=0, told=True)
@@ -80,6 +92,11 @@ class ScoreExchangeConfig(LabelNoiseConfig):
         return "logits" if self.share == "logits" else "labels"
 
     @property
+    def bits_down(self) -> int:
+        """The precision of the averages."""
+        return self.average_bits or (16 if self.share == "argmax" else self.soft_bits)
+
+    @property
     def loss(self) -> str:
         """The loss with which nets learn averages."""
         if self.digest_loss != "auto":
@@ -101,6 +118,10 @@ class ScoreExchangeConfig(LabelNoiseConfig):
             way_out = "A party answers too few rows a round for bits to pay."
             rule = "be none or randomized-response where scores are averaged"
             raise ConfigError(explain(keys["label_mechanism"], rule, self.label_mechanism, way_out))
+        for name in ("soft_bits", "average_bits"):
+            if 0 < getattr(self, name) <= 8 and (self.share == "logits" or self.score_noise != "none"):
+                rule, way_out = "be 16 or 32 for logits and noisy scores", "Only probabilities come in fewer bits."
+                raise ConfigError(explain(keys[name], rule, getattr(self, name), way_out))
         self._check_strength()
         if self.noisy and self.subset_rows:
             way_out = "Use noise, or a subset without noise."
@@ -205,6 +226,29 @@ class ScoreFacts:
 
     agreement: float
     kept_share: float | None = None
+
+
+def with_answers(
+    base: NDArray[np.uint8] | None, rows: NDArray[np.int64], probs: NDArray[Any], *, bits: int, num_public: int
+) -> NDArray[np.uint8]:
+    """Return a party's last answer on each public row, in steps, after one more round: what changes refer to.
+
+    Parameters
+    ----------
+    base : ndarray of shape (num_public, num_classes), uint8, or None
+        The answers before it; None where there are none, or the other end does not hold them.
+    rows : ndarray of shape (num_rows,), int64
+        The rows answered now.
+    probs : ndarray of shape (num_rows, num_classes)
+        The answers.
+    bits : int
+        1 to 8.
+    num_public : int
+        Rows of the public set.
+    """
+    steps = np.zeros((num_public, probs.shape[1]), dtype=np.uint8) if base is None else base.copy()
+    steps[rows] = quantise(probs, bits)
+    return steps
 
 
 def as_labels(answer: NDArray[Any]) -> Labels:

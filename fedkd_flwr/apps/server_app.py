@@ -14,9 +14,9 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
+from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RunRecord
-from fedkd_flwr.stores.files import write_atomic
 
 __all__ = ["app"]
 

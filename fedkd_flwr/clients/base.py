@@ -29,7 +29,8 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.party_state import Saved, StoredReply
-from fedkd_flwr.wire.label_codec import decode_labels, digest, encode_labels
+from fedkd_flwr.wire.envelope import digest
+from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar, named_arrays
 
 __all__ = ["PartyClient", "RefusingClient"]
@@ -256,8 +257,15 @@ class PartyClient(NumPyClient, ABC):
     def _refusal(self, error: Exception, config: Mapping[str, Scalar]) -> dict[str, Scalar]:
         # what went wrong may depend on private rows: beside a claim even the code would tell
         always = self.card.config().privacy == "party"  # whatever the settings are
-        withheld = always or self.party.demands_privacy or config.get("privacy") == "party"
+        withheld = always or self.party.demands_privacy or config.get("privacy") == "party" or self._noisy(config)
         return _refusal(self.party.name, error, withheld=withheld)
+
+    def _noisy(self, config: Mapping[str, Scalar]) -> bool:
+        """Tell whether a reply to these settings comes with a claim, whatever the server says of privacy."""
+        try:
+            return self.card.config.from_told(config).privacy == "party"
+        except PayloadError:
+            return False  # such an instruction is refused before a private row is read
 
     def _keep(self, model: Classifier) -> None:
         """Store the final model, or forget the run where nothing is to be kept."""
@@ -370,8 +378,10 @@ def _dump(model: Classifier) -> bytes:
 
 def _weight(model: Classifier) -> dict[str, Scalar]:
     """Return what an upload of the model would weigh; nothing for a user's own that no safe format can hold."""
+    from fedkd_flwr.models.serialize import weigh
+
     try:
-        return {"model-bytes": model.num_bytes()}
+        return {"model-bytes": weigh(model)}
     except ModelBytesError as error:
         logger.warning("the model is not weighed: %s", error)
         return {}

@@ -19,7 +19,7 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, Saved
-from fedkd_flwr.wire.label_codec import PublicSpec
+from fedkd_flwr.wire.envelope import PublicSpec
 
 __all__ = ["Answer", "Charge", "Finished", "Instruction", "ModelFactory", "Party"]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.score_exchange import Mechanism, ScoreExchangeConfig
+from fedkd_flwr.algorithms.score_exchange import DigestConfig, Mechanism, ScoreExchangeConfig, with_answers
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
@@ -28,11 +28,12 @@ from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.subset import SubsetStore
+from fedkd_flwr.wire.envelope import digest
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.row_codec import decode_rows
 from fedkd_flwr.wire.score_codec import decode_scores, encode_scores
 
-__all__ = ["Lesson", "ScoreClient", "pretrain_on"]
+__all__ = ["DigestClient", "Lesson", "ScoreClient", "pretrain_on"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -102,12 +103,13 @@ class ScoreClient(PartyClient):
     def learn(self, instruction: Instruction) -> Answer:
         """Learn from the last averages; return the answers for the rows asked next."""
         model, notes = self._taught(instruction)
-        accuracies = self.party.accuracies(model)
+        accuracies, values = self.party.accuracies(model), self._answers(model, instruction)
         return Answer(
-            values=self._answers(model, instruction),
+            values=values,
             metrics={f"accuracy-{name}": value for name, value in accuracies.items()},
             notes=notes,
             model=model if model.supports_soft_steps else None,
+            kept=self.memory(instruction) | self._answered(values, instruction),
             meta={"learnt-from": self._source(instruction)},
         )
 
@@ -128,7 +130,7 @@ class ScoreClient(PartyClient):
         if fresh.supports_soft_steps and self._may_continue(instruction):
             kept, notes = restore(self.party, instruction, fresh)
         X, y = self._own_rows(instruction)
-        lesson, model = self._lesson(instruction), kept or fresh
+        lesson, model = self.lesson(instruction), kept or fresh
         if not model.supports_soft_steps:
             self._refit(model, X, y, lesson)
             return model, notes
@@ -179,20 +181,34 @@ class ScoreClient(PartyClient):
             raise ConfigError(explain("model", "be a torch net to share logits", self.party.model_name, way_out))
         return fresh
 
-    def _lesson(self, instruction: Instruction) -> Lesson | None:
+    def lesson(self, instruction: Instruction) -> Lesson | None:
+        """Return what the last averages teach; None before there are any."""
         public, arrays = self.party.public, instruction.arrays
-        kind, loss = instruction.config.kind, instruction.config.loss
         if "previous" not in arrays:
             return None
         rows = decode_rows(arrays["previous"], num_public=public.num_rows)
-        if kind not in arrays:
-            raise PayloadError(explain("payload", f"hold {kind} of the last rows", sorted(arrays)))
-        spec = self.party.spec.rows(len(rows))
-        targets = decode_scores(arrays[kind], public=spec, server_round=instruction.server_round, kind=kind)
-        if kind == "logits" and loss != "l1-logits":
+        return self.taught_by(rows, self.averages(instruction, len(rows)), instruction)
+
+    def memory(self, instruction: Instruction) -> dict[str, NDArray[Any]]:
+        """Return the arrays that this party keeps for the next round."""
+        return {}
+
+    def averages(self, instruction: Instruction, count: int, *, name: str = "") -> NDArray[np.float32]:
+        """Return the averages of ``count`` rows that come under ``name``; by default under that of their kind."""
+        kind = instruction.config.kind
+        name = name or kind
+        if name not in instruction.arrays:
+            raise PayloadError(explain("payload", f"hold {name} of the last rows", sorted(instruction.arrays)))
+        spec, at = self.party.spec.rows(count), instruction.server_round
+        return decode_scores(instruction.arrays[name], public=spec, server_round=at, kind=kind)
+
+    def taught_by(self, rows: NDArray[np.int64], targets: NDArray[np.float32], instruction: Instruction) -> Lesson:
+        """Return the lesson of averages (num_rows, num_classes) of these public rows."""
+        config: ScoreExchangeConfig = instruction.config
+        if config.kind == "logits" and config.loss != "l1-logits":
             shifted = np.exp(targets.astype(np.float64) - targets.max(axis=1, keepdims=True))
             targets = (shifted / shifted.sum(axis=1, keepdims=True)).astype(np.float32)
-        return Lesson(X=public.X[rows], targets=targets, loss=loss)
+        return Lesson(X=self.party.public.X[rows], targets=targets, loss=config.loss)
 
     # ---------------------------------------------------------------- what leaves
 
@@ -239,9 +255,31 @@ class ScoreClient(PartyClient):
         return {
             name: encode_labels(array, public=spec, server_round=at)
             if name == "labels"
-            else encode_scores(array, public=spec, server_round=at, kind=name, bits=bits)  # type: ignore[arg-type]
+            else encode_scores(
+                array,
+                public=spec,
+                server_round=at,
+                kind=name,  # type: ignore[arg-type]
+                bits=bits,
+                base=base["answered"][self._asked(instruction)] if base else None,
+            )
             for name, array in values.items()
         }
+
+    def _base(self, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
+        """Return this party's earlier answers, where the server holds the same."""
+        if not instruction.config.delta_coding or instruction.saved is None or not instruction.base:
+            return {}
+        held = instruction.saved.arrays.get("kept.answered")
+        return {} if held is None or digest(held).hex() != instruction.base else {"answered": held}
+
+    def _answered(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
+        """Return what later answers may refer to, with this round's answers."""
+        if not instruction.config.delta_coding:
+            return {}
+        base, total = self._base(instruction).get("answered"), self.party.public.num_rows
+        bits, rows = instruction.config.soft_bits, self._asked(instruction)
+        return {"answered": with_answers(base, rows, values["probs"], bits=bits, num_public=total)}
 
     # ---------------------------------------------------------------- what it costs
 
@@ -310,3 +348,30 @@ class ScoreClient(PartyClient):
         measured = replace(party, tests=tests)
         self.party = measured
         return party.X[rows], party.y[rows]
+
+
+class DigestClient(ScoreClient):
+    """A party that learns the averages by themselves, before or after its own rows. Parameters as in `ScoreClient`."""
+
+    def begin(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
+        """Train for T1 epochs."""
+        model.train_epochs(X, y, epochs=instruction.config.initial_epochs)
+
+    def improve(
+        self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson, instruction: Instruction
+    ) -> None:
+        """Digest for T2 epochs and revisit for T3, in the order the run says; at the end, digest at least."""
+        config: DigestConfig = instruction.config
+        last = self.is_last(instruction) and not config.final_revisit
+        revisit = 0 if last else config.revisit_epochs
+        if revisit and config.digest_order == "revisit-first":
+            model.train_epochs(X, y, epochs=revisit)
+        digest, batch = config.digest_epochs, config.digest_batch
+        model.digest(lesson.X, lesson.targets, epochs=digest, loss=lesson.loss, batch_size=batch)
+        if revisit and config.digest_order == "digest-first":
+            model.train_epochs(X, y, epochs=revisit)
+
+    def practise(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
+        """Train for the T3 epochs of every round."""
+        if epochs := instruction.config.revisit_epochs * instruction.server_round:
+            model.train_epochs(X, y, epochs=epochs)

@@ -1,6 +1,6 @@
-"""Public schema, public set, users' files, named data sets, and who holds what.
+"""Public schema, public set, users' files, named data sets, and how rows are dealt to parties.
 
-Names are imported when first used, so importing this room costs nothing.
+Names are imported when first used, so importing this room is fast.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
         fingerprint,
         make_public_set,
     )
-    from fedkd_flwr.data.schema import Column, Schema, infer_schema
+    from fedkd_flwr.data.schema import Column, Schema
     from fedkd_flwr.data.tables import load_party_table, load_public, read_table
+    from fedkd_flwr.data.write_schema import infer_schema
 
 __all__ = [
     "PREPROCESSING_VERSION",
@@ -40,7 +41,8 @@ __all__ = [
 ]
 
 _HOME = {
-    "schema": ("Column", "Schema", "infer_schema"),
+    "schema": ("Column", "Schema"),
+    "write_schema": ("infer_schema",),
     "public": ("PREPROCESSING_VERSION", "Preprocessor", "PublicSet", "fingerprint", "make_public_set"),
     "tables": ("load_party_table", "load_public", "read_table"),
     "datasets": ("Pool", "load_pool"),

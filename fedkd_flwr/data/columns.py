@@ -1,13 +1,13 @@
-"""What one raw column of a table means, whatever file it came from.
+"""The values of one raw column, the same for every file format.
 
-A value in a CSV file is text, in a Parquet file perhaps a number: ``"1"``, ``1`` and ``1.0`` are one class and one
-category. Everything that compares values compares their canonical text, so that two parties with different file
-formats agree.
+A value may be text in a CSV file and a number in a Parquet file: ``"1"``, ``1`` and ``1.0`` are one class and one
+category. Values are compared by their canonical text, so parties with different file formats agree.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["MISSING", "canonical", "column_numbers", "column_texts", "sorted_texts"]
+__all__ = ["MISSING", "canonical", "column_numbers", "column_texts", "short_list", "sorted_texts"]
 
 MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "NULL", "null"})
-"""Texts that mean "no value": what pandas reads as missing and UCI's question mark."""
+"""Texts that mean "no value": those that pandas reads as missing, and UCI's question mark."""
 
-# a leading zero ("007") is an identifier, not a number: such texts stay as they are
+# a text with a leading zero ("007") is an identifier, so it is not read as a number
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
 
 
 def canonical(value: object) -> str | None:
-    """Return the canonical text of one raw value, or None where it is missing.
+    """Return the canonical text of one raw value, or None if it is missing.
 
     >>> [canonical(v) for v in (" >50K ", 1, 1.0, "1.0", "+1", "007", "?", float("nan"))]
     ['>50K', '1', '1', '1', '1', '007', None, None]
@@ -46,7 +46,7 @@ def canonical(value: object) -> str | None:
 
 
 def column_texts(values: Any) -> NDArray[np.object_]:
-    """Return the canonical texts of a column, None where a value is missing.
+    """Return the canonical texts of a column, with None for missing values.
 
     Parameters
     ----------
@@ -58,14 +58,14 @@ def column_texts(values: Any) -> NDArray[np.object_]:
     ndarray of shape (n,), object
     """
     codes, uniques = _factorize(values)
-    # one slot more than there are values: code -1 (missing) points at it
+    # code -1 (missing) indexes the additional last slot, which holds None
     texts = np.empty(len(uniques) + 1, dtype=object)
     texts[:-1] = [canonical(value) for value in uniques]
     return texts[codes]
 
 
 def column_numbers(values: Any, name: str) -> NDArray[np.float64]:
-    """Return a numeric column as float64, NaN where a value is missing.
+    """Return a numeric column as float64, with NaN for missing values.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def column_numbers(values: Any, name: str) -> NDArray[np.float64]:
     Raises
     ------
     DataError
-        If a text is no number, or a number is infinite.
+        If a text is not a number, or a number is infinite.
     """
     array = values if isinstance(values, np.ndarray) else pd.Series(values).to_numpy()
     numbers: NDArray[np.float64] | None
@@ -104,7 +104,7 @@ def column_numbers(values: Any, name: str) -> NDArray[np.float64]:
 
 
 def sorted_texts(texts: NDArray[np.object_]) -> tuple[str, ...]:
-    """Return the distinct texts of a column without the missing ones, as numbers in their order if all are.
+    """Return the distinct texts of a column, without missing ones; in numeric order if all are numbers.
 
     >>> sorted_texts(np.array(["10", "9", None, "9"], dtype=object))
     ('9', '10')
@@ -115,6 +115,16 @@ def sorted_texts(texts: NDArray[np.object_]) -> tuple[str, ...]:
     return tuple(sorted(distinct))
 
 
+def short_list(names: Sequence[object], limit: int = 12) -> str:
+    """Return names for a message, the first ``limit`` of them.
+
+    >>> short_list(["a", "b", "c"], limit=2)
+    'a, b, ... (3 in all)'
+    """
+    shown = ", ".join(str(name) for name in names[:limit])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > limit else shown
+
+
 def _factorize(values: Any) -> tuple[NDArray[np.intp], Any]:
     if isinstance(values, np.ndarray) and values.dtype.kind in "SU":
         values = values.astype(object)
@@ -123,7 +133,7 @@ def _factorize(values: Any) -> tuple[NDArray[np.intp], Any]:
 
 
 def _plain_numbers(values: Any) -> NDArray[np.float64] | None:
-    """Return texts as numbers if every one of them is one: several times as fast as one by one."""
+    """Return texts as numbers, or None if one of them is not; several times faster than one by one."""
     try:
         texts = pd.Series(values).to_numpy(dtype=object)
         return None if any("_" in text for text in texts) else texts.astype(np.float64)
@@ -136,7 +146,7 @@ def _number(value: object, name: str) -> float:
     if text in MISSING:
         return np.nan
     try:
-        # Python's parser rounds correctly, and reads 1_000, which nobody means in a table
+        # float() rounds correctly, but also reads 1_000, which is not a number in a table
         return float(text if "_" not in text else "no number")
     except ValueError:
         raise DataError(

@@ -1,7 +1,6 @@
 """Named data sets for simulations, split into a private pool, the public set and common test rows.
 
-A deployed party reads its own file instead (`tables`). Everything learnt before training (encoding, scaling,
-imputing) is learnt from the public rows.
+A deployed party reads its own file instead (`tables`). Encoding, scaling and imputing are fitted on the public rows.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.data.public import PublicSet, Table, make_public_set
 from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_paired, read_published
 from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic
@@ -24,27 +24,27 @@ from fedkd_flwr.seeds import derive_rng
 __all__ = ["NAMES", "Pool", "load_pool"]
 
 NAMES: tuple[str, ...] = (*EMBEDDED, "synthetic", *PUBLISHED, *PAIRED, "table")
-"""Every name `load_pool` knows."""
+"""Every name that `load_pool` knows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """One data set, split: what all parties hold together, what everybody holds, and what is kept for testing.
+    """One data set, split into the private rows of all parties, the public rows and the common test rows.
 
     Parameters
     ----------
     X : ndarray of shape (n, num_features), float32
-        Private training rows of all parties together, to be dealt by `partition`.
+        Private training rows of all parties together; `partition` deals them.
     y : ndarray of shape (n,), int16
         Their labels.
     X_test, y_test : ndarrays of shapes (num_test, num_features), (num_test,)
         The common test rows.
     public : PublicSet
-        The public rows; their truth in ``public.y``.
+        The public rows, with their true labels in ``public.y``.
     rows : ndarray of shape (n,), int64
-        Number of each private row in the source file (training file; after dropping duplicates for ``wine-type``).
+        Number of each private row in the training file (of ``wine-type`` after dropping duplicates).
     texts, test_texts : ndarrays of shapes (n, 1), (num_test, 1), object, or None
-        Their texts where the schema has text columns.
+        The texts of ``X`` and ``X_test``, if the schema has text columns.
     """
 
     X: NDArray[Any]
@@ -57,7 +57,7 @@ class Pool:
     test_texts: NDArray[np.object_] | None = None
 
     def as_read_by(self, model: Any) -> Pool:
-        """Return the pool as a model reads it: raw texts or features; see `PublicSet.as_read_by`."""
+        """Return the pool with raw texts or features, as `PublicSet.as_read_by` does."""
         public = self.public.as_read_by(model)
         if public is self.public or self.texts is None or self.test_texts is None:
             return self
@@ -85,39 +85,41 @@ def load_pool(
 ) -> Pool:
     """Load a named data set and split it at random from the seed.
 
-    Sets with an official test file keep it for testing; from the others half the rows become private, a quarter
-    public, a quarter test rows (``a9a`` and ``cod-rna``: 75 / 12.5 / 12.5 %, as published). No stratification.
+    In sets with an official test file, its rows are the test rows. In the others half of the rows become private, a
+    quarter public and a quarter test rows (``a9a`` and ``cod-rna``: 75, 12.5 and 12.5 %, as published). The split is
+    not stratified.
 
     Parameters
     ----------
     name : str
         One of `NAMES`.
     seed : int
-        Seed of the run; the split (and the synthetic data) derive from it.
+        Seed of the run, from which the split and the synthetic data are derived.
     data_root : path
-        Folder with the files of sets that scikit-learn does not carry.
+        Folder with the files of the sets that do not come with scikit-learn.
     num_public, num_test, num_private : int
-        How many rows of each; 0 for the default: all of them, where public rows come from another data set.
+        How many rows of each kind; 0 for the default, which is all rows if public rows come from another data set.
     public_from : {"train", "test"}
-        Where public rows come from in sets with an official test file. "test": half of it unless ``num_public`` says
-        otherwise; the other half stays for testing, and all training rows are private.
+        Where public rows come from in sets with an official test file. With "test", half of that file is public
+        unless ``num_public`` says otherwise, the other half serves for testing, and all training rows are private.
     synthetic_rows, synthetic_features, synthetic_classes : int
-        Size of ``synthetic``.
+        Size of the data set ``synthetic``.
     table, label, schema_path, test_file : str
-        For ``table``: a user's labelled file, its label column, and if there are: a schema and a labelled test file.
+        For ``table``: a user's labelled file and its label column; optionally a schema and a labelled test file.
     rows : mapping of str to ndarray of int, or None
-        Explicit row numbers of the source file: ``"public"``, ``"test"`` and, if not all the others, ``"private"``.
-        In sets with an official test file ``"test"`` counts in that file, ``"public"`` in the file of ``public_from``.
+        Explicit row numbers of the source file: ``"public"``, ``"test"`` and, unless all others are meant,
+        ``"private"``. In sets with an official test file, ``"test"`` numbers rows of that file, and ``"public"`` rows
+        of the file that ``public_from`` names.
     label_space : {"private", "joint"}
-        Of sets whose public rows are of another data set (`PAIRED`): the private classes, or the public ones and then
-        the private ones.
+        For sets whose public rows are of another data set (`PAIRED`): the private classes alone, or the public
+        classes and after them the private ones.
 
     Raises
     ------
     ConfigError
-        If the name or ``public_from`` is unknown.
+        If a setting is unknown, or out of range.
     DataError
-        If a file is missing (``MISSING_FILE``), or more rows are asked for than there are.
+        If a file is missing (code ``missing-file``), or more rows are asked for than there are.
 
     Examples
     --------
@@ -125,6 +127,7 @@ def load_pool(
     >>> pool.X.shape, pool.public.X.shape, pool.X_test.shape
     ((85, 30), (370, 30), (114, 30))
     """
+    check_choice("dataset", name, NAMES)
     if name == "synthetic":
         source = synthetic(rows=synthetic_rows, features=synthetic_features, classes=synthetic_classes, seed=seed)
     elif name == "table":
@@ -133,10 +136,8 @@ def load_pool(
         source = read_embedded(name)
     elif name in PUBLISHED:
         source = read_published(name, data_root)
-    elif name in PAIRED:
-        source = read_paired(name, data_root, label_space=label_space)
     else:
-        raise ConfigError(explain("dataset", f"be one of {', '.join(NAMES)}", name))
+        source = read_paired(name, data_root, label_space=label_space)
     if label_space != "private" and name not in PAIRED:
         raise ConfigError(
             explain("label-space", f"be private for {name!r}", label_space, "One label space is all it has.")
@@ -156,8 +157,8 @@ def load_pool(
             )
         )
     sizes = {"public": num_public, "test": num_test, "private": num_private}
-    if wrong := {key: size for key, size in sizes.items() if not size >= 0}:
-        raise ConfigError(explain(f"num-{next(iter(wrong))}", "be >= 0", next(iter(wrong.values()))))
+    for key, size in sizes.items():
+        check_whole(f"num-{key}", size)
     split = (
         _random_split(source, name, sizes, public_from, derive_rng(seed, "split"))
         if rows is None
@@ -175,7 +176,7 @@ def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from:
         known, rows = source.public_labels, split["public"]
         labels = replace(known, y=known.y[rows])
         public_rows = _take(source.public_table, rows)
-        truth = labels.y if labels.of_schema else None  # digits have no truth among letters
+        truth = labels.y if labels.of_schema else None  # labels of digits are not true labels among letters
         public = make_public_set(public_rows, source.schema_of(public_rows), y=truth, scale=source.scale)
         public = replace(public, labels=labels)
     else:
@@ -200,7 +201,7 @@ def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from:
 def _random_split(
     source: Source, name: str, sizes: dict[str, int], public_from: str, rng: np.random.Generator
 ) -> dict[str, NDArray[np.int64]]:
-    """Return row numbers by position under one random permutation per file."""
+    """Return random row numbers of each part: one permutation per file, cut into the parts."""
     train = rng.permutation(len(source.y))
     share = (1.0 - source.private_share) / 2
     if source.test_y is None:
@@ -236,7 +237,7 @@ def _random_split(
 def _explicit_split(
     source: Source, name: str, rows: Mapping[str, NDArray[np.integer]], public_from: str
 ) -> dict[str, NDArray[np.int64]]:
-    """Return given row numbers, checked; private rows not given are all the others."""
+    """Return the given row numbers after checking them; private rows are all the others if they are not given."""
     if not {"public", "test"} <= rows.keys() <= {"public", "test", "private"}:
         raise DataError(explain("rows", "have 'public', 'test' and perhaps 'private'", ", ".join(rows)))
     split = {key: np.asarray(numbers, dtype=np.int64) for key, numbers in rows.items()}

@@ -1,6 +1,6 @@
-"""Image files: MNIST's IDX format and CIFAR's binary format read directly, anything else through torchvision.
+"""Image files: readers for MNIST's IDX format and CIFAR's binary format, and torchvision for all others.
 
-The direct readers need NumPy only, so parties without torch can hold images too.
+The two readers need NumPy only, so parties without torch can hold images too.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, MissingExtraError, explain
 
 __all__ = ["load_torchvision", "read_bytes", "read_cifar", "read_idx"]
@@ -32,12 +33,12 @@ _TORCHVISION = {
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return a file's bytes, unpacked if its content is gzip or xz.
+    """Return a file's bytes, decompressed if they are gzip or xz.
 
     Raises
     ------
     DataError
-        If the packed file is damaged or cut short.
+        If the compressed file is damaged or incomplete.
     """
     data = Path(path).read_bytes()
     try:
@@ -51,7 +52,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_idx(path: str | os.PathLike[str], *, ndim: int) -> NDArray[np.uint8]:
-    """Read an IDX file of bytes (MNIST and its relatives), packed or not.
+    """Read an IDX file of bytes (MNIST and similar sets), compressed or not.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def read_idx(path: str | os.PathLike[str], *, ndim: int) -> NDArray[np.uint8]:
     Raises
     ------
     DataError
-        If the magic number, the number of axes or the length is not as announced.
+        If the magic number, the number of axes or the length is wrong.
     """
     data = read_bytes(path)
     magic = struct.pack(">HBB", 0, 8, ndim)  # two zeros, 8 = unsigned byte, number of axes
@@ -84,7 +85,7 @@ def read_idx(path: str | os.PathLike[str], *, ndim: int) -> NDArray[np.uint8]:
 
 
 def read_cifar(path: str | os.PathLike[str], *, label_bytes: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Read a CIFAR binary file, packed or not.
+    """Read a CIFAR binary file, compressed or not.
 
     Parameters
     ----------
@@ -98,7 +99,12 @@ def read_cifar(path: str | os.PathLike[str], *, label_bytes: int) -> tuple[NDArr
     images : ndarray of shape (n, 3072), uint8
         Red, green, blue plane, row by row.
     labels : ndarray of shape (n,), uint8
-        The last label byte: for CIFAR-100 the fine label.
+        The last label byte, which is the fine label in CIFAR-100.
+
+    Raises
+    ------
+    DataError
+        If the length is not a whole number of records.
     """
     data = read_bytes(path)
     size = label_bytes + 3072
@@ -111,30 +117,30 @@ def read_cifar(path: str | os.PathLike[str], *, label_bytes: int) -> tuple[NDArr
 def load_torchvision(
     name: str, root: str | os.PathLike[str], *, train: bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read an image set from torchvision's local layout; nothing is downloaded.
+    """Read an image set from files in torchvision's layout; nothing is downloaded.
 
     Parameters
     ----------
     name : str
         ``mnist``, ``fashion-mnist``, ``emnist-letters``, ``cifar10``, ``cifar100`` or ``svhn``.
     root : path
-        The folder torchvision's dataset is given: it holds ``MNIST/raw``, ``cifar-10-batches-py``, ...
+        The folder that torchvision calls ``root``; it holds ``MNIST/raw``, ``cifar-10-batches-py``, ...
     train : bool
         The training part or the test part.
 
     Returns
     -------
     images : ndarray of shape (n, channels, height, width), uint8
-        As torchvision has them: EMNIST transposed.
+        As torchvision returns them; EMNIST is transposed.
     labels : ndarray of shape (n,), int64
-        As torchvision has them: EMNIST letters from 1.
+        As torchvision returns them; EMNIST letters start at 1.
 
     Raises
     ------
     MissingExtraError
         If torchvision is not installed.
     DataError
-        If it does not find the set below ``root``.
+        If the name is unknown, or the set is not found below ``root``.
     """
     try:
         from torchvision import datasets
@@ -144,8 +150,7 @@ def load_torchvision(
                 f"data set {name!r}", "be read by torchvision", "none installed", 'pip install "fedkd-flwr[vision]"'
             )
         ) from error
-    if name not in _TORCHVISION:
-        raise DataError(explain("name", f"be among {', '.join(_TORCHVISION)}", name))
+    check_choice("name", name, tuple(_TORCHVISION), error=DataError)
     part: dict[str, Any] = {"split": "train" if train else "test"} if name == "svhn" else {"train": train}
     if name == "emnist-letters":
         part["split"] = "letters"

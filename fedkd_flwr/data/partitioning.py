@@ -1,18 +1,18 @@
-"""Who holds what: the private pool dealt to parties, by flwr-datasets' partitioners or from a file.
+"""Dealing the rows of the private pool to parties, with flwr-datasets' partitioners or as a file says.
 
 | name | each party gets |
 |---|---|
 | ``iid`` | an equal share at random |
-| ``dirichlet`` | of every class a share ~ Dirichlet(alpha); a party above the average gets no more (self-balancing) |
-| ``inner-dirichlet`` | equally many rows, its own class shares ~ Dirichlet(alpha); a remainder is left out |
-| ``pathological`` | ``classes_per_party`` classes; rows of classes nobody was given are left out |
+| ``dirichlet`` | a share ~ Dirichlet(alpha) of every class; none while above the average size (self-balancing) |
+| ``inner-dirichlet`` | as many rows as the others, its class shares ~ Dirichlet(alpha); a remainder is left out |
+| ``pathological`` | rows of ``classes_per_party`` classes; classes that no party was given are left out |
 | ``shard`` | ``shards_per_party`` blocks of the rows sorted by class; a remainder smaller than a shard is left out |
-| ``size-skewed`` | a random share of a size that grows with its number: ``linear``, ``square`` or ``exponential`` |
-| ``file`` | the rows an NPZ file names, as published partitions do |
+| ``size-skewed`` | a random share whose size grows with the party's number: ``linear``, ``square``, ``exponential`` |
+| ``file`` | the rows that an NPZ file lists, for published partitions |
 
-The order in which ``dirichlet`` deals classes matters: once the first class has filled some parties, self-balancing
-keeps the next one from them. flwr-datasets deals them by label; the published FedKT code deals Adult's rarer class
-first. ``class_order`` says which, ``"rarest-first"`` unless told otherwise.
+The order in which ``dirichlet`` deals classes matters: a party that the first class has filled gets nothing of the
+next one. flwr-datasets deals classes by label, and the published FedKT code deals Adult's rarer class first.
+``class_order`` says which order is used.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import check_choice, check_number, check_whole
 from fedkd_flwr.data.tables import read_npz, require_file
-from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, check_choice, explain
+from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
 from fedkd_flwr.seeds import derive_rng, derive_seed
 
 __all__ = ["CLASS_ORDERS", "NAMES", "SIZE_SKEWS", "partition", "read_split"]
@@ -35,7 +36,7 @@ NAMES = ("iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-s
 CLASS_ORDERS = ("rarest-first", "frequent-first", "label")
 SIZE_SKEWS = ("linear", "square", "exponential")
 
-# flwr-datasets gives up after 11 draws; with 50 parties and alpha 0.5 one draw in three succeeds, at alpha 0.01 fewer
+# flwr-datasets gives up after 11 draws; with 50 parties one draw in three succeeds at alpha 0.5, fewer at alpha 0.01
 _DIRICHLET_SEEDS = 20
 _DRAWS_PER_SEED = 11
 
@@ -65,30 +66,31 @@ def partition(
     name : str
         One of `NAMES`.
     num_parties : int
-        How many parties; for ``file`` 0 means as many as the file names.
+        How many parties; 0 with ``file`` means as many as the file lists.
     seed : int
         Seed of the run.
     alpha : float
-        Concentration of ``dirichlet`` and ``inner-dirichlet``: small is skewed.
+        Concentration of ``dirichlet`` and ``inner-dirichlet``; the smaller, the more the parties differ.
     classes_per_party, shards_per_party : int
         For ``pathological`` and ``shard``.
     min_rows : int
-        ``dirichlet`` is redrawn, at most 220 times, until every party has so many rows (>= 1). With
-        ``inner-dirichlet`` every party has as many as every other, so it is a demand on the pool.
+        The least rows of a party, 1 or more. ``dirichlet`` is redrawn, at most 220 times, until every party has them;
+        with ``inner-dirichlet`` the pool must be large enough.
     class_order : {"rarest-first", "frequent-first", "label"}
         The order in which ``dirichlet`` deals classes.
     size_skew : {"linear", "square", "exponential"}
-        How sizes grow in ``size-skewed``.
+        How sizes grow with ``size-skewed``.
     path, index : path, int
-        For ``file``: the NPZ file, and which of its partitions: arrays ``party_<index>_<party>`` of row numbers.
+        For ``file``: the NPZ file, and which of its partitions; arrays ``party_<index>_<party>`` hold row numbers.
     rows : ndarray of shape (n,), int, or None
-        For ``file``: the source file's row number of each row of the pool (``Pool.rows``). None: the file names
+        For ``file``: the source file's row number of each row of the pool (``Pool.rows``). If None, the file lists
         positions in ``y``.
 
     Returns
     -------
     list of ndarray of int64
-        Per party its positions in ``y``, ascending and disjoint. Party i of ``size-skewed`` is the i-th smallest.
+        For each party its positions in ``y``, ascending; no position is dealt twice. Party i of ``size-skewed`` is the
+        i-th smallest.
 
     Raises
     ------
@@ -110,8 +112,7 @@ def partition(
     check_choice("size-skew", size_skew, SIZE_SKEWS)
     if name == "file":
         return _from_file(len(y), num_parties, path, index, rows)
-    if not num_parties >= 1:
-        raise ConfigError(explain("num-parties", "be >= 1", num_parties))
+    check_whole("num-parties", num_parties, 1)
     if not len(y) >= num_parties:
         raise DataError(
             explain("private rows", f"be at least one for each of {num_parties} parties", len(y)), code=Code.NO_ROWS
@@ -127,13 +128,12 @@ def partition(
             num_partitions=num_parties,
             partition_by="label",
             num_classes_per_partition=_check_classes(classes_per_party, y),
-            # the cited study's mode; no class goes unused where there are as many parties as classes
+            # the cited study's mode; every class is used if there are at least as many parties as classes
             class_assignment_mode="first-deterministic",
             seed=stream,
         )
     elif name == "shard":
-        if not shards_per_party >= 1:
-            raise ConfigError(explain("shards-per-party", "be >= 1", shards_per_party))
+        check_whole("shards-per-party", shards_per_party, 1)
         if not len(y) >= num_parties * shards_per_party:
             raise DataError(
                 explain(
@@ -159,12 +159,17 @@ def partition(
 
 
 def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArray[np.int64]]:
-    """Return the row numbers of the public and test rows that a partition file names.
+    """Return the row numbers of the public and test rows that a partition file lists.
 
     Returns
     -------
     dict
         ``{"public": ..., "test": ...}``, as `load_pool` takes them.
+
+    Raises
+    ------
+    DataError
+        If the file is missing or has no such arrays.
     """
     arrays = _read_npz(path)
     split = {part: arrays.get(f"{part}_{index}") for part in ("public", "test")}
@@ -183,10 +188,8 @@ def _dirichlet(
     min_rows: int,
     class_order: str,
 ) -> list[NDArray[np.int64]]:
-    if not 0 < alpha < np.inf:
-        raise ConfigError(explain("alpha", "be > 0 and finite", alpha))
-    if not min_rows >= 1:
-        raise ConfigError(explain("min-rows", "be >= 1", min_rows))
+    check_number("alpha", alpha, above=0)
+    check_whole("min-rows", min_rows, 1)
     way_out = "Use fewer parties, more private rows, a lower min-rows or a larger alpha."
     if not len(y) >= num_parties * min_rows:
         raise DataError(
@@ -210,7 +213,8 @@ def _dirichlet(
             sizes = [len(y) // num_parties] * num_parties
             partitioner = partitioners.InnerDirichletPartitioner(sizes, "label", float(alpha), seed=stream)
         try:
-            # 0 / 0: nobody below the average drew any of a class (alpha near 0). flwr-datasets goes on with NaN
+            # with alpha near 0 nobody below the average size may draw a share of a class; flwr-datasets then divides
+            # 0 by 0 and goes on with NaN
             with np.errstate(invalid="raise", divide="raise"):
                 return _deal(partitioner, num_parties, order, derive_rng(seed, "partition-order", attempt))
         except (ValueError, FloatingPointError):
@@ -227,7 +231,7 @@ def _dirichlet(
 
 
 def _dealing_order(y: NDArray[np.integer], class_order: str) -> NDArray[np.int64]:
-    """Return labels renumbered so that their order is the order in which classes are dealt."""
+    """Return the labels renumbered in the order in which classes are dealt."""
     classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     key = {"rarest-first": counts, "frequent-first": -counts, "label": classes}[class_order]
     rank = np.empty(len(classes), dtype=np.int64)
@@ -238,12 +242,12 @@ def _dealing_order(y: NDArray[np.integer], class_order: str) -> NDArray[np.int64
 def _deal(
     partitioner: Any, num_parties: int, labels: NDArray[np.integer], rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Run a flwr-datasets partitioner over shuffled rows: it cuts by position and shuffles only afterwards."""
+    """Run a flwr-datasets partitioner over shuffled rows, because it cuts by position and shuffles only afterwards."""
     from datasets import Dataset
 
     order = rng.permutation(len(labels))
     with warnings.catch_warnings():
-        # redrawing and unused classes are announced above; pyarrow deprecates what datasets' sort uses
+        # our docstring says that draws are repeated and classes left out; datasets uses a deprecated pyarrow option
         warnings.filterwarnings("ignore", message="The specified min_partition_size", category=UserWarning)
         warnings.filterwarnings("ignore", message="Classes: ", category=UserWarning)
         warnings.filterwarnings("ignore", message="The sum of the partition_sizes", category=UserWarning)
@@ -301,9 +305,7 @@ def _no_such_partition(path: str | os.PathLike[str], index: int, arrays: dict[st
 
 def _check_classes(classes_per_party: int, y: NDArray[np.integer]) -> int:
     present = len(np.unique(y))
-    if not 1 <= classes_per_party <= present:
-        raise ConfigError(explain("classes-per-party", f"be within 1 to {present} classes", classes_per_party))
-    return classes_per_party
+    return check_whole("classes-per-party", classes_per_party, 1, present)
 
 
 def _flwr_partitioners() -> Any:

@@ -1,4 +1,4 @@
-"""Raw rows to features, the same at every party: everything that is learnt is learnt from the public rows."""
+"""Raw rows to features, the same at every party, because everything is fitted on the public rows."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from fedkd_flwr.errors import DataError, explain
 __all__ = ["Preprocessor", "Table", "check_columns", "column_of", "pixels_of"]
 
 Table = pd.DataFrame | NDArray[Any]
-"""Raw rows: a DataFrame with named columns, or an array whose columns stand in the schema's order."""
+"""Raw rows: a DataFrame with named columns, or an array with columns in the schema's order."""
 
 
 class Preprocessor:
-    """Raw rows to features, with everything that is learnt learnt from the public rows.
+    """Turns raw rows into features; everything is fitted on the public rows U.
 
     | column | becomes |
     |---|---|
-    | numeric | one column: missing values are U's median, then standardised by U's mean and deviation |
-    | constant on U | one column, centred and not scaled |
+    | numeric | one column: missing values become U's median; then U's mean is subtracted and U's deviation divides |
+    | numeric, constant on U | one column: only the mean is subtracted |
     | categorical | one 0/1 column per category of the schema; a missing or unknown value is all zeros |
     | text | TF-IDF columns over the words of U's texts, see `fedkd_flwr.data.text`; a missing text is all zeros |
     | pixels (``schema.shape``) | one column per pixel, divided by 255 |
@@ -49,7 +49,13 @@ class Preprocessor:
         self._terms: dict[str, TermWeights] = {}
 
     def fit(self, table: Table, schema: Schema) -> Preprocessor:
-        """Learn medians, means, deviations and words from the public rows; return self."""
+        """Learn medians, means, deviations and words from the public rows; return self.
+
+        Raises
+        ------
+        DataError
+            If a column is missing, holds numbers too large to average, or is a text column without a word.
+        """
         check_columns(table, schema)
         self._schema = schema
         self._numeric, self._terms = {}, {}
@@ -70,7 +76,7 @@ class Preprocessor:
                             f"column {column.name!r}", "hold numbers of moderate size", f"up to {np.abs(filled).max()}"
                         )
                     )
-                # a deviation of rounding errors is none
+                # a deviation this small comes from rounding errors
                 constant = not deviation > 1e-12 * max(1.0, abs(mean))
                 self._numeric[column.name] = (median, mean, 1.0 if constant else deviation)
         return self
@@ -97,7 +103,7 @@ class Preprocessor:
         return tuple(names)
 
     def transform(self, table: Table) -> NDArray[np.float32]:
-        """Return the features of raw rows; columns the schema does not name are ignored.
+        """Return the features of raw rows; columns that the schema does not name are ignored.
 
         Returns
         -------
@@ -106,7 +112,7 @@ class Preprocessor:
         Raises
         ------
         DataError
-            If columns are missing, or a value is no finite number where the schema says numeric.
+            If columns are missing, or a value of a numeric column is not a finite number.
         """
         schema = self._fitted()
         check_columns(table, schema)
@@ -156,7 +162,7 @@ class Preprocessor:
 
 
 def check_columns(table: Table, schema: Schema) -> None:
-    """Raise unless a table holds the schema's columns."""
+    """Raise DataError unless a table has the schema's columns."""
     names = schema.column_names
     if isinstance(table, np.ndarray):
         if table.ndim != 2 or table.shape[1] != len(names):
@@ -181,7 +187,17 @@ def column_of(table: Table, name: str, j: int) -> Any:
 
 
 def pixels_of(table: Table, schema: Schema) -> NDArray[np.uint8]:
-    """Return the pixels of a table of images, (n, pixels) uint8."""
+    """Return the pixels of a table of images.
+
+    Returns
+    -------
+    ndarray of shape (n, pixels), uint8
+
+    Raises
+    ------
+    DataError
+        If a value is not a whole number within 0 to 255.
+    """
     array = table if isinstance(table, np.ndarray) else table[list(schema.column_names)].to_numpy()
     if array.dtype == np.uint8:
         return array

@@ -1,8 +1,7 @@
-"""The public set U: raw rows everybody holds, the preprocessing fitted on them, and their fingerprint.
+"""The public set U: rows that everybody holds, the preprocessing fitted on them, and their fingerprint.
 
-Encoding, scaling and imputing are fitted on U only, so every party computes the same features without sharing
-anything. The fingerprint is taken over raw values, not over scaled floats, which differ in the last bit between
-machines.
+Encoding, scaling and imputing are fitted on U only, so every party computes the same features without sharing anything.
+The fingerprint covers raw values, because scaled floats differ in the last bit between machines.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ __all__ = [
 ]
 
 PREPROCESSING_VERSION = 1
-"""Part of the fingerprint: parties whose releases scale differently must not vote together."""
+"""Part of the fingerprint, because parties whose releases compute other features must not vote together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicLabels:
-    """Labels of the public rows that everybody holds: what models are pre-trained on, and nothing else.
+    """Labels of the public rows that everybody holds; they serve to pre-train models and for nothing else.
 
     Parameters
     ----------
     y : ndarray of shape (num_public,), int16
         Labels within ``0..num_classes-1``.
     num_classes : int
-        Size of their label space, which may be another one than the schema's (digits beside letters).
+        Size of their label space. It may differ from the schema's: digits as public rows, letters as private ones.
     of_schema : bool
-        Whether they are labels of the schema.
+        Whether these labels are the schema's classes.
     """
 
     y: NDArray[np.int16]
@@ -68,19 +67,19 @@ class PublicSet:
     Parameters
     ----------
     X : ndarray of shape (num_public, num_features), float32
-        Features; in a set `as_read_by` a model that reads texts, texts of shape (num_public, 1), object.
+        Features; after `as_read_by` a model that reads texts, texts of shape (num_public, 1), object.
     fingerprint : str
         64 hexadecimal digits, see `fingerprint`.
     schema : Schema
         Columns and classes.
     preprocessor : Preprocessor, TextRows or None
-        Turns private rows into the same features. None: raw numeric columns are the features (`raw_matrix`).
+        Turns private rows into the same features. If None, the raw numeric columns are the features (`raw_matrix`).
     texts : ndarray of shape (num_public, 1), object, or None
-        The public texts where the schema has text columns.
+        The public texts, if the schema has text columns.
     y : ndarray of shape (num_public,), int16, or None
-        The truth, known in simulations only: for measuring, never for learning.
+        The true labels, if they are known; they serve to measure, never to learn.
     labels : PublicLabels or None
-        Labels that everybody holds, for pre-training.
+        Labels for pre-training, which everybody holds.
     """
 
     X: NDArray[Any]
@@ -117,9 +116,9 @@ class PublicSet:
         return self.schema.shape
 
     def as_read_by(self, model: Any) -> PublicSet:
-        """Return the set as a model reads it: raw texts if it says ``takes_text = True``, else features, as it is.
+        """Return the set with raw texts in ``X`` for a model that says ``takes_text = True``, otherwise the set itself.
 
-        The fingerprint is the same: parties with different kinds of models label the same rows.
+        The fingerprint stays the same, because parties with different kinds of models label the same rows.
 
         Raises
         ------
@@ -152,9 +151,9 @@ def make_public_set(
     schema : Schema
         Their schema.
     y : ndarray of shape (num_public,), int16, or None
-        The truth, in simulations.
+        The true labels, if they are known.
     scale : bool
-        False keeps an all-numeric table as it is: for binary features.
+        False leaves numeric columns unscaled, for binary features; all columns must then be numeric.
 
     Raises
     ------
@@ -175,7 +174,7 @@ def make_public_set(
 
 
 def raw_matrix(table: Table, schema: Schema) -> NDArray[np.float32]:
-    """Return the numeric columns of a table unscaled, in the schema's order; nothing may be missing.
+    """Return the columns of an all-numeric table unscaled, in the schema's order; no value may be missing.
 
     Returns
     -------
@@ -204,8 +203,8 @@ def raw_matrix(table: Table, schema: Schema) -> NDArray[np.float32]:
 def fingerprint(table: Table, schema: Schema) -> str:
     """Return the SHA-256 of U's canonical raw columns, the schema and `PREPROCESSING_VERSION`.
 
-    CSV, Parquet and NPZ files of the same values give the same fingerprint, whatever the order of their columns.
-    Another value, another order of rows, another class list gives another one. The label column is no part of it.
+    CSV, Parquet and NPZ files with the same values have the same fingerprint, whatever the order of their columns. It
+    changes with any value, the order of the rows, and the schema. The label column is not covered.
 
     Returns
     -------
@@ -223,7 +222,7 @@ def fingerprint(table: Table, schema: Schema) -> str:
         values = column_of(table, column.name, j)
         if column.kind == "numeric":
             numbers = column_numbers(values, column.name) + 0.0  # -0.0 becomes 0.0
-            numbers[np.isnan(numbers)] = np.nan  # one bit pattern for all of them
+            numbers[np.isnan(numbers)] = np.nan  # the same bit pattern for every NaN
             digest.update(np.ascontiguousarray(numbers, dtype="<f8").data)
         elif column.kind == "text":
             digest.update(json.dumps(text_values(values).tolist()).encode())
@@ -233,7 +232,7 @@ def fingerprint(table: Table, schema: Schema) -> str:
 
 
 def _parsed(table: Table, schema: Schema) -> Table:
-    """Return a table whose numeric columns are numbers, so that text is parsed once and not three times."""
+    """Return the table with numeric columns as numbers, so that their text is parsed only once."""
     check_columns(table, schema)
     if isinstance(table, np.ndarray) or schema.shape is not None:
         return table

@@ -1,4 +1,4 @@
-"""Named data sets below a data root: their owners' files, found and read.
+"""Named data sets below a data root, read from the files that their owners publish.
 
 The folders are those of the owners' archives (``adult/``, ``mnist/``, ...) or torchvision's (``MNIST/raw``, ...).
 """
@@ -15,12 +15,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import check_choice
 from fedkd_flwr.data.images import load_torchvision, read_bytes, read_cifar, read_idx
 from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.sources import Source
 from fedkd_flwr.data.tables import read_libsvm
-from fedkd_flwr.errors import Code, ConfigError, DataError, explain
+from fedkd_flwr.errors import Code, DataError, explain
 
 __all__ = ["PAIRED", "PUBLISHED", "read_paired", "read_published"]
 
@@ -50,13 +51,13 @@ def read_published(name: str, data_root: str | os.PathLike[str]) -> Source:
     Raises
     ------
     DataError
-        If a file is not there (``MISSING_FILE``) or not as it should be.
+        If a file is missing (code ``missing-file``) or damaged.
     """
     return PUBLISHED[name](_Files(name, data_root))
 
 
 def read_paired(name: str, data_root: str | os.PathLike[str], *, label_space: str) -> Source:
-    """Read a set of `PAIRED`: private rows of one data set, public rows (with labels of their own) of another.
+    """Read a set of `PAIRED`: private rows of one data set, public rows of another with their own labels.
 
     Parameters
     ----------
@@ -66,12 +67,11 @@ def read_paired(name: str, data_root: str | os.PathLike[str], *, label_space: st
     Raises
     ------
     ConfigError
-        If the label space is something else.
+        If the label space is unknown.
     DataError
         As `read_published`.
     """
-    if label_space not in ("private", "joint"):
-        raise ConfigError(explain("label-space", "be private or joint", label_space))
+    check_choice("label-space", label_space, ("private", "joint"))
     public_name, private_name, select = PAIRED[name]
     public = PUBLISHED[public_name](_Files(public_name, data_root))
     private = select(PUBLISHED[private_name](_Files(private_name, data_root)))
@@ -90,28 +90,28 @@ def read_paired(name: str, data_root: str | os.PathLike[str], *, label_space: st
 
 
 class _Files:
-    """Finds a set's files below the data root, packed or not, in its own folder or in torchvision's."""
+    """Finds a set's files below the data root, compressed or not, in the owner's folder or in torchvision's."""
 
     def __init__(self, name: str, root: str | os.PathLike[str]) -> None:
         self.name = name
         self.root = Path(root).expanduser() if root else None
 
     def find(self, *paths: str) -> Path | None:
-        """Return the first of the files that is there, each tried plain, .gz and .xz."""
+        """Return the first file that exists, tried without a suffix, with .gz and with .xz; None if there is none."""
         if self.root is None:
             return None
         candidates = (self.root / f"{path}{suffix}" for path in paths for suffix in ("", ".gz", ".xz"))
         return next((file for file in candidates if file.is_file()), None)
 
     def need(self, *paths: str) -> Path:
-        """Return the first of the files that is there, or say what was looked for."""
+        """Return the first file that exists; raise DataError if there is none."""
         found = self.find(*paths)
         if found is None:
             raise self.missing(paths[0])
         return found
 
     def missing(self, path: str) -> DataError:
-        """Return the error that says which file was looked for, and which key to set."""
+        """Return the error that says which file is missing and which key to set."""
         return DataError(
             explain(
                 "data-root",
@@ -131,7 +131,7 @@ def _comma_lines(text: str, names: list[str]) -> pd.DataFrame:
     rows = [
         [value.strip() for value in line.split(",")]
         for line in text.splitlines()
-        if line.strip() and not line.startswith("|")  # adult.test's first line is a remark
+        if line.strip() and not line.startswith("|")  # the first line of adult.test is a comment
     ]
     if bad := [i for i, row in enumerate(rows) if len(row) != len(names)]:
         raise DataError(explain("rows", f"have {len(names)} values", f"{len(rows[bad[0]])} in row {bad[0]}"))
@@ -146,7 +146,7 @@ def _adult(files: _Files) -> Source:
     texts = [files.text(f"adult/{name}") for name in ("adult.data", "adult.test")]
     table = pd.concat([_comma_lines(text, [*_ADULT, "income"]) for text in texts], ignore_index=True)
     classes = ("<=50K", ">50K")
-    y = _encode(table.pop("income").str.rstrip("."), classes, "income")  # adult.test's labels end in a full stop
+    y = _encode(table.pop("income").str.rstrip("."), classes, "income")  # labels in adult.test end with a full stop
     for name in ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"):
         table[name] = table[name].astype(np.int64)
     return Source(table=table, y=y, classes=classes, label="income")
@@ -223,7 +223,7 @@ def _fashion_mnist(files: _Files) -> Source:
 def _emnist_letters(files: _Files) -> Source:
     arrays = _idx_set(files, ("emnist-letters", "EMNIST/raw"), "emnist-letters-", "train", "test")
     for i in (0, 2):
-        arrays[i] = arrays[i].swapaxes(1, 2)  # NIST stores them transposed
+        arrays[i] = arrays[i].swapaxes(1, 2)  # NIST stores the images transposed
         arrays[i + 1] = arrays[i + 1] - 1  # 1 is a
     return _image_source(arrays, [chr(ord("a") + i) for i in range(26)], (1, 28, 28))
 

@@ -1,41 +1,34 @@
-"""The public schema: columns, categories, class names. It fixes the label space for everybody.
+"""The public schema: columns, categories and class names. It fixes the label space for everybody.
 
-A schema stands in ``schema.toml`` beside the public file U. Nobody infers classes from private rows: a class that
-only one party has seen would leak, and parties would disagree on what label 0 is.
+The schema is the file ``schema.toml`` beside the public file U. Classes are never inferred from private rows: that
+would reveal a class which only one party has, and parties would disagree on what label 0 is.
 
-Write one from a public file with ``python -m fedkd_flwr.data.schema public.csv --classes "<=50K,>50K" --label income``.
+Write one from a public file with ``python -m fedkd_flwr.data.write_schema``.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
-import sys
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import canonical, column_numbers, column_texts, sorted_texts
-from fedkd_flwr.errors import Code, DataError, FedkdError, explain
+from fedkd_flwr.checks import check_choice, check_whole
+from fedkd_flwr.data.columns import canonical, column_texts, short_list
+from fedkd_flwr.errors import Code, DataError, explain
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Column", "Schema", "infer_schema", "main"]
+__all__ = ["Column", "Schema"]
 
 SCHEMA_VERSION = 1
-_MAX_CLASSES = 32767  # labels travel and rest as int16
-# more distinct texts than this, on most rows: a name or an identifier, not a category
-_MANY_CATEGORIES = 256
-MAX_TERMS = 2000  # TF-IDF columns of a text column, unless the schema says otherwise: 8 kB a row
-_PROSE_WORDS = 5  # a column whose texts mostly differ and mostly have so many words is read, not counted
+_MAX_CLASSES = 32767  # labels are int16
+MAX_TERMS = 2000  # default number of TF-IDF columns of a text column, 8 kB a row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +38,13 @@ class Column:
     Parameters
     ----------
     name : str
-        As in the files.
+        The column's name in the files.
     kind : {"numeric", "categorical", "text"}
         What its values mean.
     categories : tuple of str
         The texts a categorical column may hold.
     max_terms : int
-        The most TF-IDF columns a text column becomes, for models that read no raw text; see `fedkd_flwr.data.text`.
+        Upper bound of the TF-IDF columns made of a text column; see `fedkd_flwr.data.text`.
     """
 
     name: str
@@ -60,11 +53,9 @@ class Column:
     max_terms: int = MAX_TERMS
 
     def __post_init__(self) -> None:
-        if self.kind not in ("numeric", "categorical", "text"):
-            rule = "be 'numeric', 'categorical' or 'text'"
-            raise DataError(explain(f"kind of column {self.name!r}", rule, self.kind))
-        if isinstance(self.max_terms, bool) or not (isinstance(self.max_terms, int) and self.max_terms >= 1):
-            raise DataError(explain(f"max-terms of column {self.name!r}", "be a whole number >= 1", self.max_terms))
+        kinds = ("numeric", "categorical", "text")
+        check_choice(f"kind of column {self.name!r}", self.kind, kinds, error=DataError)
+        check_whole(f"max-terms of column {self.name!r}", self.max_terms, 1, error=DataError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +67,13 @@ class Schema:
     columns : tuple of Column
         Feature columns in the order models see them. Empty for images.
     classes : tuple of str
-        Class names; a label is a position in it. At least two.
+        At least two class names; a label is a position in this tuple.
     label : str
         Name of the label column in a party's file.
     id_column : str or None
-        A column that is neither feature nor label, if there is one.
+        A column that is neither feature nor label.
     shape : tuple of int or None
-        For images: (channels, height, width). Features are then the pixels ``pixel-0``, ... , 0 to 255.
+        For images (channels, height, width). The features are then the pixels ``pixel-0``, ... from 0 to 255.
 
     Raises
     ------
@@ -112,7 +103,7 @@ class Schema:
                     "With one class there is nothing to learn: name all classes that any party may hold.",
                 )
             )
-        # "1" and "1.0" are one class, see canonical()
+        # "1" and "1.0" are one class: see canonical()
         texts = [canonical(name) for name in self.classes]
         if None in texts:
             raise DataError(explain("classes", "not be texts that mean a missing value", ", ".join(self.classes)))
@@ -133,7 +124,7 @@ class Schema:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the raw feature columns; for images implied by the shape."""
+        """Names of the raw feature columns; for images they follow from the shape."""
         if self.shape is not None:
             return tuple(f"pixel-{i}" for i in range(math.prod(self.shape)))
         return tuple(column.name for column in self.columns)
@@ -153,7 +144,7 @@ class Schema:
         Raises
         ------
         DataError
-            If a label is missing (``WRONG_DATA``) or no class of the schema (``CLASS_OUTSIDE_SCHEMA``).
+            If a label is missing (code ``wrong-data``) or not a class of the schema (``class-outside-schema``).
         """
         texts = column_texts(values)
         known = {canonical(name): i for i, name in enumerate(self.classes)}
@@ -174,7 +165,7 @@ class Schema:
             raise DataError(
                 explain(
                     f"label column {self.label!r}",
-                    f"hold only the schema's classes ({_some(self.classes)})",
+                    f"hold only the schema's classes ({short_list(self.classes)})",
                     f"{', '.join(map(repr, unknown[:5]))}{more} as value",
                     "Correct the rows, or name the class in schema.toml at every party and the server.",
                 ),
@@ -209,7 +200,7 @@ class Schema:
         Raises
         ------
         DataError
-            If the file is missing (``MISSING_FILE``), no TOML, or not a schema of this version.
+            If the file is missing (code ``missing-file``), is not TOML, or is not a schema of this version.
         """
         path = Path(path)
         try:
@@ -220,7 +211,7 @@ class Schema:
                     "schema",
                     "be a file",
                     f"no file {path}",
-                    "Write one from the public file: python -m fedkd_flwr.data.schema PUBLIC_FILE --classes A,B.",
+                    "Write one from the public file: python -m fedkd_flwr.data.write_schema PUBLIC_FILE --classes A,B.",
                 ),
                 code=Code.MISSING_FILE,
             ) from None
@@ -229,125 +220,6 @@ class Schema:
         if data.get("version") != SCHEMA_VERSION:
             raise DataError(explain(f"version in {path}", f"be {SCHEMA_VERSION}", data.get("version")))
         return _from_dict(data, path)
-
-
-def infer_schema(
-    table: pd.DataFrame,
-    *,
-    classes: Sequence[str] = (),
-    label: str = "label",
-    id_column: str | None = None,
-    text_columns: Sequence[str] = (),
-) -> Schema:
-    """Return the schema of a public table: never call it on private rows.
-
-    A column whose values all read as numbers is numeric. One whose texts mostly differ, and mostly have five words
-    or more, is text; any other is categorical over the texts it holds.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The public rows.
-    classes : sequence of str
-        Class names. May be left out only if the table itself has the label column: then its sorted values.
-    label : str
-        Name of the label column.
-    id_column : str or None
-        A column to leave out.
-    text_columns : sequence of str
-        Columns that are text whatever they look like.
-
-    Raises
-    ------
-    DataError
-        If there are no classes to be had, or a column looks like an identifier.
-    """
-    names = [str(name) for name in table.columns]
-    if not classes:
-        if label not in names:
-            raise DataError(
-                explain(
-                    "classes",
-                    f"be named, as the public file has no label column {label!r}",
-                    f"columns {_some(names)}",
-                    'Pass them, e.g. --classes "no,yes": they are not inferred from private rows.',
-                )
-            )
-        classes = sorted_texts(column_texts(table[label]))
-    if id_column is not None and id_column not in names:
-        raise DataError(explain("id column", f"be one of the columns {_some(names)}", id_column))
-    if unknown := [name for name in text_columns if name not in names or name in (label, id_column)]:
-        raise DataError(explain("text columns", f"be among the feature columns {_some(names)}", unknown[0]))
-    columns = tuple(
-        Column(name=name, kind="text") if name in text_columns else _infer_column(table[name], name)
-        for name in names
-        if name not in (label, id_column)
-    )
-    return Schema(columns=columns, classes=tuple(c.strip() for c in classes), label=label, id_column=id_column)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Write a schema from a public file: the command ``python -m fedkd_flwr.data.schema``."""
-    parser = argparse.ArgumentParser(
-        prog="python -m fedkd_flwr.data.schema",
-        description="Write schema.toml from a public file. Use no private rows: what it says, everybody reads.",
-    )
-    parser.add_argument("public_file", help="CSV, TSV, Parquet, NPZ or LIBSVM file of public rows")
-    parser.add_argument("--classes", default="", help='class names, e.g. "<=50K,>50K"; default: from the label column')
-    parser.add_argument("--label", default="label", help="name of the label column (default: label)")
-    parser.add_argument("--id-column", default=None, help="a column that is no feature")
-    parser.add_argument("--text", default="", help="columns of free text, comma-separated; prose is found without")
-    parser.add_argument("--out", default=None, help="file to write (default: schema.toml beside the public file)")
-    options = parser.parse_args(argv)
-    from fedkd_flwr.data.tables import read_table
-
-    out = Path(options.out or Path(options.public_file).parent / "schema.toml")
-    try:
-        classes = [name.strip() for name in options.classes.split(",") if name.strip()]
-        table = read_table(options.public_file, label=options.label)
-        texts = [name.strip() for name in options.text.split(",") if name.strip()]
-        schema = infer_schema(
-            table, classes=classes, label=options.label, id_column=options.id_column, text_columns=texts
-        )
-    except FedkdError as error:
-        print(error, file=sys.stderr)
-        return 1
-    schema.write(out)
-    categorical = [column for column in schema.columns if column.kind == "categorical"]
-    print(f"wrote {out.resolve()}")
-    kinds = f"{len(categorical)} categorical, {len(schema.text_columns)} text"
-    print(f"{len(table)} rows, {len(schema.columns)} feature columns ({kinds})")
-    print(f"label {schema.label!r}, {schema.num_classes} classes: {_some(schema.classes)}")
-    print("Read it, correct it by hand where needed, and give every party the same file.")
-    return 0
-
-
-def _infer_column(values: pd.Series[Any], name: str) -> Column:
-    if values.dtype.kind != "b":
-        try:
-            column_numbers(values, name)
-        except DataError:
-            pass
-        else:
-            return Column(name=name, kind="numeric")
-    categories = sorted_texts(column_texts(values))
-    if 2 * len(categories) > len(values) and _is_prose(categories):
-        return Column(name=name, kind="text")
-    if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(values):
-        raise DataError(
-            explain(
-                f"column {name!r}",
-                "hold numbers or a limited number of categories",
-                f"{len(categories)} different texts in {len(values)} rows",
-                "If it identifies rows, name it as the id column; if it is to be read as text, as a text column "
-                "(--text); otherwise take it out or group its values.",
-            )
-        )
-    return Column(name=name, kind="categorical", categories=categories)
-
-
-def _is_prose(texts: Sequence[str]) -> bool:
-    return 2 * sum(len(text.split()) >= _PROSE_WORDS for text in texts) > len(texts)
 
 
 def _from_dict(data: dict[str, Any], path: Path) -> Schema:
@@ -378,18 +250,9 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
 def _check_distinct(what: str, names: Sequence[str]) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise DataError(explain(what, "be distinct", f"{_some(repeated)} more than once"))
-
-
-def _some(names: Sequence[str], limit: int = 12) -> str:
-    shown = ", ".join(names[:limit])
-    return f"{shown}, ... ({len(names)} in all)" if len(names) > limit else shown
+        raise DataError(explain(what, "be distinct", f"{short_list(repeated)} more than once"))
 
 
 def _toml(value: str | list[Any]) -> str:
-    # JSON's strings and arrays are TOML's, but for one control character
+    # JSON's strings and arrays are valid TOML, except for one control character
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
-"""A data set before any split: raw rows, labels and class names; and those that need no data root.
+"""A data set before it is split: raw rows, labels and class names; and the sets that need no data root.
 
-`published` reads the named sets below a data root, `datasets` splits.
+`published` reads the named sets below a data root, `datasets` splits all of them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_texts, sorted_texts
+from fedkd_flwr.data.columns import column_texts, short_list, sorted_texts
 from fedkd_flwr.data.public import PublicLabels, Table
-from fedkd_flwr.data.schema import Schema, infer_schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
+from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.seeds import derive_seed
 
@@ -27,7 +28,7 @@ EMBEDDED = {"digits": "load_digits", "breast-cancer": "load_breast_cancer", "win
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One data set as read: raw rows, labels encoded by ``classes``, and the official test part if it has one."""
+    """One data set: raw rows, labels as positions in ``classes``, and the official test part if there is one."""
 
     table: Table
     y: NDArray[np.int16]
@@ -38,12 +39,12 @@ class Source:
     schema: Schema | None = None  # given by the user; otherwise inferred from the public rows
     test_table: Table | None = None
     test_y: NDArray[np.int16] | None = None
-    private_share: float = 0.5  # of the rows; the rest goes half and half to public and test rows
+    private_share: float = 0.5  # share of the rows; the others become public and test rows, half each
     public_table: Table | None = None  # public rows of another data set
     public_labels: PublicLabels | None = None  # their labels
 
     def schema_of(self, public_rows: Table) -> Schema:
-        """Return the schema, its categories taken from the public rows only."""
+        """Return the schema; its categories come from the public rows only."""
         if self.schema is not None:
             return self.schema
         if self.shape is not None:
@@ -55,12 +56,12 @@ class Source:
 
 
 def synthetic(*, rows: int, features: int, classes: int, seed: int) -> Source:
-    """Draw a seeded classification problem of which a forest learns most, not all.
+    """Draw a classification problem from the seed, so hard that a forest learns most of it but not all.
 
     Raises
     ------
     DataError
-        If there are too few features to place the classes apart (2 ** features < classes), or too few rows.
+        If there are too few features for the number of classes (2 ** features < classes), or too few rows.
     """
     from sklearn.datasets import make_classification
 
@@ -86,9 +87,14 @@ def synthetic(*, rows: int, features: int, classes: int, seed: int) -> Source:
 
 
 def read_user_table(table: str, label: str, *, schema_path: str = "", test_file: str = "") -> Source:
-    """Read a user's labelled file, to be simulated as a federation.
+    """Read a user's labelled file for a simulation.
 
-    The operator of a simulation holds all rows, so classes may come from the file itself.
+    Without a schema the classes come from the file, because the operator of a simulation holds all rows anyway.
+
+    Raises
+    ------
+    DataError
+        If a file or the label column is missing, or there are fewer than two classes.
     """
     schema = Schema.read(schema_path) if schema_path else None
     label = schema.label if schema is not None else (label or "label")
@@ -99,7 +105,7 @@ def read_user_table(table: str, label: str, *, schema_path: str = "", test_file:
                 "label",
                 f"be a column of {table}",
                 label,
-                f"Its columns are {', '.join(str(name) for name in frame.columns[:12])}.",
+                f"Its columns are {short_list(list(frame.columns))}.",
             )
         )
     texts = column_texts(frame[label])
@@ -118,7 +124,7 @@ def read_user_table(table: str, label: str, *, schema_path: str = "", test_file:
 
 
 def read_embedded(name: str) -> Source:
-    """Return one of the sets of `EMBEDDED`: they come with scikit-learn."""
+    """Return one of the sets of `EMBEDDED`, which come with scikit-learn."""
     import sklearn.datasets
 
     data: Any = getattr(sklearn.datasets, EMBEDDED[name])()

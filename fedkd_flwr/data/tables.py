@@ -1,7 +1,7 @@
 """Users' own files: CSV, TSV, Parquet, NPZ and LIBSVM, read into one table.
 
-CSV values are read as text and become numbers only where the schema says so: ``007`` stays an identifier, and no
-reader guesses differently at two parties.
+CSV values are read as text and become numbers only where the schema says so. So ``007`` stays an identifier, and the
+types cannot differ between parties.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_texts, sorted_texts
+from fedkd_flwr.data.columns import column_texts, short_list, sorted_texts
 from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
@@ -45,9 +45,9 @@ def read_table(path: str | os.PathLike[str], *, label: str = "label", num_featur
 
     | suffix | columns |
     |---|---|
-    | ``.csv``, ``.tsv`` (also ``.gz``) | as in the header; separator comma, semicolon, tab or bar is found; UTF-8 |
+    | ``.csv``, ``.tsv`` (also ``.gz``) | as in the header; UTF-8; comma, semicolon, tab or bar between values |
     | ``.parquet`` | as in the file (extra ``parquet``) |
-    | ``.npz`` | arrays ``X`` and perhaps ``y``: ``x0``, ... for a matrix, ``pixel-0``, ... for images, and ``label`` |
+    | ``.npz`` | from ``X``: ``x0``, ... for a matrix, ``pixel-0``, ... for images; from ``y``, if any: ``label`` |
     | ``.libsvm``, ``.svm``, ``.txt`` (also ``.gz``) | ``f1``, ``f2``, ... and ``label`` |
 
     Parameters
@@ -55,9 +55,9 @@ def read_table(path: str | os.PathLike[str], *, label: str = "label", num_featur
     path : path
         The file.
     label : str
-        Name to give the labels of formats without column names.
+        Name of the label column for formats without column names.
     num_features : int
-        LIBSVM files leave zeros out, also at the end: how many columns there really are. 0: as the file shows.
+        Number of columns of a LIBSVM file, which may omit the last ones; 0 takes the largest index in the file.
 
     Returns
     -------
@@ -66,7 +66,8 @@ def read_table(path: str | os.PathLike[str], *, label: str = "label", num_featur
     Raises
     ------
     DataError
-        If the file is missing (``MISSING_FILE``), empty (``NO_ROWS``), damaged, of an unknown kind, or repeats a name.
+        If the file is missing (code ``missing-file``), empty (``no-rows``), damaged or of an unknown kind, or a column
+        name is repeated.
     MissingExtraError
         If a Parquet file is given and pyarrow is not installed.
     """
@@ -105,30 +106,29 @@ def load_party_table(
     Parameters
     ----------
     path : path
-        The private file; it must have the schema's label column.
+        The private file, with the schema's label column.
     schema : Schema
         The public schema.
     preprocessor : Preprocessor, TextRows or None
-        The one of the public set, as the party's model reads it.
+        The preprocessor of the public set, as the party's model reads it.
 
     Returns
     -------
-    X : ndarray of shape (n, num_features), float32; or texts, (n, 1), object
+    X : ndarray of shape (n, num_features), float32; texts have shape (n, 1), object
     y : ndarray of shape (n,), int16
 
     Raises
     ------
     DataError
-        If a column is missing, a label is missing or none of the schema's classes, or a value does not fit.
+        If a column or a label is missing, a label is not a class of the schema, or a value does not fit its column.
     """
     table = read_table(path, label=schema.label, num_features=len(schema.columns))
     if schema.label not in table.columns:
-        names = [str(name) for name in table.columns]
         raise DataError(
             explain(
                 f"file {Path(path)}",
                 f"have the schema's label column {schema.label!r}",
-                f"columns {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}",
+                f"columns {short_list(list(table.columns))}",
                 "Rename the column that holds the class.",
             )
         )
@@ -142,8 +142,8 @@ def load_public(
 ) -> PublicSet:
     """Read the public file U and its schema, and fit the preprocessing.
 
-    A label column in the file is dropped from the features; if it can be read it is kept as ``y``, the truth for
-    measuring, which no algorithm learns from.
+    The schema's label column is not a feature. If every row has a label of the schema there, they become ``y``: the
+    truth, which serves to measure and from which no algorithm learns.
 
     Parameters
     ----------
@@ -152,13 +152,13 @@ def load_public(
     schema_path : path or None
         The schema; ``schema.toml`` beside the public file by default.
     labels : str
-        A column of labels that everybody may learn from (`PublicLabels`): the schema's label column, or another one,
-        whose classes are its own.
+        A column of labels that everybody may learn from (`PublicLabels`): the schema's label column, or another one
+        with classes of its own.
 
     Raises
     ------
     DataError
-        If a file is missing, or the rows do not fit the schema, or lack a label that was named.
+        If a file is missing, the rows do not fit the schema, or the column ``labels`` is missing or incomplete.
     """
     path = require_file(path)
     schema = Schema.read(schema_path or path.parent / "schema.toml")
@@ -168,7 +168,7 @@ def load_public(
         try:
             y = schema.encode_labels(table[schema.label])
         except DataError:
-            y = None  # partly labelled, or labelled otherwise: then it is not known
+            y = None  # not every row has a label of the schema
     public = make_public_set(table, schema, y=y)
     return replace(public, labels=_public_labels(table, schema, labels, path)) if labels else public
 
@@ -199,13 +199,13 @@ def read_libsvm(
     Raises
     ------
     DataError
-        If it is no LIBSVM file or has more features than ``num_features``.
+        If it is not a LIBSVM file, or has more features than ``num_features``.
     """
     from sklearn.datasets import load_svmlight_file
 
     try:
         with _opened(path) as file:
-            # read once, from memory: sklearn reads a gzip file line by line
+            # from memory, because sklearn reads a gzip file slowly, line by line
             X, y = load_svmlight_file(file, n_features=num_features or None, dtype=np.float64)
     except (ValueError, IndexError) as error:
         raise DataError(
@@ -220,15 +220,15 @@ def read_libsvm(
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an NPZ file; Python objects in it are refused, never unpickled.
+    """Return the arrays of an NPZ file; Python objects in it are refused and never unpickled.
 
     Raises
     ------
     DataError
-        If it is no NPZ file of plain arrays.
+        If it is not an NPZ file of plain arrays.
     """
     try:
-        # opened here: NumPy leaves the file open when it is no archive
+        # opened here, because NumPy leaves the file open if it is not an archive
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {key: arrays[key] for key in arrays}
     except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
@@ -236,7 +236,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
 
 
 def require_file(path: str | os.PathLike[str], way_out: str = "Check the path.") -> Path:
-    """Return the path if a file is there, raise `DataError` (``MISSING_FILE``) if not."""
+    """Return the path of a file; raise `DataError` (code ``missing-file``) if there is none."""
     path = Path(path).expanduser()
     if not path.is_file():
         raise DataError(explain("file", "exist", f"no file {path}", way_out), code=Code.MISSING_FILE)
@@ -257,12 +257,12 @@ def _read_csv(path: Path, zipped: bool) -> pd.DataFrame:
     rows = {
         separator: next(csv.reader([header_line], delimiter=separator, skipinitialspace=True)) for separator in ",;\t|"
     }
-    separator = max(rows, key=lambda s: len(rows[s]))  # the comma where nothing separates
+    separator = max(rows, key=lambda s: len(rows[s]))  # the comma if there is one column
     names = [name.strip() for name in rows[separator]]
     _refuse_repeated(names, path)
     try:
         with warnings.catch_warnings():
-            # a row longer than the header is an error here, pandas would cut it with a warning
+            # a row longer than the header is an error here; pandas would cut it and warn
             warnings.simplefilter("error", pd.errors.ParserWarning)
             return pd.read_csv(
                 io.StringIO(text),

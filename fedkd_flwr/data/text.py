@@ -1,10 +1,10 @@
-"""Text columns: what models of numbers and models that read see of them.
+"""Text columns, as numbers or as raw texts.
 
-Models of numbers (forests, boosting, the MLP) get TF-IDF columns whose words and weights are learnt from the public
-texts alone, so every party computes the same ones and a word that only one party uses never leaves it. Models that say
-``takes_text = True`` (transformers) get the raw texts of a row in one piece, and no other column.
+Models of numbers (forests, boosting, the MLP) get TF-IDF columns. Their words and weights are learnt from the public
+texts alone, so every party computes the same columns, and a word that only one party uses never leaves it. Models that
+say ``takes_text = True`` (transformers) get the raw texts of a row joined to one, and no other column.
 
-A missing text is the empty text. What means missing is what means it everywhere, see `fedkd_flwr.data.columns`.
+A missing text is the empty text. `fedkd_flwr.data.columns.MISSING` lists what counts as missing.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = ["TermWeights", "TextRows", "text_values"]
 
 
 def text_values(values: Any) -> NDArray[np.object_]:
-    r"""Return a text column's values, alike from CSV and Parquet files, on Windows and elsewhere.
+    r"""Return the values of a text column, the same from every file format and operating system.
 
     Parameters
     ----------
     values : array-like of shape (n,)
-        Raw values of any type; ends are trimmed, a text that is a number is written the canonical way.
+        Raw values of any type. White space at both ends is removed; numbers get their canonical text.
 
     Returns
     -------
     ndarray of shape (n,), object
-        ``str`` everywhere; empty where a value is missing.
+        Every value a ``str``, empty if it is missing.
 
     Examples
     --------
@@ -42,16 +42,16 @@ def text_values(values: Any) -> NDArray[np.object_]:
     """
     texts = column_texts(values)
     clean = ["" if text is None else text.replace("\r\n", "\n") for text in texts]
-    return np.array([*clean, ""], dtype=object)[:-1]  # an empty list of texts is an array of objects too
+    return np.array([*clean, ""], dtype=object)[:-1]  # the added "" makes an object array of no texts too
 
 
 class TermWeights:
     """TF-IDF columns of one text column, learnt from the public texts.
 
     Words are runs of two or more letters, digits or underscores, in lower case (scikit-learn's `TfidfVectorizer` with
-    its defaults); each row has length 1, or 0 without a known word. Kept are the words that most public rows hold,
-    ties in alphabetical order: which of equally frequent ones scikit-learn itself would keep depends on the machine.
-    Languages that do not put spaces between words need a model that reads raw text.
+    its defaults). Each row has Euclidean length 1, or 0 without a known word. The words that most public rows hold are
+    kept, ties in alphabetical order, because scikit-learn's own choice among ties depends on the machine. Languages
+    without spaces between words need a model that reads raw text.
 
     Examples
     --------
@@ -87,25 +87,25 @@ class TermWeights:
         return self
 
     def transform(self, texts: NDArray[np.object_]) -> NDArray[np.float32]:
-        """Return the weights of the known words, (n, terms), dense; all zeros for a text without one."""
+        """Return the weights of the known words, (n, terms) float32; all zeros for a text without known words."""
         weights: NDArray[np.float32] = self._vectorizer.transform(texts).toarray()
         return weights
 
 
 class TextRows:
-    """Raw rows to one text each: the schema's text columns in their order, empty ones left out, a line for each.
+    """Turns each raw row into one text: a line for each text column in the schema's order, without empty ones.
 
-    It stands where a `Preprocessor` stands for models of numbers. Nothing is learnt.
+    Models that read texts use it in place of a `Preprocessor`. It learns nothing.
 
     Parameters
     ----------
     schema : Schema
-        With a column of kind ``text``.
+        A schema with a column of kind ``text``.
 
     Raises
     ------
     ConfigError
-        If the schema has none.
+        If the schema has no such column.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -118,7 +118,7 @@ class TextRows:
         self.schema = schema
 
     def transform(self, table: Any) -> NDArray[np.object_]:
-        """Return the texts, (n, 1), objects of type str.
+        """Return the texts, an array of shape (n, 1) of ``str`` objects.
 
         Raises
         ------

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["onto_simplex"]
+__all__ = ["dequantise", "onto_simplex", "quantise"]
 
 
 def onto_simplex(estimates: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -41,3 +41,47 @@ def onto_simplex(estimates: NDArray[np.floating]) -> NDArray[np.float64]:
     shift = np.take_along_axis(excess, kept - 1, axis=1) / kept
     nearest: NDArray[np.float64] = np.maximum(exact - shift, 0.0)
     return nearest
+
+
+def quantise(probs: NDArray[np.floating], bits: int) -> NDArray[np.uint8]:
+    """Return probabilities as whole numbers of steps of ``1 / (2^bits - 1)`` that sum to ``2^bits - 1`` in each row.
+
+    Source: Sattler et al., "CFD: Communication-efficient federated distillation via soft-label quantization and delta
+    coding" (IEEE TNSE 2022), constrained quantisation: the nearest vector of such steps, found by largest remainders.
+    With one bit it is the one-hot of the largest probability. Equal remainders go to the lower class.
+
+    Parameters
+    ----------
+    probs : ndarray of shape (num_rows, num_classes)
+        Each row >= 0 and of sum 1, up to rounding.
+    bits : int
+        1 to 8.
+
+    Returns
+    -------
+    ndarray of the same shape, uint8
+
+    Examples
+    --------
+    >>> quantise(np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]]), 2).tolist()
+    [[2, 1, 0], [1, 0, 2]]
+    """
+    steps = 2**bits - 1
+    exact = np.asarray(probs, dtype=np.float64) * steps
+    # a sum of slightly more than 1 must not give more steps than there are
+    whole = np.floor(np.minimum(exact, steps) + 1e-9)
+    left = steps - whole.sum(axis=1, keepdims=True)
+    # the first `left` classes by remainder get one step more; a surplus, which only rounding makes, comes off the last
+    rank = np.argsort(np.argsort(-(exact - whole), axis=1, kind="stable"), axis=1, kind="stable")
+    steps_of_each: NDArray[np.uint8] = (whole + (rank < left)).astype(np.uint8)
+    return steps_of_each
+
+
+def dequantise(steps: NDArray[np.integer], bits: int) -> NDArray[np.float32]:
+    """Return what `quantise` made as probabilities again: float32, each row of sum 1.
+
+    >>> dequantise(np.array([[3, 0], [0, 3]], np.uint8), 2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    probs: NDArray[np.float32] = (steps / (2**bits - 1)).astype(np.float32)
+    return probs

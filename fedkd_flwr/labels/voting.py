@@ -175,6 +175,6 @@ class VoteCounter:
         labels = check_labels(labels, num_public=num_public, num_classes=num_classes)
         self.num_voters += 1
         cast = labels != ABSTAIN
-        # each row occurs once, so plain indexed addition counts correctly
+        # Each row occurs once, so plain indexed addition counts correctly.
         self.votes.reshape(-1)[self._offsets[cast] + labels[cast]] += weight
         self.class_voters[np.unique(labels[cast])] += 1

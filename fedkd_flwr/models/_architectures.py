@@ -6,20 +6,20 @@ import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import numpy as np
 from torch import nn
 
+from fedkd_flwr.checks import check_choice, check_flag, check_number, check_whole
 from fedkd_flwr.errors import ConfigError, explain
 
 __all__ = ["NETS", "check_params", "image_shape", "widths"]
 
-LEAST_SIDE = {"cnn-fedmd": 20}  # pixels that leave 2 x 2 before the last layer, so that one row still has a variance
+LEAST_SIDE = {"cnn-fedmd": 20}  # leaves 2 x 2 pixels before the last layer, so that a single row has a variance
 MAX_LAYERS = 64
 KNOWN_SHAPES = {28 * 28: (1, 28, 28), 3 * 32 * 32: (3, 32, 32)}
 
 
 class Params(Protocol):
-    """What an architecture is made from; see `fedkd_flwr.models.networks.TorchNet`."""
+    """The parameters of an architecture; see `fedkd_flwr.models.networks.TorchNet`."""
 
     net: str
     num_classes: int
@@ -31,7 +31,7 @@ class Params(Protocol):
 
 
 def widths(net: Params) -> tuple[Any, ...]:
-    """Return the widths of the MLP's hidden layers, one given alone included."""
+    """Return the widths of the MLP's hidden layers; a single number is one layer."""
     return tuple(net.hidden) if isinstance(net.hidden, list | tuple) else (net.hidden,)
 
 
@@ -41,7 +41,7 @@ def image_shape(net: Params) -> tuple[int, int, int]:
     Raises
     ------
     ConfigError
-        If the columns do not fill that shape, or none is known for their number.
+        If the shape does not fit the number of columns, or is unknown.
     """
     shape = net.shape or KNOWN_SHAPES.get(net.num_features)
     if shape is not None and len(shape) == 2:
@@ -85,8 +85,9 @@ def _cnn_fedkt(net: Params) -> nn.Module:
 
 
 def _cnn_privatekt(net: Params) -> nn.Module:
-    # as the published code has it: pooling is the convolutions' only nonlinearity, dropout follows every layer but the
-    # last, and weights start from Glorot's uniform law with zero biases: few large SGD steps make the start matter
+    # as in the published code: pooling is the only nonlinearity of the convolutions, dropout follows every layer but
+    # the last, weights start from Glorot's uniform distribution and biases at zero; the start matters, because training
+    # takes few and large SGD steps
     depth, height, width = image_shape(net)
     left = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
     module = nn.Sequential(
@@ -110,7 +111,7 @@ def _cnn_privatekt(net: Params) -> nn.Module:
 def _cnn_fedmd(net: Params) -> nn.Module:
     depth, height, width = image_shape(net)
     first, *others = net.channels
-    # averages over 2 x 2 pixels at every pixel; what would reach over the edge repeats the edge, which leaves it out
+    # averages over 2 x 2 pixels at every pixel; repeating the edge gives the average of the pixels inside
     smooth = [nn.ReplicationPad2d((0, 1, 0, 1)), nn.AvgPool2d(2, stride=1)]
     layers = [nn.Unflatten(1, (depth, height, width)), *_block(depth, first, 3, 1, net, padding=1), *smooth]
     sides, inputs = [height, width], first
@@ -136,44 +137,37 @@ NETS: dict[str, Callable[[Any], nn.Module]] = {
 
 
 def check_params(net: Any) -> None:
-    """Check every parameter of a `TorchNet`.
+    """Check every parameter of a `TorchNet`. Upper ends bound the memory that a model from foreign bytes can take.
 
     Raises
     ------
     ConfigError
-        Naming the first that breaks its rule.
+        Naming the first parameter that breaks its rule.
     """
-
-    def number(value: Any, low: float, high: float, *, whole: bool) -> bool:
-        kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-        return not isinstance(value, bool) and isinstance(value, kinds) and bool(low <= value < high)
-
-    inf = math.inf
-    rules: list[tuple[str, str, bool]] = [
-        ("net", f"be one of {', '.join(NETS)}", net.net in NETS),
-        ("num_classes", "be an integer >= 2", number(net.num_classes, 2, 2**15, whole=True)),
-        ("num_features", "be an integer >= 1", number(net.num_features, 1, 2**31, whole=True)),
-        ("dropout", "be within [0, 1)", number(net.dropout, 0, 1, whole=False)),
-        ("optimizer", "be adam or sgd", net.optimizer in ("adam", "sgd")),
-        ("lr", "be > 0", number(net.lr, 0, inf, whole=False) and net.lr > 0),
-        ("weight_decay", "be >= 0", number(net.weight_decay, 0, inf, whole=False)),
-        ("momentum", "be within [0, 1)", number(net.momentum, 0, 1, whole=False)),
-        ("batch_size", "be an integer >= 1", number(net.batch_size, 1, inf, whole=True)),
-        ("epochs", "be an integer >= 1", number(net.epochs, 1, inf, whole=True)),
-        ("max_steps", "be an integer >= 1", net.max_steps is None or number(net.max_steps, 1, inf, whole=True)),
-        ("device", "be cpu or auto", net.device in ("cpu", "auto")),
-        ("precision", "be float32 or bfloat16", net.precision in ("float32", "bfloat16")),
-        ("freeze_norm", "be true or false", isinstance(net.freeze_norm, bool)),
-        ("seed", "be an integer >= 0", number(net.seed, 0, 2**63, whole=True)),
-    ]
-    fits = len(widths(net)) <= MAX_LAYERS and all(number(w, 1, 2**20, whole=True) for w in widths(net))
-    rules.append(("hidden", "list widths >= 1", fits))
-    listed = isinstance(net.channels, list | tuple) and len(net.channels) in (2, 3)
-    fits = listed and all(number(c, 1, 2**15, whole=True) for c in net.channels)
-    rules.append(("channels", "list two or three numbers >= 1", fits))
-    for name, rule, holds in rules:
-        if not holds:
-            raise ConfigError(explain(name, rule, getattr(net, name)))
+    check_choice("net", net.net, tuple(NETS))
+    check_whole("num_classes", net.num_classes, 2, 2**15 - 1)
+    check_whole("num_features", net.num_features, 1, 2**31 - 1)
+    check_number("dropout", net.dropout, least=0, below=1)
+    check_choice("optimizer", net.optimizer, ("adam", "sgd"))
+    check_number("lr", net.lr, above=0)
+    check_number("weight_decay", net.weight_decay, least=0)
+    check_number("momentum", net.momentum, least=0, below=1)
+    check_whole("batch_size", net.batch_size, 1)
+    check_whole("epochs", net.epochs, 1)
+    if net.max_steps is not None:
+        check_whole("max_steps", net.max_steps, 1)
+    check_choice("device", net.device, ("cpu", "auto"))
+    check_choice("precision", net.precision, ("float32", "bfloat16"))
+    check_flag("freeze_norm", net.freeze_norm)
+    check_whole("seed", net.seed, 0, 2**63 - 1)
+    if not len(widths(net)) <= MAX_LAYERS:
+        raise ConfigError(explain("hidden", f"list at most {MAX_LAYERS} widths", len(widths(net))))
+    for width in widths(net):
+        check_whole("a width of hidden", width, 1, 2**20 - 1)
+    if not (isinstance(net.channels, list | tuple) and len(net.channels) in (2, 3)):
+        raise ConfigError(explain("channels", "list two or three numbers", net.channels))
+    for channels in net.channels:
+        check_whole("a number of channels", channels, 1, 2**15 - 1)
     if net.net != "mlp":
         depth, height, width = image_shape(net)
         least = LEAST_SIDE.get(net.net, 16)

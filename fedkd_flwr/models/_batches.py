@@ -1,4 +1,4 @@
-"""Minibatches as slices of tensors in memory, drawn from torch's current generator.
+"""Minibatches as slices of tensors in memory, in an order drawn from torch's current generator.
 
 Only imported on use.
 """
@@ -16,7 +16,7 @@ Batch = tuple[Tensor, Tensor]
 
 
 def epochs_of(X: Tensor, y: Tensor, *, epochs: int, batch_size: int, max_steps: int | None = None) -> Iterator[Batch]:
-    """Yield the batches of whole shuffled passes; ``max_steps`` ends them early."""
+    """Yield the batches of whole shuffled passes, at most ``max_steps`` of them."""
     left = max_steps
     for _ in range(epochs):
         order = torch.randperm(len(y)).to(y.device)
@@ -30,7 +30,7 @@ def epochs_of(X: Tensor, y: Tensor, *, epochs: int, batch_size: int, max_steps: 
 
 
 def mixed(parts: list[Batch], sizes: list[int], steps: int) -> Iterator[list[Batch]]:
-    """Yield, ``steps`` times, so many rows of each part: one shuffled pass after another, no row left out."""
+    """Yield ``steps`` times ``sizes[i]`` rows of each part i, in shuffled passes that leave no row out."""
     streams = [_rows_of(y, size) for (_, y), size in zip(parts, sizes, strict=True)]
     for _ in range(steps):
         rows = [next(stream) for stream in streams]
@@ -38,7 +38,7 @@ def mixed(parts: list[Batch], sizes: list[int], steps: int) -> Iterator[list[Bat
 
 
 def halves(parts: list[Batch], *, batch_size: int, steps: int | None) -> Iterator[Batch]:
-    """Yield batches of one part, or half (rounded up) of the first and half of the second; by default one pass."""
+    """Yield batches of one part, or half (rounded up) of the first part and half of the second; by default one pass."""
     sizes = [batch_size] if len(parts) == 1 else [batch_size - batch_size // 2, batch_size // 2]
     if steps is None:
         steps = -(-sum(len(y) for _, y in parts) // batch_size)

@@ -1,4 +1,4 @@
-"""What every model may rely on: dense finite rows or texts, and labels inside the label space."""
+"""Checks of what goes into models and comes out: finite rows or texts, and labels inside the label space."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["check_answers", "check_labels", "check_rows", "check_targets", "chec
 def check_rows(
     name: str, X: NDArray[Any], num_features: int | None = None, *, allow_empty: bool = False
 ) -> NDArray[Any]:
-    """Return dense finite rows: float32 and float64 as they are, integers as float64.
+    """Return rows that are dense and finite; float32 and float64 unchanged, integers as float64.
 
     Raises
     ------
     DataError
-        If they have another shape or type, or a value is not finite (the message names the columns).
+        If they have another shape or type, or a value is not finite; the message names the columns.
     """
     X = np.asarray(X)
     if X.ndim != 2:
@@ -38,7 +38,7 @@ def check_rows(
         way_out = "Raw texts need a model that says takes_text = True." if X.dtype.kind in "OUT" else ""
         raise DataError(explain(name, "hold float32 or float64", f"dtype {X.dtype}", way_out))
     with np.errstate(over="ignore", invalid="ignore"):
-        # one sum instead of a mask as large as the rows; it may overflow, so only a mask can accuse
+        # a sum needs less memory than a mask, but can overflow; the mask confirms before raising
         suspicious = not np.isfinite(X.sum())
     if suspicious and not np.isfinite(X).all():
         columns = np.flatnonzero(~np.isfinite(X).all(axis=0))
@@ -50,12 +50,12 @@ def check_rows(
 def check_text_rows(
     name: str, X: NDArray[Any], num_features: int | None = None, *, allow_empty: bool = False
 ) -> NDArray[np.object_]:
-    """Return rows of one text each, as objects of type str: what a model with ``takes_text = True`` is given.
+    """Return rows of one text each, shape (n, 1), objects of type str, for a model with ``takes_text = True``.
 
     Raises
     ------
     DataError
-        If they have another shape or type, or a text is missing (the message names the row).
+        If they have another shape or type, or a text is missing; the message names the first such row.
     """
     X = np.asarray(X)
     if X.dtype.kind not in "OUT" or X.ndim != 2 or X.shape[1] != 1:
@@ -105,17 +105,17 @@ def check_labels(
 def check_targets(
     name: str, targets: NDArray[Any], num_rows: int, num_classes: int, *, probabilities: bool
 ) -> NDArray[np.floating]:
-    """Return one number per row and class: float32 and float64 as they are, integers as float64.
+    """Return one finite number per row and class; float32 and float64 unchanged, integers as float64.
 
     Parameters
     ----------
     probabilities : bool
-        Whether they must be >= 0 and sum to 1 in each row, to one part in a thousand.
+        Whether they must be >= 0 and sum to 1 in each row, within 0.001.
 
     Raises
     ------
     DataError
-        If they have another shape or type, or a value is not finite or not a probability (the message names the row).
+        If they have another shape or type, or a value is not finite or not a probability; the message names the row.
     """
     targets = np.asarray(targets)
     if targets.shape != (num_rows, num_classes):
@@ -146,7 +146,7 @@ def check_answers(answers: Any, num_rows: int, num_codes: int) -> NDArray[np.int
     Raises
     ------
     DataError
-        If not.
+        If they have another shape, or one is not such a number.
     """
     codes = np.asarray(answers)
     if codes.shape != (num_rows,):

@@ -1,4 +1,4 @@
-"""What a net's answers are compared with, and how: torch modules from (logits, targets) to one number.
+"""Losses as torch modules: logits and targets in, one number out.
 
 Only imported on use.
 """
@@ -22,7 +22,7 @@ class SquaredProbabilities(nn.Module):
 
 
 class JointLoss(nn.Module):
-    """Cross-entropy on own labels plus a weighted distance to targets on the rows after them.
+    """Cross-entropy on the first rows, which have labels, plus a weighted distance on the others, which have targets.
 
     Source: the joint objective of distributed distillation (Bistritz, Mann and Bambos 2020).
     """
@@ -33,7 +33,7 @@ class JointLoss(nn.Module):
         self.weight = weight
 
     def forward(self, logits: Tensor, targets: tuple[Tensor, Tensor]) -> Tensor:
-        """Compare the first rows with labels, the others with targets."""
+        """Return the loss of the first rows, which have labels, and the others, which have targets."""
         labels, public = targets
         own = nn.functional.cross_entropy(logits[: len(labels)], labels)
         total: Tensor = own + self.weight * self.distance(logits[len(labels) :], public)
@@ -41,7 +41,7 @@ class JointLoss(nn.Module):
 
 
 class ProximalLoss(nn.Module):
-    """Cross-entropy plus (mu / 2) ||w - w_t||^2, w_t being the weights when this was made.
+    """Cross-entropy plus (mu / 2) ||w - w_t||^2, where w_t are the weights when this object was made.
 
     Source: Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020, equation (2). The norm is
     squared, so that the gradient is mu (w - w_t); the sample in Flower's own documentation leaves the square out.
@@ -49,12 +49,12 @@ class ProximalLoss(nn.Module):
 
     def __init__(self, weights: Iterable[Tensor], mu: float) -> None:
         super().__init__()
-        self.weights = list(weights)  # a list: they stay the net's, not parameters of this module
+        self.weights = list(weights)  # in a list, so that they do not become parameters of this module
         self.anchors = [weight.detach().clone() for weight in self.weights]
         self.mu = mu
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compare logits with labels, and the weights with where they started."""
+        """Return the loss of logits and labels, and of the distance from the first weights."""
         pairs = zip(self.weights, self.anchors, strict=True)
         squares = torch.stack([(weight - anchor).square().sum() for weight, anchor in pairs]).sum()
         total: Tensor = nn.functional.cross_entropy(logits, labels) + self.mu / 2 * squares
@@ -62,7 +62,7 @@ class ProximalLoss(nn.Module):
 
 
 LOSSES: dict[str, Callable[[], nn.Module]] = {
-    "cross-entropy": nn.CrossEntropyLoss,  # of hard labels or probabilities
+    "cross-entropy": nn.CrossEntropyLoss,  # targets are labels or probabilities
     "l1-logits": nn.L1Loss,  # mean over rows and classes, as FedMD's published code compares logits
     "mse-probs": SquaredProbabilities,
 }

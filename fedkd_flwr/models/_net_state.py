@@ -1,37 +1,67 @@
-"""A net's weights as plain arrays, and its whole state as named tensors; both ways, everything from outside checked.
+"""A net's weights as plain arrays, its whole state as named tensors, and its own stream of random numbers.
 
-Only imported on use.
+Only imported on use. Whatever comes from outside is checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedkd_flwr.errors import DataError, explain
 
-if TYPE_CHECKING:
-    from fedkd_flwr.models.networks import TorchNet
-
-__all__ = ["get_arrays", "load_state_tensors", "set_arrays", "state_tensors"]
+__all__ = ["get_arrays", "load_state_tensors", "optimizer_states", "own_generator", "set_arrays", "state_tensors"]
 
 
-def get_arrays(net: TorchNet) -> list[NDArray[np.float32]]:
+class HasGenerator(Protocol):
+    """A net that keeps the state of its own random numbers."""
+
+    rng_state_: Tensor
+
+
+class Net(HasGenerator, Protocol):
+    """The part of `fedkd_flwr.models.networks.TorchNet` that these functions use."""
+
+    net: str
+    optimizer: str
+    net_: Any
+
+    def build(self) -> nn.Module:
+        """Return the architecture with fresh weights."""
+
+    def initialize(self) -> Any:
+        """Start from fresh weights and a fresh optimiser."""
+
+
+@contextmanager
+def own_generator(net: HasGenerator, device: torch.device) -> Iterator[None]:
+    """Let torch draw from the net's own stream, and put torch's global generator back afterwards."""
+    devices = [torch.cuda.current_device()] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.set_rng_state(net.rng_state_)
+        if devices:
+            torch.cuda.manual_seed(int(torch.randint(2**31, ())))
+        yield
+        net.rng_state_ = torch.get_rng_state()
+
+
+def get_arrays(net: Net) -> list[NDArray[np.float32]]:
     """Return copies of weights and buffers in the order of torch's ``state_dict``.
 
-    Batch normalisation's count of batches, a whole number that nothing reads, is left out.
+    Batch normalisation's counts of batches, which nothing reads, are left out.
     """
     state = net.net_.module_.state_dict().values()
     return [value.detach().cpu().numpy().copy() for value in state if value.is_floating_point()]
 
 
-def set_arrays(net: TorchNet, arrays: Sequence[NDArray[Any]]) -> None:
-    """Take over what `get_arrays` returned; see `fedkd_flwr.models.training.SoftTraining.set_arrays`."""
+def set_arrays(net: Net, arrays: Sequence[NDArray[Any]]) -> None:
+    """Set what `get_arrays` returned; see `fedkd_flwr.models.training.SoftTraining.set_arrays`."""
     state = net.net_.module_.state_dict()
     names = [name for name, value in state.items() if value.is_floating_point()]
     if len(arrays) != len(names):
@@ -50,13 +80,13 @@ def set_arrays(net: TorchNet, arrays: Sequence[NDArray[Any]]) -> None:
             raise DataError(explain(title, "be finite", "NaN or infinity"))
         if name.endswith("running_var") and not (array >= 0).all():
             raise DataError(explain(title, "be >= 0, being variances", float(array.min())))
-    # tensors of our own: arrays may be read-only, and must not change with the net
+    # copies, because the arrays may be read-only and must not change with the net
     new = {name: torch.tensor(array) for name, array in zip(names, arrays, strict=True)}
     net.net_.module_.load_state_dict({**state, **new})
 
 
-def state_tensors(net: TorchNet, *, training_state: bool) -> dict[str, Tensor]:
-    """Return the weights and, for exact continuation, the optimiser's and generator's states, by name."""
+def state_tensors(net: Net, *, training_state: bool) -> dict[str, Tensor]:
+    """Return the weights and, to continue exactly, the states of optimiser and generator, by name."""
     tensors = {f"model.{name}": value for name, value in net.net_.module_.state_dict().items()}
     if training_state:
         tensors["rng"] = net.rng_state_
@@ -67,43 +97,62 @@ def state_tensors(net: TorchNet, *, training_state: bool) -> dict[str, Tensor]:
     return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
 
-def load_state_tensors(net: TorchNet, tensors: Mapping[str, Tensor]) -> None:
-    """Take over what `state_tensors` returned, after checking every name, shape and type.
+def load_state_tensors(net: Net, tensors: Mapping[str, Tensor]) -> None:
+    """Restore what `state_tensors` returned, after checking every name, shape and type.
 
     Raises
     ------
     ValueError
-        If the tensors are not those of this architecture.
+        If the tensors are of another architecture.
     """
-    with torch.device("meta"):  # shapes without memory: the architecture may come from hostile bytes
+    with torch.device("meta"):  # shapes only, without memory, because the architecture may come from hostile bytes
         expected = {name: (value.shape, value.dtype) for name, value in net.build().state_dict().items()}
     weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
     if {name: (value.shape, value.dtype) for name, value in weights.items()} != expected:
         raise ValueError("the weights have other names or shapes than this architecture")
     net.initialize()
     parameters = list(net.net_.module_.parameters())
+    names = {"step", "exp_avg", "exp_avg_sq"} if net.optimizer == "adam" else {"momentum_buffer"}
+    rest = {name: value for name, value in tensors.items() if not name.startswith("model.") and name != "rng"}
+    states = optimizer_states(rest, parameters, names)
+    if states and len(states) != len(parameters):
+        raise ValueError("the optimiser's state is incomplete")
+    if "rng" in tensors:
+        torch.Generator().set_state(tensors["rng"])  # raises unless it is a generator's state
+        net.rng_state_ = tensors["rng"].clone()
+    net.net_.module_.load_state_dict(weights)
+    groups = net.net_.optimizer_.state_dict()["param_groups"]
+    net.net_.optimizer_.load_state_dict({"state": states, "param_groups": groups})
+
+
+def optimizer_states(
+    tensors: Mapping[str, Tensor], parameters: Sequence[Tensor], names: set[str]
+) -> dict[int, dict[str, Tensor]]:
+    """Return an optimiser's state by parameter, from tensors named ``optimizer.<parameter>.<name>``.
+
+    Parameters
+    ----------
+    tensors : mapping of str to Tensor
+        The optimiser's tensors and no others.
+    parameters : sequence of Tensor
+        What it optimises, in its order.
+    names : set of str
+        What it keeps for each parameter.
+
+    Raises
+    ------
+    ValueError
+        If a tensor is another, of another type or shape, or one of a parameter's is missing.
+    """
     states: dict[int, dict[str, Tensor]] = {}
-    allowed = {"step", "exp_avg", "exp_avg_sq"} if net.optimizer == "adam" else {"momentum_buffer"}
     for name, value in tensors.items():
-        if name.startswith("model."):
-            continue
-        if value.dtype != (torch.uint8 if name == "rng" else torch.float32):
-            raise ValueError(f"tensor {name!r} has dtype {value.dtype}")
-        if name == "rng":
-            continue
         index, _, key = name.removeprefix("optimizer.").partition(".")
-        own = name.startswith("optimizer.") and key in allowed
-        if not own or not index.isdecimal() or not int(index) < len(parameters):
+        known = name.startswith("optimizer.") and key in names and index.isdecimal() and int(index) < len(parameters)
+        if not known or value.dtype != torch.float32:
             raise ValueError(f"tensor {name!r} is not part of the optimiser's state")
         if value.shape != (() if key == "step" else parameters[int(index)].shape):
             raise ValueError(f"tensor {name!r} has shape {tuple(value.shape)}")
         states.setdefault(int(index), {})[key] = value
-    complete = not states or len(states) == len(parameters)
-    if not complete or any(set(state) != allowed for state in states.values()):
+    if any(set(state) != names for state in states.values()):
         raise ValueError("the optimiser's state is incomplete")
-    net.net_.module_.load_state_dict(weights)
-    groups = net.net_.optimizer_.state_dict()["param_groups"]
-    net.net_.optimizer_.load_state_dict({"state": states, "param_groups": groups})
-    if "rng" in tensors:
-        torch.Generator().set_state(tensors["rng"])  # raises unless it is a generator's state
-        net.rng_state_ = tensors["rng"].clone()
+    return states

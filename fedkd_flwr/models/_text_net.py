@@ -1,9 +1,8 @@
-"""A pretrained text model as module, tokenizer and plain tensors: loading one, rebuilding one from bytes.
+"""A pretrained text model as module, tokenizer and plain tensors: loading it, and rebuilding it from bytes.
 
-Only imported on use. Two places could make the library fetch and run code: a model's own Python files
-(``trust_remote_code``, off here), and an attention implementation named in a configuration as a repository of
-kernels; we name the implementation ourselves. Weights are read as safetensors only, where the library would also read
-pickled ones.
+Only imported on use. Two settings could make the library fetch and run code: a model's own Python files
+(``trust_remote_code``, which is off), and a configuration whose attention implementation names a repository of kernels
+(we name the implementation ourselves). Weights are read from safetensors only, though the library can read pickles.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ WAY_OUT = "Write one with save_pretrained of a transformers model and of its fas
 
 @dataclass(frozen=True, kw_only=True)
 class TextNet:
-    """A model and what turns texts into its input.
+    """A model and its tokenizer.
 
     Parameters
     ----------
     module : Module
-        One of the library's ``...ForSequenceClassification``.
+        One of the library's classes ``...ForSequenceClassification``.
     tokenizer : Tokenizer
-        Of the library ``tokenizers``, without truncation or padding of its own.
+        A tokenizer of the library ``tokenizers``, without truncation or padding.
     pad : int
         The token that fills short rows.
     fresh : tuple of str
-        Names of the parameters that the pretrained model did not bring: its new head, and what it lacked.
+        Names of the parameters that the pretrained files do not hold: a new head, and any that are missing.
     """
 
     module: Any
@@ -53,7 +52,7 @@ class TextNet:
 
     @property
     def head(self) -> tuple[str, ...]:
-        """Names of the parameters outside the base model, and of fresh ones inside it; none where there is no base."""
+        """Names of the parameters outside the base model and of fresh ones inside it; none without a base model."""
         base, names = f"{self.module.base_model_prefix}.", [name for name, _ in self.module.named_parameters()]
         if not any(name.startswith(base) for name in names):
             return ()
@@ -61,11 +60,11 @@ class TextNet:
 
     @property
     def positions(self) -> int | None:
-        """The most tokens a row may have; None where the configuration sets no limit."""
+        """The most tokens that a row may have; None if the configuration sets no limit."""
         known = getattr(self.module.config, "max_position_embeddings", None)
         if not (isinstance(known, int) and known > 0):
             return None
-        # RoBERTa's kind counts positions from behind the padding's
+        # models like RoBERTa number positions from the one after the padding token's
         tables = [part for name, part in self.module.named_modules() if name.endswith("position_embeddings")]
         return known - max((part.padding_idx + 1 for part in tables if _pads(part)), default=0)
 
@@ -81,10 +80,15 @@ class TextNet:
 
 
 def check_path(path: str) -> None:
-    """Check what can be checked of a model's place without loading it, or raise ConfigError.
+    """Check the path of a model without loading it.
 
-    An absolute path must be a directory with ``config.json`` and safetensors; anything else is a name that the library
-    looks up in its cache, or on the hub.
+    An absolute path must be a directory with ``config.json`` and safetensors. Anything else is a name that the library
+    looks up in its cache or on the hub.
+
+    Raises
+    ------
+    ConfigError
+        If the path is empty, or a file is missing (code ``missing-file``).
     """
     if not isinstance(path, str) or not path.strip():
         way_out = "In model-params: path=/models/my-bert, a directory or a name on the Hugging Face hub."
@@ -111,7 +115,7 @@ def open_pretrained(path: str, *, num_classes: int) -> TextNet:
     Raises
     ------
     ConfigError
-        If the library cannot load them, they are of no kind that classifies texts, or there is no fast tokenizer.
+        If the library cannot load them, cannot classify texts with such a model, or finds no fast tokenizer.
     """
     check_path(path)
     place = str(Path(path).expanduser())
@@ -126,15 +130,15 @@ def open_pretrained(path: str, *, num_classes: int) -> TextNet:
                 use_safetensors=True,
                 dtype=torch.float32,
                 attn_implementation=_attention(cls),
-                ignore_mismatched_sizes=True,  # a head for other classes gives way to a new one
+                ignore_mismatched_sizes=True,  # a head with another number of classes is replaced
                 output_loading_info=True,
             )
     except ConfigError:
         raise
-    except Exception as error:  # the library, pointed at anything, raises anything
+    except Exception as error:  # the library may raise anything
         seen = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
         raise ConfigError(explain(f"path {path}", "be loadable by transformers", seen, WAY_OUT)) from error
-    # where no file is found the library makes a tokenizer that knows its special tokens alone
+    # without a file the library makes a tokenizer that knows the special tokens only
     if not getattr(tokenizer, "is_fast", False) or len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise ConfigError(explain(f"path {path}", "hold a fast tokenizer (tokenizer.json)", "none", WAY_OUT))
     fresh = {*found["missing_keys"], *(key[0] if isinstance(key, tuple) else key for key in found["mismatched_keys"])}
@@ -157,7 +161,7 @@ def open_pretrained(path: str, *, num_classes: int) -> TextNet:
 
 
 def rebuild(description: bytes, weights: Mapping[str, Tensor], *, num_classes: int) -> TextNet:
-    """Return the net that `TextNet.description` and its weights describe; nothing is looked up, nothing fetched.
+    """Return the net that `TextNet.description` and its weights describe, without reading files or the network.
 
     Raises
     ------
@@ -166,7 +170,7 @@ def rebuild(description: bytes, weights: Mapping[str, Tensor], *, num_classes: i
     """
     parts = json.loads(description)
     settings = {k: v for k, v in parts["config"].items() if "implementation" not in k and k != "auto_map"}
-    for key, value in settings.items():  # a layer has weights: more layers than tensors would only fill memory
+    for key, value in settings.items():  # every layer has weights, so more layers than tensors would only fill memory
         if "layer" in key and isinstance(value, int) and value > len(weights):
             raise ValueError(f"{key} is {value} with {len(weights)} tensors")
     config = transformers.CONFIG_MAPPING[settings["model_type"]].from_dict(settings)
@@ -174,7 +178,7 @@ def rebuild(description: bytes, weights: Mapping[str, Tensor], *, num_classes: i
         raise ValueError(f"the net has {config.num_labels} outputs")
     cls = _class_of(config)
     config._attn_implementation = _attention(cls)
-    with torch.device("meta"):  # shapes without memory: the architecture may come from hostile bytes
+    with torch.device("meta"):  # shapes only, without memory, because the architecture may come from hostile bytes
         expected = {name: (value.shape, value.dtype) for name, value in cls(config).state_dict().items()}
     if {name: (value.shape, value.dtype) for name, value in weights.items()} != expected:
         raise ValueError("the weights have other names or shapes than this architecture")
@@ -190,7 +194,7 @@ def _pads(part: nn.Module) -> bool:
 
 
 def _class_of(config: Any) -> Any:
-    """Return the library's class that classifies texts with a configuration."""
+    """Return the library's class for classifying texts with this configuration."""
     known = transformers.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
     if type(config) not in known:
         seen = getattr(config, "model_type", type(config).__name__)
@@ -206,7 +210,7 @@ def _attention(cls: Any) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the library from drawing bars and from reporting the fresh head, which is meant; errors are raised."""
+    """Turn off the library's progress bars and its warning of a fresh head, which is intended; errors still raise."""
     library: Any = transformers.utils.logging
     level, bars = library.get_verbosity(), library.is_progress_bar_enabled()
     library.set_verbosity_error()

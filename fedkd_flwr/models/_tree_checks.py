@@ -1,7 +1,7 @@
-"""Checks that the nodes of trees from foreign bytes stay inside the tree and the row.
+"""Checks that nodes of trees from foreign bytes point inside the tree and the row.
 
-scikit-learn's compiled prediction follows child and column numbers unchecked, so a forged tree would read outside its
-memory or never end. Children always come after their parent in the trees that scikit-learn grows.
+scikit-learn's compiled prediction follows child and column numbers unchecked, so a forged tree could read outside its
+memory or never end. In trees that scikit-learn grows, children always come after their parent.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def check_trees(model: Any, num_features: int | None) -> None:
     Parameters
     ----------
     model : object
-        A loaded estimator, with whatever it holds.
+        A loaded estimator; everything it holds is searched.
     num_features : int, optional
-        The number of columns that its rows will have; None if it is not fitted.
+        The number of columns of its rows; None if it is not fitted.
 
     Raises
     ------
     ValueError
-        If a node points outside.
+        If a node points outside the tree or the row.
     """
     seen: set[int] = set()
     waiting = [model]

@@ -1,8 +1,8 @@
-"""XGBoost's own JSON format, read so strictly that its parser and predictor meet nothing unexpected.
+"""XGBoost's own JSON format, checked before XGBoost's parser and predictor see it.
 
-XGBoost's UBJSON reader aborts the whole process on hostile bytes, and its predictor follows node numbers unchecked.
-So a payload is compressed JSON: Python parses it, this module copies the fields it knows after checking them, and only
-that copy reaches XGBoost. The format writes floats so that they read back exactly.
+XGBoost's UBJSON reader aborts the whole process on hostile bytes, and its predictor follows node numbers unchecked. So
+a payload is compressed JSON: Python parses it, this module checks and copies the fields it knows, and only the copy
+goes to XGBoost. Floats survive the trip exactly.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pack(raw: bytes, *, num_classes: int, num_features: int) -> bytes:
     Raises
     ------
     ValueError
-        If it is not a booster of plain trees for classification.
+        If it is not a booster of trees without categorical splits, for classification.
     """
     text = json.dumps(_copy_model(json.loads(raw), num_classes, num_features)).encode()
     return zlib.compress(text, 1)
@@ -47,7 +47,7 @@ def unpack(payload: bytes, *, num_classes: int, num_features: int) -> bytearray:
     Raises
     ------
     ValueError, KeyError, TypeError, zlib.error
-        If it is not what `pack` writes for so many classes and columns.
+        If `pack` would not write it for this number of classes and columns.
     """
     inflate = zlib.decompressobj()
     text = inflate.decompress(payload, MAX_TEXT_BYTES)

@@ -1,8 +1,8 @@
-"""One contract for every model of a federation: the label space is always 0..C-1.
+"""One interface to all models of a federation, whose label space is always 0..C-1.
 
-Parties see different classes, so the libraries' habits differ exactly where a federation needs agreement: forests
-leave absent classes out of `predict_proba`, XGBoost wants labels 0..k-1, most refuse a single class. `Classifier`
-hides these differences; the algorithms above it know nothing else about models.
+Parties have different classes, and libraries treat absent classes differently: forests omit them from
+`predict_proba`, XGBoost needs labels 0..k-1, most refuse a single class. `Classifier` hides these differences, and the
+algorithms use models through it alone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.models._checks import check_answers, check_labels, check_rows, check_targets, check_text_rows
 from fedkd_flwr.models.soft_targets import fit_soft_estimator, soft_weights, takes_weights
@@ -31,19 +32,19 @@ class Classifier(SoftTraining):
     Parameters
     ----------
     estimator : object
-        Anything with scikit-learn's ``fit`` and ``predict`` (and ``predict_proba``, if it has one). It is a template:
-        every fit starts from a clone of it. An estimator may offer four things more:
-        ``keeps_label_space = True`` says that it takes labels ``0..num_classes-1`` with any of them absent (as neural
-        nets with ``num_classes`` outputs do); ``update_steps(X, y, X_public, y_public, steps)`` continues its
+        Any object with scikit-learn's ``fit`` and ``predict``, perhaps ``predict_proba``. It is a template: every fit
+        starts from a clone of it. Four attributes more are used if it has them:
+        ``keeps_label_space = True`` says that it takes labels ``0..num_classes-1`` of which any may be absent, as a
+        neural net with ``num_classes`` outputs does; ``update_steps(X, y, X_public, y_public, steps)`` continues its
         training; ``fit_soft(X, weights)`` learns from weights of the classes; ``takes_text = True`` asks for raw texts
-        in place of columns of numbers. Torch nets of the zoo have the verbs of
-        `fedkd_flwr.models.training.SoftTraining` besides.
+        instead of numbers. With torch nets of the zoo the methods of `fedkd_flwr.models.training.SoftTraining` work
+        too.
     num_classes : int
         Size of the label space, from the public schema; at least 2.
 
     Examples
     --------
-    A party that has never seen class 1 still speaks the federation's language:
+    A party without class 1 answers with the federation's labels and probabilities:
 
     >>> import numpy as np
     >>> from sklearn.tree import DecisionTreeClassifier
@@ -58,10 +59,7 @@ class Classifier(SoftTraining):
     """
 
     def __init__(self, estimator: Any, *, num_classes: int) -> None:
-        if isinstance(num_classes, bool) or not isinstance(num_classes, int | np.integer):
-            raise ConfigError(explain("num_classes", "be an integer", num_classes))
-        if not 2 <= num_classes <= MAX_CLASSES:
-            raise ConfigError(explain("num_classes", f"be within [2, {MAX_CLASSES}]", int(num_classes)))
+        self.num_classes = check_whole("num_classes", num_classes, 2, MAX_CLASSES)
         if isinstance(estimator, type) or not (
             callable(getattr(estimator, "fit", None)) and callable(getattr(estimator, "predict", None))
         ):
@@ -73,15 +71,14 @@ class Classifier(SoftTraining):
                     "Pass an instance of any scikit-learn compatible classifier.",
                 )
             )
-        self.num_classes = int(num_classes)
         self._template = estimator
         self._estimator: Any = None
-        self._classes: NDArray[np.int64] | None = None  # the classes the estimator, or the constant, knows
+        self._classes: NDArray[np.int64] | None = None  # the classes of the last fit
         self._num_features: int | None = None
 
     @property
     def template(self) -> Any:
-        """The unfitted estimator that every fit starts from; not to be changed."""
+        """The unfitted estimator that every fit starts from; do not change it."""
         return self._template
 
     @property
@@ -91,7 +88,7 @@ class Classifier(SoftTraining):
 
     @property
     def takes_text(self) -> bool:
-        """Whether its rows are raw texts, (num_rows, 1), instead of numbers: what the estimator says of itself."""
+        """Whether rows are raw texts of shape (num_rows, 1) instead of numbers, as the estimator says."""
         return bool(getattr(self._template, "takes_text", False))
 
     @property
@@ -101,17 +98,17 @@ class Classifier(SoftTraining):
 
     @property
     def is_constant(self) -> bool:
-        """Whether the rows it was fitted on held one class, which it now predicts for every row."""
+        """Whether the rows of the last fit held one class, which is then predicted for every row."""
         return self.is_fitted and self._estimator is None
 
     @property
     def continues(self) -> bool:
-        """Whether `update` continues from the present state; otherwise it refits."""
+        """Whether `update` continues from the present state instead of refitting."""
         return _takes_steps(self._template) or callable(getattr(self._template, "partial_fit", None))
 
     @property
     def type_names(self) -> tuple[str, ...]:
-        """Names of the types its unfitted estimator is made of: what a file of its own state may hold."""
+        """Names of the types that the unfitted estimator consists of; a file of this model may hold them."""
         parts = [self._template]
         if callable(getattr(self._template, "get_params", None)):
             parts += [part for part in self._template.get_params(deep=True).values() if hasattr(part, "fit")]
@@ -119,16 +116,16 @@ class Classifier(SoftTraining):
 
     @property
     def num_features(self) -> int | None:
-        """The number of columns it was fitted on, None before the first fit."""
+        """The number of columns of the last fit; None before the first."""
         return self._num_features
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
-        """Learn from rows and their labels, forgetting everything learnt before.
+        """Learn from rows and their labels; everything learnt before is forgotten.
 
         Parameters
         ----------
         X : ndarray of shape (num_rows, num_features), float32 or float64
-            Finite values. float32 in C order is used without a copy by the trees and nets.
+            Finite values. Trees and nets use float32 in C order without a copy.
         y : ndarray of shape (num_rows,), any integer type
             Labels within ``0..num_classes-1``. If all are the same, the classifier becomes constant and the
             estimator is not called.
@@ -144,25 +141,24 @@ class Classifier(SoftTraining):
         return self
 
     def fit_soft(self, X: NDArray[Any], targets: NDArray[Any]) -> Self:
-        """Learn from rows and how much each class is worth in them, forgetting everything learnt before.
+        """Learn from rows and a score of each class in each row; everything learnt before is forgotten.
 
-        What is minimised is the expected weighted 0/1 loss (or what the estimator takes in its place): predicting
-        class c in row i gains ``targets[i, c]``. So only differences within a row matter, and rows with larger
-        differences matter more. `fedkd_flwr.models.soft_targets` says how each kind of estimator gets there; one whose
-        ``fit`` takes no ``sample_weight`` learns the label of the largest target. One-hot targets are labels: this is
-        then `fit` itself.
+        Predicting class c in row i gains ``targets[i, c]``, and the expected gain is maximised (or the estimator's
+        substitute for it). So only differences within a row matter, and rows with larger differences matter more.
+        `fedkd_flwr.models.soft_targets` says how each kind of estimator does this. An estimator whose ``fit`` takes no
+        ``sample_weight`` learns the label of the largest target. With one-hot targets this is `fit`.
 
         Parameters
         ----------
         X : ndarray of shape (num_rows, num_features), float32 or float64
         targets : ndarray of shape (num_rows, num_classes), float or integer
-            Finite scores in one unit for all rows: noisy vote counts, margins, averaged probabilities. Negative ones
-            are fine. If all weight is on one class, the classifier becomes constant.
+            Finite scores in the same unit in all rows, such as noisy vote counts, margins or averaged probabilities.
+            They may be negative. If all weight is on one class, the classifier becomes constant.
 
         Raises
         ------
         DataError
-            If rows or targets are not finite or of another shape, or no row prefers a class.
+            If rows or targets are not finite or have another shape, or no row prefers a class.
 
         Examples
         --------
@@ -197,37 +193,36 @@ class Classifier(SoftTraining):
         *,
         steps: int | None = None,
     ) -> Self:
-        """Learn from own rows and pseudo-labelled public rows: FedCT's step.
+        """Learn from own rows and pseudo-labelled public rows, as FedCT does in each round.
 
-        Torch nets take ``steps`` minibatch steps from their present state (or from their initial weights), each batch
-        half own rows and half public rows, the optimiser's state kept. Estimators with ``partial_fit`` take one pass
-        over both together; before the first fit, and when a class arrives that their last fit did not see, they
-        are refitted instead, because scikit-learn fixes the classes at the first fit. All others are refitted
-        on both together.
+        Torch nets take ``steps`` minibatch steps from their present state (or from their initial weights) and keep the
+        optimiser's state; half of each batch are own rows, half public rows. Estimators with ``partial_fit`` take one
+        pass over both together. If there was no fit yet, or a class is new, they are refitted instead, because
+        scikit-learn fixes the classes at the first fit. All others are refitted on both together.
 
         Parameters
         ----------
         X, y
             As in `fit`.
         X_public : ndarray of shape (num_public, num_features), optional
-            The public rows that have a label; leave rows without one out.
+            The public rows that have a label.
         y_public : ndarray of shape (num_public,), optional
             Their labels within ``0..num_classes-1``.
         steps : int, optional
-            Minibatch steps of a torch net, 1 or more; by default one pass over all rows. Others ignore it.
+            Minibatch steps of a torch net, 1 or more; by default one pass over all rows. Other estimators ignore it.
 
         Raises
         ------
         DataError
-            As in `fit`; also if only one of ``X_public`` and ``y_public`` is given.
+            As `fit`; also if only one of ``X_public`` and ``y_public`` is given.
         """
         X = self._check_rows("X", X, self._num_features)
         y, present = check_labels("y", y, len(X), self.num_classes)
         if (X_public is None) != (y_public is None):
             missing = "X_public" if X_public is None else "y_public"
             raise DataError(explain(missing, "be given together with its counterpart", None))
-        if steps is not None and not steps >= 1:
-            raise ConfigError(explain("steps", "be >= 1", steps))
+        if steps is not None:
+            check_whole("steps", steps, 1)
         if X_public is not None and y_public is not None and len(X_public) > 0:
             X_public = self._check_rows("X_public", X_public, X.shape[1])
             y_public, present_public = check_labels("y_public", y_public, len(X_public), self.num_classes)
@@ -264,9 +259,9 @@ class Classifier(SoftTraining):
         Raises
         ------
         FedkdError
-            If it was never fitted.
+            If there was no fit yet.
         DataError
-            If the rows are not finite or have another number of columns, or the estimator answers outside its classes.
+            If the rows are not finite or have another number of columns, or the estimator's labels are not its classes.
         """
         classes = self._require_classes()
         X = self._check_rows("X", X, self._num_features, allow_empty=True)
@@ -277,14 +272,14 @@ class Classifier(SoftTraining):
         return labels
 
     def accuracy(self, X: NDArray[Any], y: NDArray[np.integer]) -> float:
-        """Return the share of rows, at least one, whose predicted label is ``y``; see `predict`."""
+        """Return the share of rows whose predicted label is ``y``; needs at least one row. Raises as `predict`."""
         return float((self.predict(X) == y).mean())
 
     def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Return the probability of each class for each row.
 
-        Classes that were absent at the last fit have probability 0; an estimator without ``predict_proba`` gives
-        1 for the label it predicts.
+        Classes that were absent at the last fit have probability 0. Without ``predict_proba`` the predicted label has
+        probability 1.
 
         Parameters
         ----------
@@ -314,12 +309,6 @@ class Classifier(SoftTraining):
         probs[:, classes] = known
         return probs
 
-    def num_bytes(self) -> int:
-        """Return what one upload of this model would weigh, without the optimiser's state; see `serialize.weigh`."""
-        from fedkd_flwr.models import serialize
-
-        return serialize.weigh(self)
-
     def _learn(self, X: NDArray[Any], y: NDArray[np.int64], present: NDArray[np.int64]) -> None:
         estimator = None
         classes = present
@@ -328,7 +317,7 @@ class Classifier(SoftTraining):
             if _keeps_label_space(estimator):
                 classes = np.arange(self.num_classes)
             estimator.fit(X, self._encode(y, classes))
-        # only now: a fit that raises leaves the classifier as it was
+        # set only now, so that a fit that raises leaves the classifier unchanged
         self._estimator, self._classes, self._num_features = estimator, classes, X.shape[1]
 
     @property
@@ -347,7 +336,7 @@ class Classifier(SoftTraining):
         self._estimator, self._classes, self._num_features = net, np.arange(self.num_classes), net.num_features
 
     def _encode(self, y: NDArray[np.int64], classes: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Return labels as positions among the known classes: XGBoost >= 2 demands 0..k-1."""
+        """Return labels as positions among the known classes, because XGBoost >= 2 needs labels 0..k-1."""
         classes = self._require_classes() if classes is None else classes
         if classes[-1] == len(classes) - 1:
             return y
@@ -366,7 +355,7 @@ def _takes_steps(estimator: Any) -> bool:
 
 
 def _keeps_label_space(estimator: Any) -> bool:
-    # skorch nets answer with the index of an output, whatever labels they were shown
+    # skorch nets predict the index of an output, whatever labels they were fitted on
     skorch = any(base.__module__.partition(".")[0] == "skorch" for base in type(estimator).__mro__)
     return skorch or bool(getattr(estimator, "keeps_label_space", False))
 

@@ -1,4 +1,4 @@
-"""Training a model on answers to queries: labels or noisy counts for some public rows, nothing for the others."""
+"""Training a model on answers to queries: labels or noisy counts for some of the public rows."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ def teach(
     *,
     self_training: bool = False,
 ) -> Classifier:
-    """Return a model that learnt from the answered rows.
+    """Return a model that has learnt from the answered rows.
 
     Parameters
     ----------
     make : callable
         Returns a fresh model.
     X : ndarray of shape (num_public, num_features)
-        All public rows.
+        All public rows; texts have shape (num_public, 1).
     rows : ndarray of shape (num_queries,), int64
-        Which of them were asked.
+        Numbers of the rows that were asked; no row twice.
     labels : ndarray of shape (num_queries,), int16
-        The answers, -1 where there is none.
+        The answers, -1 for a row without an answer.
     counts : ndarray of shape (num_queries, num_classes), float64, optional
-        Noisy counts to learn from in place of the labels.
+        Noisy counts to learn from instead of the labels.
     self_training : bool
-        Label the rows without an answer by a first model, and train a second one on all rows.
+        Whether a first model labels the rows without an answer, and a second one is trained on all rows. With counts
+        the first model labels the answered rows too.
 
     Raises
     ------
@@ -54,7 +55,7 @@ def teach(
     rest = np.setdiff1d(np.arange(len(X)), rows)
     if not self_training or not len(rest):
         return model
-    learnt = model.predict(X) if counts is not None else np.full(len(X), -1, dtype=np.int16)
+    learnt = model.predict(X) if counts is not None else np.empty(len(X), dtype=np.int16)
     learnt[rest] = model.predict(X[rest])
     if counts is None:
         learnt[rows] = labels

@@ -1,4 +1,4 @@
-"""Two scikit-learn style estimators that the libraries lack, each for a reason a federation runs into."""
+"""Two scikit-learn style estimators for parties: neighbours that work with few rows, and rules that can be saved."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from fedkd_flwr.errors import MissingExtraError, explain
 
 __all__ = ["NearestNeighbours", "RuleFit", "import_extra"]
 
-MAX_ALPHA = 1e4  # where imodels' own search starts: no rule survives it
+MAX_ALPHA = 1e4  # where imodels' own search starts; no rule is left there
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import a library of an optional extra, or say how to install it.
+    """Import and return a library of an optional extra.
 
     Raises
     ------
     MissingExtraError
-        If it is not installed.
+        If it is not installed; the message says how to install it.
     """
     import importlib
 
@@ -36,9 +36,9 @@ def import_extra(module: str, extra: str) -> Any:
 
 
 class NearestNeighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
-    """k nearest neighbours on standardised columns, with k lowered to the number of rows where there are fewer.
+    """k nearest neighbours on standardised columns; k is lowered to the number of rows if a party holds fewer.
 
-    scikit-learn's own raises at the first prediction if a party holds fewer than ``n_neighbors`` rows.
+    scikit-learn's own estimator raises at the first prediction then.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class NearestNeighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         """Remember the rows."""
         self.scaler_ = StandardScaler().fit(X)
-        # brute force: fast at these sizes, and it saves as plain arrays where a tree would not
+        # brute force is fast enough at these sizes, and can be saved as plain arrays, unlike a tree
         self.knn_ = KNeighborsClassifier(
             min(self.n_neighbors, len(X)), weights=self.weights, p=self.p, algorithm="brute", n_jobs=1
         ).fit(self.scaler_.transform(X), y)
@@ -76,24 +76,24 @@ class NearestNeighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
 
 class RuleFit(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
-    """RuleFit as imodels fits it, kept as plain arrays: for several classes, quick to predict, and safe to save.
+    """RuleFit as imodels fits it, kept as plain arrays: for any number of classes, fast, and safe to save.
 
-    imodels handles two classes only, evaluates each rule as a pandas query string at every prediction, and its
-    fitted object cannot be saved without pickle. Here imodels fits (one class against the rest where there are more
-    than two), and the rules are read out of it; the probabilities are the same.
+    imodels handles two classes only, evaluates each rule as a pandas query string at every prediction, and its fitted
+    object can only be pickled. Here imodels fits the rules (with more than two classes, one class against the others),
+    and they are copied into arrays. The probabilities are the same.
 
     Parameters
     ----------
     tree_size : int
         Mean number of leaves of the trees that propose rules; 4 in the FedCT paper.
     max_rules : int
-        Upper bound of terms (rules and columns) in the model; 200 in the FedCT paper.
+        Upper bound of the terms (rules and columns) of the model; 200 in the FedCT paper.
     n_estimators : int
-        Number of trees that propose rules.
+        Number of trees whose branches become rules.
     memory_par : float
         Shrinkage of the trees.
     include_linear : bool
-        Whether columns enter the model besides rules.
+        Whether columns are terms besides the rules.
     alpha : float, optional
         Strength of the L1 penalty, doubled until at most ``max_rules`` terms are left. None searches 100 values as
         imodels 3.0 does, whose result is the weakest penalty within ``max_rules``: slower (2.6 s against 0.7 s on 500
@@ -125,9 +125,9 @@ class RuleFit(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn 
         self.random_state = random_state
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
-        """Fit one model of rules per class (one in all for two classes)."""
+        """Fit one model of rules for each class; for two classes one model."""
         imodels = import_extra("imodels", "rulefit")
-        X = np.asarray(X, dtype=np.float64)  # float32 columns would be compared with thresholds cut to float64
+        X = np.asarray(X, dtype=np.float64)  # thresholds are float64; float32 columns would compare differently
         self.classes_ = np.unique(y)
         self.n_features_in_ = X.shape[1]
         positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
@@ -137,13 +137,13 @@ class RuleFit(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn 
     def _fit_rules(self, imodels: Any, X: NDArray[np.float64], y: NDArray[np.int64]) -> dict[str, Any]:
         params = self.get_params()
         while True:
-            # imodels 3.0 computes cross-validation scores and then never uses them, and they fail on rare classes
+            # without imodels 3.0's cross-validation, whose scores it never uses and which fails on rare classes
             model = imodels.RuleFitClassifier(**params, cv=False)
             with warnings.catch_warnings():
-                # imodels names its penalty the way scikit-learn 1.8 deprecated: harmless, hundreds of times a fit
+                # imodels uses a parameter that scikit-learn 1.8 deprecated: hundreds of warnings per fit
                 warnings.filterwarnings("ignore", message=".*penalty", module="sklearn.linear_model")
                 warnings.filterwarnings("ignore", message="Ignoring max_rules parameter")
-                # at the weakest penalties of its search; it does not choose by convergence
+                # happens at the weakest penalties of its search, whose choice does not depend on convergence
                 warnings.filterwarnings("ignore", message="Liblinear failed to converge")
                 model.fit(X, y)
             terms = np.count_nonzero(model.coef)

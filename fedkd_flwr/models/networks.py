@@ -1,14 +1,13 @@
-"""Torch nets as scikit-learn style estimators: the papers' MLP and CNNs, trained by skorch, step by step.
+"""Torch nets as scikit-learn style estimators: the papers' MLP and CNNs, trained with skorch.
 
-Only imported on use. skorch owns module, criterion, optimiser and the training step; batches are slices of tensors
-already in memory, because a DataLoader's work per row costs more than the step itself on nets of this size.
+Only imported on use. skorch holds module, criterion and optimiser and does the training step. Batches are slices of
+tensors in memory, because on nets of this size a DataLoader's work per row costs more than the step itself.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -26,12 +25,12 @@ from fedkd_flwr.models._losses import LOSSES, JointLoss, ProximalLoss
 
 __all__ = ["TorchNet"]
 
-INFERENCE_ROWS = 2048  # rows at once when labelling: bounded memory, full speed
-GRADIENT_ROWS = 1024  # rows at once of a gradient over all rows: memory stays that of one large batch
+INFERENCE_ROWS = 2048  # rows that are labelled at once, to bound memory
+GRADIENT_ROWS = 1024  # rows at once of a gradient over all rows, to bound memory
 
 
 class _Net(NeuralNetClassifier):  # type: ignore[misc]  # skorch has no types
-    """skorch's net, its training in mixed precision or beside unchanged batch statistics where asked."""
+    """skorch's net, with training in mixed precision and with fixed batch statistics as options."""
 
     def __init__(self, *args: Any, mixed_precision: bool = False, freeze_norm: bool = False, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
@@ -43,10 +42,10 @@ class _Net(NeuralNetClassifier):  # type: ignore[misc]  # skorch has no types
         if self.freeze_norm:
             for layer in self.module_.modules():
                 if isinstance(layer, nn.BatchNorm2d):
-                    layer.eval()  # its weights go on learning
+                    layer.eval()  # its weights are still trained
 
     def infer(self, x: Tensor, **fit_params: Any) -> Tensor:
-        """Return the module's outputs, float32: losses are never computed in less."""
+        """Return the module's outputs as float32, so that losses are computed in float32."""
         with torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.mixed_precision and self.module_.training):
             outputs: Tensor = super().infer(x, **fit_params)
         return outputs.float()
@@ -60,38 +59,38 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
     net : {"mlp", "cnn-fedkt", "cnn-privatekt", "cnn-fedmd"}
         The architecture. ``cnn-fedkt``: conv5x5 of 6 and 16 channels, each ReLU and 2x2 pooling, dense 120 and 84.
         ``cnn-privatekt``: conv5x5 of 32 and 128 channels, each 2x2 pooling, three dense layers of 512 with ReLU,
-        dropout after every one of these, Glorot's initial weights: as its published code, which has no ReLU behind
+        dropout after each of these five, Glorot's initial weights; as in its published code, which has no ReLU after
         the convolutions. ``cnn-fedmd``: two or three convolutions with batch normalisation, ReLU, dropout and average
-        pooling, one dense layer without bias, as FedMD's published code (its L2 penalty of 1e-3 on the last layer and
-        Keras' slower batch statistics left out).
+        pooling, then one dense layer without bias; as in FedMD's published code, but without its L2 penalty of 1e-3 on
+        the last layer and without Keras' slower batch statistics.
     num_classes, num_features : int
-        Outputs and inputs.
+        Numbers of outputs and inputs.
     shape : tuple of int, optional
         (channels, height, width) of a row, for the CNNs.
     hidden : int or sequence of int
         Widths of the MLP's hidden layers (ReLU).
     channels : sequence of two or three int
-        Of the convolutions of ``cnn-fedmd``.
+        Channels of the convolutions of ``cnn-fedmd``.
     dropout : float
         Share of hidden units dropped while training, within [0, 1).
     optimizer : {"adam", "sgd"}
-        With ``lr``, ``weight_decay`` (L2) and, for sgd, ``momentum``.
+        The optimiser; ``lr``, ``weight_decay`` (L2) and, for sgd, ``momentum`` are its parameters.
     batch_size, epochs : int
-        Of `fit`.
+        Rows per minibatch, and passes of `fit`.
     max_steps : int, optional
-        Ends a `fit` early, after so many minibatch steps.
+        Upper bound of the minibatch steps of `fit`.
     device : {"cpu", "auto"}
-        ``auto`` takes a GPU if there is one.
+        ``auto`` uses a GPU if there is one.
     precision : {"float32", "bfloat16"}
-        ``bfloat16``: training computes layers in bfloat16 and keeps weights, losses and the optimiser in float32
-        (torch's autocast); faster for wide layers where the processor has instructions for it, slower
-        where it has none. Answers are always computed in float32.
+        With ``bfloat16``, training computes layers in bfloat16 and keeps weights, losses and the optimiser in float32
+        (torch's autocast). It is faster for wide layers on processors with bfloat16 instructions and slower on others.
+        Answers are always computed in float32.
     freeze_norm : bool
-        Whether batch normalisation keeps the running averages that the net started with, in training too, in place of
-        those of each minibatch: for a pre-trained net that sees few rows, or rows of two kinds in turn. Its scales and
-        shifts are learnt as ever. A net that started from nothing has means 0 and variances 1.
+        Whether batch normalisation uses the running averages that the net started with, in training too, and not those
+        of each minibatch. It is meant for a pre-trained net that gets few rows, or two kinds of rows in turn; the
+        averages of an untrained net are means 0 and variances 1. Scales and shifts are still trained.
     seed : int
-        Source of initial weights, batches and dropout. Torch's global generator is neither used nor changed.
+        Seed of initial weights, batches and dropout. Torch's global generator is neither used nor changed.
     """
 
     keeps_label_space = True
@@ -140,13 +139,13 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         self.seed = seed
 
     def validate(self) -> None:
-        """Check every parameter; raises ConfigError naming the first that breaks its rule."""
+        """Check every parameter; raise ConfigError naming the first wrong one."""
         check_params(self)
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         """Start from fresh weights and train for ``epochs`` passes, or ``max_steps`` steps if that is less.
 
-        ``y`` holds labels, shape (num_rows,), or probabilities, shape (num_rows, num_classes).
+        ``y`` holds labels of shape (num_rows,) or probabilities of shape (num_rows, num_classes).
         """
         self.initialize()
         rows, wanted = self._to_batch(X, y)
@@ -154,7 +153,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         return self
 
     def fit_soft(self, X: NDArray[Any], weights: NDArray[np.floating]) -> Self:
-        """`fit` on rows whose classes have weights of total 1, by soft cross-entropy."""
+        """Do `fit` with cross-entropy on weights of the classes, which sum to 1 in each row."""
         return self.fit(X, weights)
 
     def update_steps(
@@ -165,9 +164,9 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         y_public: NDArray[Any] | None,
         steps: int | None,
     ) -> Self:
-        """Take ``steps`` minibatch steps from the present state, or from fresh weights at first.
+        """Take ``steps`` minibatch steps from the present state, the first time from fresh weights.
 
-        Half of each batch (rounded up) are own rows, the rest public rows; all are own where there are none.
+        Half of each batch (rounded up) are own rows, the others public rows; without public rows all are own.
         """
         if not hasattr(self, "net_"):
             self.initialize()
@@ -180,7 +179,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
     def digest(
         self, X: NDArray[Any], targets: NDArray[Any], *, epochs: int, loss: str, batch_size: int | None = None
     ) -> Self:
-        """Continue for ``epochs`` passes on targets of the named loss: labels, probabilities or logits."""
+        """Continue for ``epochs`` passes with the named loss; targets are labels, probabilities or logits."""
         batches = epochs_of(*self._to_batch(X, targets), epochs=epochs, batch_size=batch_size or self.batch_size)
         self._train(batches, LOSSES[loss]())
         return self
@@ -188,7 +187,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
     def proximal_epochs(
         self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, mu: float, batch_size: int | None = None
     ) -> Self:
-        """Continue for ``epochs`` passes on labels, pulled back to the weights it has now."""
+        """Continue for ``epochs`` passes on labels with a `ProximalLoss` around the present weights."""
         batches = epochs_of(*self._to_batch(X, y), epochs=epochs, batch_size=batch_size or self.batch_size)
         self._train(batches, ProximalLoss(self.net_.module_.parameters(), mu))
         return self
@@ -205,7 +204,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         loss: str,
         batch_size: int | None = None,
     ) -> Self:
-        """Take ``steps`` minibatch steps on one joint loss: own labels, and ``weight`` times the distance in public."""
+        """Take ``steps`` minibatch steps with a `JointLoss`, half of each batch own and half public rows."""
         size = batch_size or self.batch_size
         sizes = [max(1, size - size // 2), max(1, size // 2)]
         batches = mixed([self._to_batch(X, y), self._to_batch(X_public, targets)], sizes, steps)
@@ -214,12 +213,12 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         return self
 
     def full_batch_steps(self, X: NDArray[Any], targets: NDArray[Any], *, steps: int) -> Self:
-        """Take ``steps`` steps along the gradient over all rows together, summed up part by part."""
+        """Take ``steps`` steps along the gradient over all rows, summed over parts of them."""
         rows, wanted = self._to_batch(X, targets)
         self.net_._set_training()
         optimizer, criterion = self.net_.optimizer_, nn.CrossEntropyLoss()
         total = torch.zeros(())
-        with self._own_generator():
+        with _net_state.own_generator(self, torch.device(self.net_.device)):
             for _ in range(steps):
                 optimizer.zero_grad()
                 total = torch.zeros((), device=rows.device)
@@ -233,7 +232,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         return self
 
     def forget_optimizer(self) -> Self:
-        """Start the optimiser afresh: no momentum, no moments, no step count."""
+        """Clear the optimiser's momentum, moments and step count."""
         self.net_.optimizer_.state.clear()
         return self
 
@@ -242,7 +241,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         return _net_state.get_arrays(self)
 
     def set_arrays(self, arrays: Sequence[NDArray[Any]]) -> Self:
-        """Take over what `arrays` returned; raises DataError naming the first array that does not fit."""
+        """Set what `arrays` returned; raise DataError naming the first array that does not fit."""
         if not hasattr(self, "net_"):
             self.initialize()
         _net_state.set_arrays(self, arrays)
@@ -267,11 +266,11 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         return logits
 
     def state_tensors(self, *, training_state: bool = True) -> dict[str, Tensor]:
-        """Return the weights and, for exact continuation, the optimiser's and generator's states, by name."""
+        """Return the weights and, to continue exactly, the states of optimiser and generator, by name."""
         return _net_state.state_tensors(self, training_state=training_state)
 
     def load_state_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
-        """Take over what `state_tensors` returned; raises ValueError unless it is of this architecture."""
+        """Restore what `state_tensors` returned; raise ValueError if it is of another architecture."""
         _net_state.load_state_tensors(self, tensors)
         return self
 
@@ -285,7 +284,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         device = "cuda" if self.device == "auto" and torch.cuda.is_available() else "cpu"
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(int(self.seed))
-            # what convolutions and pooling are fast in on CPUs; torch's types leave this overload out
+            # channels last is faster for convolutions on CPUs; torch's types lack this overload
             module = self.build().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             self.rng_state_ = torch.get_rng_state()
         extra = {"optimizer__momentum": self.momentum} if self.optimizer == "sgd" else {}
@@ -295,7 +294,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
             optimizer=torch.optim.Adam if self.optimizer == "adam" else torch.optim.SGD,
             lr=self.lr,
             optimizer__weight_decay=self.weight_decay,
-            optimizer__fused=True,  # one pass over each weight: a quarter of the step's time on nets of this size
+            optimizer__fused=True,  # saves a quarter of the step's time on nets of this size
             train_split=None,
             callbacks="disable",
             verbose=0,
@@ -313,7 +312,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         self.net_.criterion_ = criterion or own
         loss = torch.zeros(())
         try:
-            with self._own_generator():
+            with _net_state.own_generator(self, torch.device(self.net_.device)):
                 for batch in batches:
                     loss = self.net_.train_step(batch)["loss"].detach()
         finally:
@@ -324,18 +323,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         if not bool(torch.isfinite(loss)):
             seen = f"lr={self.lr} with loss {float(loss)}"
             message = explain("Training", "keep the loss finite", seen, "Lower lr, or scale the columns.")
-            raise ConfigError(message, code=Code.WRONG_DATA)  # the rows have a say in it
-
-    @contextmanager
-    def _own_generator(self) -> Iterator[None]:
-        """Let torch draw from this net's own stream, and put the global one back afterwards."""
-        devices = [torch.cuda.current_device()] if self.net_.device == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            torch.set_rng_state(self.rng_state_)
-            if devices:
-                torch.cuda.manual_seed(int(torch.randint(2**31, ())))
-            yield
-            self.rng_state_ = torch.get_rng_state()
+            raise ConfigError(message, code=Code.WRONG_DATA)  # private rows may be the cause
 
     def _to_batch(self, X: NDArray[Any], y: NDArray[Any]) -> Batch:
         kind = np.int64 if np.asarray(y).dtype.kind in "iu" else np.float32
@@ -346,6 +334,6 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         if X.ndim != 2 or X.shape[1] != self.num_features:
             raise DataError(explain("X", f"have {self.num_features} columns", str(X.shape)))
         with warnings.catch_warnings():
-            # rows from a read-only file or message are never written to
+            # a read-only array is fine, because rows are never written to
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
             return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32))

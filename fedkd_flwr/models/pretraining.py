@@ -1,6 +1,6 @@
-"""Nets that start from labelled public rows: train once on them, keep the body, start the last layer at zero.
+"""Nets that start from weights trained on labelled public rows, with a last layer of zeros.
 
-Everybody who holds the same public rows computes the same start from the run's seed, so nothing is exchanged.
+Everybody with the same public rows computes the same weights from the run's seed, so nothing is exchanged.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["pretrain"]
 
-_BATCH = 64  # rows of a minibatch: public rows are many, whatever number suits a party's own
-_KEPT = 12  # bodies a process remembers: a simulation's process plays several parties, with up to ten architectures
+_BATCH = 64  # rows of a minibatch, whatever the net's own batch size
+_KEPT = 12  # trained weights that a process caches; a simulation may have ten architectures
 _bodies: OrderedDict[tuple[Any, ...], list[NDArray[np.float32]]] = OrderedDict()
 
 
@@ -32,19 +32,17 @@ def pretrain(
     seed: int,
     name: str,
 ) -> Classifier:
-    """Give a net the weights that training on labelled public rows leaves, and return it.
+    """Train a net of the same architecture on labelled public rows, copy its weights to the model, and return it.
 
-    Every layer but the last is taken over, and batch normalisation's running averages with them (which this training
-    moves whether or not the net is to keep them afterwards: ``freeze_norm``). The last layer, whose
-    size is the number of classes, starts at zero, so that all classes are equally likely before the first private row;
-    it is taken over too where the public labels are of the same classes. The optimiser starts afresh.
-
-    Random weights on top of features that already tell a lot only have to be unlearnt, from few rows.
+    All layers but the last are copied, with batch normalisation's running averages (``freeze_norm`` is off in this
+    training). The last layer, whose size is the number of classes, starts at zero, so that all classes are equally
+    likely before the first private row: random weights would have to be unlearnt, from few rows. If the public labels
+    are of the model's classes, the last layer is copied too. The optimiser starts afresh.
 
     Parameters
     ----------
     model : Classifier
-        A torch net of the zoo; whatever it has learnt is forgotten.
+        A torch net of the zoo; what it has learnt is forgotten.
     X : ndarray of shape (num_public, num_features)
         Public rows.
     y : ndarray of shape (num_public,), integers
@@ -52,18 +50,18 @@ def pretrain(
     num_classes : int
         Size of the label space of ``y``.
     same_classes : bool
-        Whether that is the model's own label space.
+        Whether ``y`` has the model's own label space.
     epochs : int
         Whole passes, 1 or more, in minibatches of 64.
     seed : int
-        The same for all who are to start alike.
+        Seed of this training; the same seed gives the same weights.
     name : str
-        Names rows and labels (the public set's fingerprint): the last results are remembered under it.
+        The public set's fingerprint, under which the result is cached; other rows or labels need another name.
 
     Raises
     ------
     ConfigError
-        If the model is no torch net, or ``same_classes`` and the number of classes differs.
+        If the model is not a torch net, or ``same_classes`` with another number of classes.
     """
     if not model.supports_soft_steps:
         way_out = "Use a torch net (mlp, cnn-fedmd), or pretrain-epochs 0."
@@ -82,7 +80,7 @@ def pretrain(
     fresh, body = model.initialize().arrays(), _bodies[key]
     if same_classes:
         return model.set_arrays(body)
-    # the last layer is what changes its shape with the number of classes, whatever the architecture
+    # in every architecture the arrays of the last layer are those whose shape depends on the number of classes
     larger = Classifier(_resized(model, model.num_classes + 1, seed), num_classes=model.num_classes + 1)
     last = [own.shape != other.shape for own, other in zip(fresh, larger.initialize().arrays(), strict=True)]
     return model.set_arrays(

@@ -1,24 +1,22 @@
-"""Models as bytes that may come from anybody: reading them never executes anything.
+"""Models as bytes that may come from anybody: reading them never runs code of theirs.
 
-One container, a zip of two stored members: ``meta.json`` (version, kind, label space, digest) and ``payload``, which is
-in the safe format of its kind: skops for scikit-learn, XGBoost's JSON, safetensors for torch nets, whose
-architecture is rebuilt from the zoo's parameters, and for transformers, which carry configuration and tokenizer along:
-nothing is looked up or downloaded to read them. No pickle anywhere.
+The container is a zip of two uncompressed members: ``meta.json`` (version, kind, label space, digest) and ``payload``,
+in the safe format of its kind: skops for scikit-learn, XGBoost's JSON, safetensors for torch nets and transformers. A
+torch net is rebuilt from the zoo's parameters. Transformers include their configuration and tokenizer, so that nothing
+is looked up or downloaded. No format uses pickle.
 
-What is checked before use: sizes, member names, digest, version; for skops that every type is one of scikit-learn's
-that skops trusts or in `TRUSTED`; for trees that their nodes point inside the tree and the rows, because scikit-learn's
-compiled code follows them unchecked, and XGBoost's likewise.
+Sizes, member names, digest and version are checked; for skops, that it trusts every type or the type is in `TRUSTED`;
+for trees, that nodes point inside the tree and the rows, because the compiled code of scikit-learn and XGBoost follows
+them unchecked.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import itertools
 import json
 import os
 import pickle
-import secrets
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -27,7 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from fedkd_flwr.checks import check_choice, check_flag, check_whole
 from fedkd_flwr.errors import FedkdError, ModelBytesError, explain
+from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models import _xgboost_json
 from fedkd_flwr.models._tree_checks import check_trees
 from fedkd_flwr.models.classifier import Classifier
@@ -36,16 +36,17 @@ from fedkd_flwr.models.estimators import import_extra
 __all__ = ["MAX_BYTES", "TRUSTED", "dumps", "load", "loads", "save", "weigh"]
 
 FORMAT, VERSION = "fedkd-model", 1
-# of the container, and of what a skops payload may unpack to; 2 GiB hold BERT-base with AdamW's state (1.3 GB)
+KINDS = ("sklearn", "xgboost", "torch", "transformer")
+# limit of the container and of an unpacked skops payload; BERT-base with AdamW's state takes 1.3 GB
 MAX_BYTES = 2**31
 MAX_META_BYTES = 2**16
-MAX_MEMBERS = 200_000  # of a skops payload: a forest of 1,000 trees has about 5,000
+MAX_MEMBERS = 200_000  # limit of a skops payload; a forest of 1,000 trees has about 5,000
 TRUSTED = (
     "fedkd_flwr.models.estimators.NearestNeighbours",
     "fedkd_flwr.models.estimators.RuleFit",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.tree._tree.Tree",
-)  # beyond skops' own list; the last two are compiled code's data, hence `check_trees`
+)  # besides the types that skops trusts; `check_trees` checks the last two, which compiled code reads
 
 
 def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
@@ -54,10 +55,10 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
     Parameters
     ----------
     classifier : Classifier
-        Fitted or not, constant or not.
+        It may be unfitted or constant.
     training_state : bool
-        Whether a torch net's optimiser and random state go along, so that the reloaded net continues training
-        exactly as this one would. Without them the bytes are what an upload of the model would weigh.
+        Whether to include a torch net's optimiser and random state, so that the reloaded net continues training exactly
+        as this one would. Without them the size is that of an upload of the model.
 
     Raises
     ------
@@ -113,15 +114,15 @@ def loads(data: bytes, *, trusted: Iterable[str] = ()) -> Classifier:
     Parameters
     ----------
     data : bytes
-        From anywhere.
+        They may come from anywhere.
     trusted : iterable of str
-        Full names of types of your own that may be rebuilt, such as ``"my_package.models.MyForest"``. Reading then runs
+        Full names of your own types that may be rebuilt, such as ``"my_package.models.MyForest"``. Reading then runs
         the code of those types.
 
     Raises
     ------
     ModelBytesError
-        If the bytes are not such a model, or hold a type that is not trusted (the message names it).
+        If the bytes are not such a model, or hold a type that is not trusted; the message names the type.
     MissingExtraError
         If the model's library is not installed.
     """
@@ -131,7 +132,7 @@ def loads(data: bytes, *, trusted: Iterable[str] = ()) -> Classifier:
         classifier = Classifier(template, num_classes=meta["num_classes"])
     except FedkdError:
         raise
-    except Exception as error:  # parsers of four formats, fed with anything, raise anything
+    except Exception as error:  # the parsers of four formats may raise anything
         raise ModelBytesError(
             explain("Model bytes", f"hold a readable {meta['kind']} model", f"{type(error).__name__}: {error}")
         ) from error
@@ -143,10 +144,11 @@ def loads(data: bytes, *, trusted: Iterable[str] = ()) -> Classifier:
 
 
 def weigh(classifier: Classifier) -> int:
-    """Return the bytes one upload of a classifier would take, for comparison with label exchange.
+    """Return the size of one upload of a classifier in bytes, for comparison with label exchange.
 
-    Nets and XGBoost weigh what `dumps` writes. Other estimators weigh what Python's own serialisation, deflated, takes:
-    quicker than skops, the same from run to run, and what published code uploads. Those bytes are counted, never kept.
+    For nets and XGBoost it is the size of what `dumps` writes without the training state. For other estimators it is
+    the size of a compressed pickle, which is quicker than skops, the same in every run, and what published code
+    uploads. The pickle is only measured, never stored or read.
 
     Raises
     ------
@@ -157,30 +159,19 @@ def weigh(classifier: Classifier) -> int:
         return len(dumps(classifier, training_state=False))
     try:
         return len(zlib.compress(pickle.dumps(classifier, protocol=5), 1))
-    except Exception as error:  # a user's own object raises what it likes
+    except Exception as error:  # a user's own object may raise anything
         raise ModelBytesError(explain("The model", "be serialisable to be weighed", str(error))) from error
 
 
 def save(classifier: Classifier, path: str | os.PathLike[str]) -> None:
-    """Write a classifier to a file that only its owner can read; it is there whole or not at all.
+    """Write a classifier to a file in one step; only the owner can read it.
 
     Raises
     ------
     ModelBytesError
         As `dumps`.
     """
-    target = Path(path)
-    data = dumps(classifier)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_atomic(path, dumps(classifier))
 
 
 def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> Classifier:
@@ -189,7 +180,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> Classi
     Raises
     ------
     ModelBytesError, MissingExtraError
-        As `loads`; also if the file is larger than `MAX_BYTES`.
+        As `loads`, and if the file is larger than `MAX_BYTES`.
     """
     with Path(path).open("rb") as file:
         return loads(file.read(MAX_BYTES + 1), trusted=trusted)
@@ -205,7 +196,7 @@ def _kind(estimator: Any) -> str:
 
 
 def _open(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return checked meta data and payload of a container."""
+    """Return the checked meta data and the payload of a container."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise ModelBytesError(explain("Model bytes", "be bytes", type(data).__name__))
     if not len(data) <= MAX_BYTES:
@@ -224,7 +215,7 @@ def _open(data: bytes) -> tuple[dict[str, Any], bytes]:
             meta, payload = json.loads(archive.read("meta.json")), archive.read("payload")
     except ModelBytesError:
         raise
-    except Exception as error:  # zipfile and json, fed with anything, raise anything
+    except Exception as error:  # zipfile and json may raise anything
         seen = f"{len(data)} bytes ({type(error).__name__}: {error})"
         raise ModelBytesError(explain("Model bytes", "be a model written by fedkd_flwr", seen)) from error
     _check_meta(meta)
@@ -234,37 +225,27 @@ def _open(data: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def _check_meta(meta: Any) -> None:
-    def whole(value: Any, low: int, high: int) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and low <= value < high
-
     if not (isinstance(meta, dict) and meta.get("format") == FORMAT):
         raise ModelBytesError(explain("Model bytes", f"be of format {FORMAT}", "something else"))
     if meta.get("version") != VERSION:
         way_out = "Another version of fedkd_flwr wrote them."
         raise ModelBytesError(explain("Model version", f"be {VERSION}", meta.get("version"), way_out))
-    fitted, classes = meta.get("fitted"), meta.get("classes")
-    num_classes: Any = meta.get("num_classes")
-    known = classes is None or (
-        isinstance(classes, list)
-        and whole(num_classes, 2, 2**15)
-        and 1 <= len(classes) <= num_classes
-        and all(whole(label, 0, num_classes) for label in classes)
-        and all(a < b for a, b in itertools.pairwise(classes))
-        and whole(meta.get("num_features"), 1, 2**31)
-        and fitted == (len(classes) > 1)
-    )
-    holds = {
-        "kind": meta.get("kind") in ("sklearn", "xgboost", "torch", "transformer"),
-        "fitted": isinstance(fitted, bool) and (classes is not None or not fitted),
-        "num_classes": whole(num_classes, 2, 2**15),
-        "classes": known,
-        "params": isinstance(meta.get("params"), dict),
-        "sha256": isinstance(meta.get("sha256"), str),
-    }
-    for name, ok in holds.items():
-        if not ok:
-            seen = str(meta.get(name))[:80]
-            raise ModelBytesError(explain(f"{name} of model bytes", "be as fedkd_flwr writes it", seen))
+    error, of = ModelBytesError, "of model bytes"
+    check_choice(f"kind {of}", meta.get("kind"), KINDS, error=error)
+    num_classes = check_whole(f"num_classes {of}", meta.get("num_classes"), 2, 2**15 - 1, error=error)
+    fitted, classes = check_flag(f"fitted {of}", meta.get("fitted"), error=error), meta.get("classes")
+    if classes is not None:
+        check_whole(f"num_features {of}", meta.get("num_features"), 1, 2**31 - 1, error=error)
+        listed = classes if isinstance(classes, list) else []
+        for label in listed:
+            check_whole(f"a class {of}", label, 0, num_classes - 1, error=error)
+        if not listed or listed != sorted(set(listed)):
+            raise ModelBytesError(explain(f"classes {of}", "be different and ascending", str(classes)[:80]))
+    if fitted != (classes is not None and len(classes) > 1):
+        raise ModelBytesError(explain(f"fitted {of}", "be true with two classes or more, and only then", fitted))
+    for name, kind in (("params", dict), ("sha256", str)):
+        if not isinstance(meta.get(name), kind):
+            raise ModelBytesError(explain(f"{name} {of}", f"be of type {kind.__name__}", str(meta.get(name))[:80]))
 
 
 def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]) -> tuple[Any, Any]:
@@ -341,7 +322,7 @@ def _dump_skops(estimator: Any) -> bytes:
 
     try:
         return bytes(skops.io.dumps(estimator, compression=zipfile.ZIP_DEFLATED))
-    except Exception as error:  # skops raises what the object's own methods raise
+    except Exception as error:  # skops raises whatever the object's methods raise
         name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
         way_out = "skops can write scikit-learn estimators and classes with plain attributes."
         raise ModelBytesError(explain(name, "be writable by skops", f"error {error}", way_out)) from error

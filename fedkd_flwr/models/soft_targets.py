@@ -1,14 +1,12 @@
 """Learning from soft targets: noisy vote counts, margins, averaged probabilities.
 
-A row's targets say how much each class is worth *relative to the others* of that row, so a constant may be added to a
-row without changing what should be learnt. `soft_weights` uses that freedom to make every row's weights non-negative
-and of the same total, which makes them fractional labels. For two classes with margins m and M = max |m| the
-weights are proportional to M - m and M + m, and a tree's Gini impurity on such fractional labels,
-``1 - p_0^2 - p_1^2`` with p_1 - p_0 = mean(m)/M, differs from the squared error of the margin, ``mean(m^2) -
-mean(m)^2``, by a factor and by a sum over rows that no split changes: both grow the same tree. For more classes it is
-the squared error of the weight vectors.
-
-How the weights reach an estimator: see `fit_soft_estimator`.
+A row's targets say how much each class is worth *relative to the others* of that row, so adding a constant to a row
+does not change what should be learnt. `soft_weights` adds constants that make every row's weights non-negative with the
+same total, which makes them fractional labels. For two classes with margins m and M = max |m| the weights are
+proportional to M - m and M + m. A tree's Gini impurity on such fractional labels, ``1 - p_0^2 - p_1^2`` with
+p_1 - p_0 = mean(m)/M, differs from the squared error of the margin, ``mean(m^2) - mean(m)^2``, by a factor and by a sum
+over rows that no split changes, so both grow the same tree. For more classes it is the squared error of the weight
+vectors. `fit_soft_estimator` says how an estimator gets the weights.
 """
 
 from __future__ import annotations
@@ -37,17 +35,16 @@ _REGRESSORS = {
 
 
 def soft_weights(targets: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return targets as weights of the classes: non-negative, of total 1 in each row, differences kept to one factor.
+    """Return targets as weights of the classes: >= 0, of total 1 in each row, and with differences in proportion.
 
-    Each row gets the constant that makes its total R, the same for all rows; then all is divided by R. R is the least
-    total that leaves no weight negative; where no target is negative to begin with (votes, probabilities), it is the
-    largest row total instead: votes that a row lacks are spread evenly over the classes, and probabilities stay as
-    they are.
+    A constant is added to each row so that all rows have the same total R, and all is divided by R. R is the least
+    total with which no weight is negative. If no target is negative (votes, probabilities), R is the largest total of a
+    row: the votes that a row has fewer are spread evenly over the classes, and probabilities do not change.
 
     Parameters
     ----------
     targets : ndarray of shape (num_rows, num_classes), float
-        Finite; any unit, the same for all rows.
+        Finite values in any unit, the same in all rows.
 
     Returns
     -------
@@ -56,7 +53,7 @@ def soft_weights(targets: NDArray[np.floating]) -> NDArray[np.float64]:
     Raises
     ------
     DataError
-        If no row prefers any class: there is nothing to learn.
+        If no row prefers a class, so that there is nothing to learn.
 
     Examples
     --------
@@ -71,16 +68,16 @@ def soft_weights(targets: NDArray[np.floating]) -> NDArray[np.float64]:
     if bool((targets == targets[:, :1]).all()):
         raise DataError(explain("targets", "prefer a class in at least one row", "all classes equal in every row"))
     num_classes = targets.shape[1]
-    targets = targets / np.abs(targets).max()  # sums of values near the largest float would overflow
+    targets = targets / np.abs(targets).max()  # otherwise sums of values near the largest float overflow
     totals = targets.sum(axis=1)
     total = totals.max() if targets.min() >= 0 else (totals - num_classes * targets.min(axis=1)).max()
     weights = (targets + ((total - totals) / num_classes)[:, None]) / total
-    weights[weights < 1e-12] = 0  # what rounding leaves of a class without weight
+    weights[weights < 1e-12] = 0  # rounding errors of weights that are zero
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Whether an estimator can learn more from weights than the label of the largest one."""
+    """Return whether an estimator can use weights of classes, and not only the label of the largest weight."""
     if type(estimator) is Pipeline:
         return takes_weights(estimator.steps[-1][1])
     return callable(getattr(estimator, "fit_soft", None)) or has_fit_parameter(estimator, "sample_weight")
@@ -89,17 +86,17 @@ def takes_weights(estimator: Any) -> bool:
 def fit_soft_estimator(estimator: Any, X: NDArray[Any], weights: NDArray[np.float64]) -> None:
     """Fit an estimator in place on rows whose classes have weights.
 
-    - One with a method ``fit_soft(X, weights)`` of its own, as our torch nets have, gets them as they are.
+    - An estimator with a method ``fit_soft(X, weights)``, such as our torch nets, gets the weights unchanged.
     - scikit-learn's decision tree, extra tree, random forest and extra trees with Gini impurity learn from the weight
       vectors themselves: the tree that squared error grows on them is the tree that Gini impurity grows on fractional
-      labels, with rows, not copies of rows, drawn and counted. (Random forests on weighted copies of each row drown:
-      bootstrap counts of the copies are noise of the size of the signal. Measured, digits, 20 voters, Laplace noise
-      of scale 4 and 8 on the counts, 8 seeds: 0.71 and 0.53 this way, 0.63 and 0.41 on copies, 0.63 and 0.38 on the
-      most voted label; on Adult with its two classes, 1,000 to 4,070 rows, within 0.007 of the most voted label.)
-    - Others whose ``fit`` takes ``sample_weight`` get each row once per class that has weight in it, the weights of a
-      row summing to 1, so that thresholds on weights (XGBoost's ``min_child_weight``) and penalties keep their meaning.
-      Thresholds on numbers of rows, such as ``min_samples_leaf``, count copies.
-    - A `Pipeline` fits its transformers on the rows as they are, and its last step in one of these ways.
+      labels, and each row is drawn and counted once. (With weighted copies of each row, a forest's bootstrap counts of
+      the copies are noise of the size of the signal. Accuracy on digits, 20 voters, Laplace noise of scale 4 and 8 on
+      the counts, 8 seeds: 0.71 and 0.53 this way, 0.63 and 0.41 with copies, 0.63 and 0.38 with the most voted label;
+      on Adult with its two classes, 1,000 to 4,070 rows, within 0.007 of the most voted label.)
+    - Others whose ``fit`` takes ``sample_weight`` get a copy of each row for every class that has weight in it. A row's
+      weights sum to 1, so that thresholds on weights (XGBoost's ``min_child_weight``) and penalties keep their meaning;
+      thresholds on numbers of rows, such as ``min_samples_leaf``, count copies.
+    - A `Pipeline` fits its transformers on the rows, and its last step in one of these ways.
 
     Parameters
     ----------
@@ -107,7 +104,7 @@ def fit_soft_estimator(estimator: Any, X: NDArray[Any], weights: NDArray[np.floa
         An unfitted classifier that `takes_weights`; afterwards it predicts positions 0..num_classes-1.
     X : ndarray of shape (num_rows, num_features)
     weights : ndarray of shape (num_rows, num_classes), float64
-        From `soft_weights`; every class has weight in some row.
+        What `soft_weights` returned, with weight for every class in some row.
     """
     if callable(getattr(estimator, "fit_soft", None)):
         estimator.fit_soft(X, weights)
@@ -124,7 +121,7 @@ def fit_soft_estimator(estimator: Any, X: NDArray[Any], weights: NDArray[np.floa
 
 
 def _has_soft_trees(estimator: Any) -> bool:
-    """Whether squared error on weights is exactly what this estimator's own settings mean."""
+    """Return whether growing trees by squared error on weights is what this estimator's settings ask for."""
     if type(estimator) not in _REGRESSORS:
         return False
     params = estimator.get_params()
@@ -135,7 +132,7 @@ def _has_soft_trees(estimator: Any) -> bool:
 def _fit_trees(estimator: Any, X: NDArray[Any], weights: NDArray[np.float64]) -> None:
     num_classes = weights.shape[1]
     offsets = weights - 1 / num_classes
-    scale = float(np.abs(offsets).max())  # trees stop at a fixed tiny impurity: let none look pure for its unit
+    scale = float(np.abs(offsets).max())  # scikit-learn stops below an absolute impurity; rescale the targets
     regressor = _REGRESSORS[type(estimator)]()
     params = estimator.get_params(deep=False)
     params = {name: value for name, value in params.items() if name in regressor.get_params()}

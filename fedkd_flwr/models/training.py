@@ -1,8 +1,8 @@
-"""What only neural nets can do, as verbs of a `Classifier`: give and take weights, continue on soft targets.
+"""Methods of a `Classifier` that only neural nets have: to return and take weights, and to train on soft targets.
 
-All of them keep the optimiser's state from call to call, as one training in several parts, unless told
-``fresh_optimizer=True``. None of them ever makes a constant of the classifier: a net whose rows show one class
-trains on them like any other, because its weights are what the algorithm is about.
+They keep the optimiser's state from call to call, as one training in several parts, unless told
+``fresh_optimizer=True``. None of them makes the classifier constant: a net whose rows have one class trains on them all
+the same, because these algorithms use its weights.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import check_choice, check_number, check_whole
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.models._checks import check_labels, check_rows, check_targets
 
 __all__ = ["LOSS_NAMES", "SoftTraining"]
 
 LOSS_NAMES = ("cross-entropy", "l1-logits", "mse-probs")
-"""How an answer is compared with a target: with probabilities, with logits, with probabilities."""
+"""Distances between a net's answer and a target; targets are logits for ``l1-logits``, otherwise probabilities."""
 
 
 class SoftTraining(ABC):
-    """The nets' part of `fedkd_flwr.models.classifier.Classifier`.
+    """The methods of `fedkd_flwr.models.classifier.Classifier` that need a neural net.
 
-    Every method but `supports_soft_steps` raises ConfigError where the estimator is no torch net of ours, and (but
-    for `initialize` and `set_arrays`) starts from fresh weights where the net has none yet.
+    All but `supports_soft_steps` raise ConfigError unless the estimator is a torch net of the zoo. Methods that train
+    start from fresh weights if the net has none yet.
     """
 
     num_classes: int
@@ -35,7 +36,7 @@ class SoftTraining(ABC):
     @property
     @abstractmethod
     def num_features(self) -> int | None:
-        """The number of columns it knows."""
+        """The number of columns it was fitted on."""
 
     @property
     @abstractmethod
@@ -45,19 +46,19 @@ class SoftTraining(ABC):
     @property
     @abstractmethod
     def _net_or_none(self) -> Any:
-        """The estimator with its weights, None if it has none."""
+        """The estimator with its weights, or None if it has none."""
 
     @abstractmethod
     def _adopt(self, net: Any) -> None:
-        """Take a net that has weights as the estimator, over all classes."""
+        """Make a net with weights the fitted estimator, over all classes."""
 
     @property
     def supports_soft_steps(self) -> bool:
-        """Whether the methods below work: it is a torch net of the zoo."""
+        """Whether the methods below work, which need a torch net of the zoo."""
         return callable(getattr(self._net_template, "full_batch_steps", None))
 
     def initialize(self) -> Self:
-        """Start from the seed's fresh weights and a fresh optimiser, forgetting everything learnt.
+        """Draw fresh weights from the seed and start a fresh optimiser; everything learnt is forgotten.
 
         Raises
         ------
@@ -70,8 +71,8 @@ class SoftTraining(ABC):
     def arrays(self) -> list[NDArray[np.float32]]:
         """Return copies of the net's weights and buffers, in the order of torch's ``state_dict``.
 
-        Batch normalisation's running means and variances are among them, its count of batches (which nothing
-        reads) is not.
+        They include batch normalisation's running means and variances, but not its count of batches, which nothing
+        reads.
 
         Returns
         -------
@@ -87,22 +88,23 @@ class SoftTraining(ABC):
         return list(self._net("arrays").arrays())
 
     def set_arrays(self, arrays: Sequence[NDArray[Any]]) -> Self:
-        """Take over weights and buffers that `arrays` of the same architecture returned; all of them or none.
+        """Set the weights and buffers to what `arrays` of the same architecture returned.
 
-        An unfitted net is initialised first; a fitted one keeps its optimiser's state.
+        An unfitted net is initialised first; a fitted one keeps its optimiser's state. If an array is refused, no
+        weight has changed.
 
         Parameters
         ----------
         arrays : sequence of ndarray, float32
-            Copied; may be read-only.
+            They are copied and may be read-only.
 
         Raises
         ------
         ConfigError
             If the estimator is no torch net.
         DataError
-            If the number of arrays differs, or naming the first one whose shape or type differs, that is not finite,
-            or that holds negative variances.
+            If there are more or fewer arrays, or one has another shape or type, is not finite or holds negative
+            variances; the message names the first such array.
         """
         self._require_support()
         net = self._fresh_net() if self._net_or_none is None else self._net_or_none
@@ -152,9 +154,9 @@ class SoftTraining(ABC):
         epochs : int
             1 or more.
         batch_size : int, optional
-            The net's own by default.
+            By default the net's own.
         fresh_optimizer : bool
-            Whether to forget the optimiser's state first.
+            Whether the optimiser starts afresh.
 
         Raises
         ------
@@ -180,28 +182,27 @@ class SoftTraining(ABC):
         batch_size: int | None = None,
         fresh_optimizer: bool = False,
     ) -> Self:
-        """Continue training for whole passes, held near the present weights w_t by (mu / 2) ||w - w_t||^2 in the loss.
+        """Continue training for whole passes with (mu / 2) ||w - w_t||^2 added to the loss, w_t the present weights.
 
-        Source: Li et al. 2020 (FedProx), equation (2). Buffers, such as running means, are not held.
+        Source: Li et al. 2020 (FedProx), equation (2). The term leaves out buffers, such as running means.
 
         Parameters
         ----------
         X, y, epochs, batch_size, fresh_optimizer
             As in `train_epochs`.
         mu : float
-            0 or more and finite; 0 is `train_epochs`.
+            0 or more and finite; with 0 this is `train_epochs`.
 
         Raises
         ------
         ConfigError, DataError
             As `train_epochs`.
         """
-        if isinstance(mu, bool) or not (isinstance(mu, int | float | np.number) and 0 <= mu < np.inf):
-            raise ConfigError(explain("mu", "be a finite number >= 0", mu))
+        mu = check_number("mu", mu, least=0)
         net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size)
         X = check_rows("X", X, self.num_features)
         y, _ = check_labels("y", y, len(X), self.num_classes)
-        net.proximal_epochs(X, y, epochs=epochs, mu=float(mu), batch_size=batch_size)
+        net.proximal_epochs(X, y, epochs=epochs, mu=mu, batch_size=batch_size)
         self._adopt(net)
         return self
 
@@ -215,7 +216,7 @@ class SoftTraining(ABC):
         batch_size: int | None = None,
         fresh_optimizer: bool = False,
     ) -> Self:
-        """Continue training for whole passes over rows and what others answer on them (FedMD's step of this name).
+        """Continue training for whole passes over rows and the targets that others agreed on (FedMD's "digest").
 
         Source: Li and Wang 2019, Algorithm 1; its published code compares logits by their mean absolute difference.
 
@@ -237,7 +238,7 @@ class SoftTraining(ABC):
         ConfigError
             If the estimator is no torch net, the loss is unknown, or a number is out of range.
         DataError
-            If targets are not finite, of another shape, or no probabilities where they must be.
+            If targets are not finite, have another shape, or are not probabilities where the loss needs them.
         """
         net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size, loss=loss)
         X = check_rows("X", X, self.num_features)
@@ -259,9 +260,9 @@ class SoftTraining(ABC):
         batch_size: int | None = None,
         fresh_optimizer: bool = False,
     ) -> Self:
-        """Take minibatch steps on one loss: cross-entropy on own rows plus ``weight`` times the distance in public.
+        """Take minibatch steps on the cross-entropy on own rows plus ``weight`` times the distance on public rows.
 
-        Half of each batch (rounded up, at least one row) are own rows, the rest public rows. Source: the regularised
+        Half of each batch (rounded up, at least one row) are own rows, the others public rows. Source: the regularised
         objective of distributed distillation (Bistritz, Mann and Bambos 2020).
 
         Parameters
@@ -273,7 +274,7 @@ class SoftTraining(ABC):
         steps : int
             Minibatch steps, 1 or more.
         weight : float
-            Of the distance, 0 or more and finite.
+            Weight of the distance, 0 or more and finite.
         batch_size, fresh_optimizer
             As in `train_epochs`.
 
@@ -282,14 +283,13 @@ class SoftTraining(ABC):
         ConfigError, DataError
             As `digest`.
         """
-        if isinstance(weight, bool) or not (isinstance(weight, int | float | np.number) and 0 <= weight < np.inf):
-            raise ConfigError(explain("weight", "be a finite number >= 0", weight))
+        weight = check_number("weight", weight, least=0)
         net = self._net_to_train(fresh_optimizer=fresh_optimizer, steps=steps, batch_size=batch_size, loss=loss)
         X = check_rows("X", X, self.num_features)
         y, _ = check_labels("y", y, len(X), self.num_classes)
         X_public = check_rows("X_public", X_public, X.shape[1])
         targets = self._targets("targets", targets, len(X_public), loss)
-        options = {"steps": steps, "weight": float(weight), "loss": loss, "batch_size": batch_size}
+        options = {"steps": steps, "weight": weight, "loss": loss, "batch_size": batch_size}
         net.joint_steps(X, y, X_public, targets, **options)
         self._adopt(net)
         return self
@@ -297,9 +297,9 @@ class SoftTraining(ABC):
     def full_batch_steps(
         self, X: NDArray[Any], targets: NDArray[Any], *, steps: int, fresh_optimizer: bool = False
     ) -> Self:
-        """Take steps along the gradient of the mean cross-entropy over all rows at once (PrivateKT's fine-tuning).
+        """Take steps along the gradient of the mean cross-entropy over all rows (PrivateKT's fine-tuning).
 
-        The gradient is summed up part by part, so memory does not grow with the rows.
+        The gradient is summed over parts of the rows, so memory does not grow with their number.
 
         Parameters
         ----------
@@ -355,11 +355,8 @@ class SoftTraining(ABC):
         if batch_size is not None:
             counts["batch_size"] = batch_size
         for name, value in counts.items():
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not (whole and value >= 1):
-                raise ConfigError(explain(name, "be an integer >= 1", value))
-        if loss not in LOSS_NAMES:
-            raise ConfigError(explain("loss", f"be one of {', '.join(LOSS_NAMES)}", loss))
+            check_whole(name, value, 1)
+        check_choice("loss", loss, LOSS_NAMES)
         net = self._net_or_none
         if net is None:
             return self._fresh_net()

@@ -1,13 +1,12 @@
 """Pretrained text models of Hugging Face transformers as a scikit-learn style estimator that reads raw texts.
 
-Only imported on use (extra ``text``). It keeps its weights and its optimiser's state from call to call, so FedCT
-fine-tunes it over the rounds: each party its own model, of its own kind and size, and only labels meet.
+Only imported on use (extra ``text``). The estimator keeps its weights and its optimiser's state from call to call, so
+FedCT can fine-tune it over the rounds. Parties may have models of different kinds and sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -16,14 +15,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor, nn
 
+from fedkd_flwr.checks import check_choice, check_number, check_whole
 from fedkd_flwr.errors import Code, ConfigError, explain
 from fedkd_flwr.models._batches import Batch, epochs_of, halves
+from fedkd_flwr.models._net_state import optimizer_states, own_generator
 from fedkd_flwr.models._text_net import TextNet, check_path, open_pretrained, rebuild
 
 __all__ = ["TextTransformer"]
 
-INFERENCE_ROWS = 64  # rows at once when labelling, of similar length
-MAX_NORM = 1.0  # gradients are clipped to this length, as the library's own Trainer does
+INFERENCE_ROWS = 64  # rows of similar length that are labelled at once
+MAX_NORM = 1.0  # gradients are clipped to this length, as in the library's Trainer
 LEARNING_RATES = {"all": 5e-5, "head": 1e-3}
 MIN_LENGTH = 8  # tokens: the special ones and a few words
 
@@ -35,26 +36,26 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     ----------
     path : str
         A directory that ``save_pretrained`` wrote (model and fast tokenizer), or a name on the Hugging Face hub, which
-        the library finds in its cache or downloads. Code of the model's own is never run, pickled weights are never
-        read.
+        the library finds in its cache or downloads. Code that comes with a model is never run, and pickled weights are
+        never read.
     num_classes : int
-        Outputs. A head for another number of classes is replaced by a fresh one.
+        Number of outputs. A head with another number is replaced by a fresh one.
     train : {"head", "all"}
-        What is trained: the classification head, or every weight. With "head" the base model is used without
-        dropout, as a fixed reader of texts.
+        Whether the classification head or every weight is trained. With "head" the base model does not change and has
+        no dropout.
     max_length : int
-        Tokens read of each text, special ones included; the rest is cut off.
+        Tokens read of each text, special ones included; further ones are cut off.
     lr : float, optional
-        Step size of AdamW: 1e-3 for the head, 5e-5 for everything by default. Constant, with gradients clipped to
+        Step size of AdamW, constant; by default 1e-3 for the head and 5e-5 for all weights. Gradients are clipped to
         length 1.
     weight_decay : float
-        Of AdamW.
+        Weight decay of AdamW.
     batch_size, epochs : int
-        Of `fit`; ``batch_size`` also of `update_steps`.
+        Rows per minibatch, and passes of `fit`.
     device : {"cpu", "auto"}
-        ``auto`` takes a GPU if there is one.
+        ``auto`` uses a GPU if there is one.
     seed : int
-        Source of a fresh head, batches and dropout. Torch's global generator is neither used nor changed.
+        Seed of a fresh head, of batches and dropout. Torch's global generator is neither used nor changed.
     """
 
     keeps_label_space = True
@@ -90,27 +91,22 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.seed = seed
 
     def validate(self) -> None:
-        """Check every parameter, and that a directory holds a model; raises ConfigError naming the first at fault."""
+        """Check every parameter, and that a directory holds a model; raise ConfigError naming the first wrong one."""
         self.check_settings()
         check_path(self.path)
 
     def check_settings(self) -> None:
-        """Check every parameter but the model's place, which a model from bytes does not need."""
-        for name, known in (("train", ("head", "all")), ("device", ("cpu", "auto"))):
-            if getattr(self, name) not in known:
-                raise ConfigError(explain(name, f"be one of {', '.join(known)}", getattr(self, name)))
-        least = {"num_classes": 2, "max_length": MIN_LENGTH, "batch_size": 2, "epochs": 1, "seed": 0}
-        for name, minimum in least.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not (isinstance(value, int) and value >= minimum):
-                raise ConfigError(explain(name, f"be an integer >= {minimum}", value))
-        for name, positive in (("lr", True), ("weight_decay", False)):
-            value = getattr(self, name)
-            if name == "lr" and value is None:
-                continue
-            number = isinstance(value, int | float) and not isinstance(value, bool) and value < float("inf")
-            if not (number and (value > 0 if positive else value >= 0)):
-                raise ConfigError(explain(name, f"be a finite number {'>' if positive else '>='} 0", value))
+        """Check every parameter except ``path``, which a model from bytes does not need."""
+        check_choice("train", self.train, ("head", "all"))
+        check_choice("device", self.device, ("cpu", "auto"))
+        check_whole("num_classes", self.num_classes, 2)
+        check_whole("max_length", self.max_length, MIN_LENGTH)
+        check_whole("batch_size", self.batch_size, 2)
+        check_whole("epochs", self.epochs, 1)
+        check_whole("seed", self.seed)
+        if self.lr is not None:
+            check_number("lr", self.lr, above=0)
+        check_number("weight_decay", self.weight_decay, least=0)
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         """Start from the pretrained model and train for ``epochs`` passes.
@@ -128,7 +124,7 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self
 
     def fit_soft(self, X: NDArray[Any], weights: NDArray[np.floating]) -> Self:
-        """`fit` on rows whose classes have weights of total 1, by soft cross-entropy."""
+        """Do `fit` with cross-entropy on weights of the classes, which sum to 1 in each row."""
         return self.fit(X, weights)
 
     def update_steps(
@@ -139,9 +135,9 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         y_public: NDArray[Any] | None,
         steps: int | None,
     ) -> Self:
-        """Take ``steps`` minibatch steps from the present state, or from the pretrained model at first.
+        """Take ``steps`` minibatch steps from the present state, the first time from the pretrained model.
 
-        Half of each batch (rounded up) are own rows, the rest public rows; all are own where there are none.
+        Half of each batch (rounded up) are own rows, the others public rows; without public rows all are own.
         """
         if not hasattr(self, "net_"):
             self.initialize()
@@ -176,9 +172,10 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self._mount(net, rng_state)
 
     def state_tensors(self, *, training_state: bool = True) -> dict[str, Tensor]:
-        """Return everything by name: weights, configuration and tokenizer; for exact continuation also the
-        optimiser's and the generator's states. The pretrained model's directory is not needed again.
-        """  # noqa: D205 - one sentence too long for one line
+        """Return weights, configuration and tokenizer as named tensors; the pretrained directory is not needed again.
+
+        With ``training_state`` also the states of the optimiser and the random generator, to continue exactly.
+        """
         net = self.net_
         tensors = {f"model.{name}": value for name, value in net.module.state_dict().items()}
         tensors["description"] = torch.frombuffer(bytearray(net.description()), dtype=torch.uint8)
@@ -186,16 +183,16 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             tensors["rng"] = self.rng_state_
             for index, state in self.optimizer_.state_dict()["state"].items():
                 tensors |= {f"optimizer.{index}.{name}": value for name, value in state.items()}
-        # clones, because tied weights share memory, which safetensors refuses
+        # clones, because safetensors refuses tied weights, which share memory
         return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
 
     def load_state_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
-        """Take over what `state_tensors` returned, after checking every name, shape and type.
+        """Restore what `state_tensors` returned, after checking every name, shape and type.
 
         Raises
         ------
         ValueError
-            If the tensors are not of one net.
+            If the tensors do not describe one net.
         """
         weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
         description = tensors["description"]
@@ -206,7 +203,9 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         torch.Generator().set_state(rng_state)  # raises unless it is a generator's state
         self._mount(net, rng_state.clone())
         rest = {k: v for k, v in tensors.items() if not k.startswith("model.") and k not in ("description", "rng")}
-        _load_optimizer(self.optimizer_, rest)
+        groups = self.optimizer_.state_dict()["param_groups"]
+        states = optimizer_states(rest, self.optimizer_.param_groups[0]["params"], {"step", "exp_avg", "exp_avg_sq"})
+        self.optimizer_.load_state_dict({"state": states, "param_groups": groups})
         return self
 
     def _mount(self, net: TextNet, rng_state: Tensor) -> Self:
@@ -240,7 +239,7 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             module.base_model.eval()
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         loss = torch.zeros(())
-        with self._own_generator():
+        with own_generator(self, self.device_):
             for rows, wanted in batches:
                 self.optimizer_.zero_grad()
                 logits = self._forward([tokens[row] for row in rows.tolist()])
@@ -253,12 +252,12 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         if not bool(torch.isfinite(loss)):
             seen = f"lr={self.lr or LEARNING_RATES[self.train]} with loss {float(loss)}"
             message = explain("Training", "keep the loss finite", seen, "Lower lr.")
-            raise ConfigError(message, code=Code.WRONG_DATA)  # the rows have a say in it
+            raise ConfigError(message, code=Code.WRONG_DATA)  # private rows may be the cause
 
     def _logits(self, X: NDArray[Any]) -> NDArray[np.float32]:
         tokens, logits = self._tokens(X), np.zeros((len(X), self.num_classes), dtype=np.float32)
         self.net_.module.eval()
-        order = np.argsort([len(row) for row in tokens], kind="stable")  # rows of one length waste no padding
+        order = np.argsort([len(row) for row in tokens], kind="stable")  # rows of similar length need little padding
         with torch.inference_mode():
             for start in range(0, len(order), INFERENCE_ROWS):
                 rows = order[start : start + INFERENCE_ROWS]
@@ -278,7 +277,7 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return logits
 
     def _tokens(self, X: NDArray[Any]) -> list[list[int]]:
-        """Return each row's tokens; a text without any (as some tokenizers make of an empty one) is one padding."""
+        """Return each row's tokens; a text without tokens, such as an empty one, becomes one padding token."""
         tokens = [found.ids or [self.net_.pad] for found in self.net_.tokenizer.encode_batch([row[0] for row in X])]
         known = self.net_.module.get_input_embeddings().num_embeddings
         if (largest := max(map(max, tokens), default=0)) >= known:
@@ -290,30 +289,3 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _targets(self, y: NDArray[Any], *, first: int = 0) -> Batch:
         kind = np.int64 if np.asarray(y).dtype.kind in "iu" else np.float32
         return torch.arange(first, first + len(y)), torch.from_numpy(np.array(y, dtype=kind))
-
-    @contextmanager
-    def _own_generator(self) -> Iterator[None]:
-        """Let torch draw from this net's own stream, and put the global one back afterwards."""
-        devices = [torch.cuda.current_device()] if self.device_.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            torch.set_rng_state(self.rng_state_)
-            if devices:
-                torch.cuda.manual_seed(int(torch.randint(2**31, ())))
-            yield
-            self.rng_state_ = torch.get_rng_state()
-
-
-def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    parameters = optimizer.param_groups[0]["params"]
-    names, states = {"step", "exp_avg", "exp_avg_sq"}, dict[int, dict[str, Tensor]]()
-    for name, value in tensors.items():
-        index, _, key = name.removeprefix("optimizer.").partition(".")
-        own = name.startswith("optimizer.") and key in names and index.isdecimal()
-        if not own or not int(index) < len(parameters) or value.dtype != torch.float32:
-            raise ValueError(f"tensor {name!r} is not part of the optimiser's state")
-        if value.shape != (() if key == "step" else parameters[int(index)].shape):
-            raise ValueError(f"tensor {name!r} has shape {tuple(value.shape)}")
-        states.setdefault(int(index), {})[key] = value
-    if any(set(state) != names for state in states.values()):
-        raise ValueError("the optimiser's state is incomplete")
-    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,8 +1,8 @@
 """Models by name: a zoo of known ones, users' own by import string, and different ones for different parties.
 
-Every model computes on one thread (each party is a process of its own) and draws from the given seed alone. The two
-exceptions that scikit-learn leaves no choice about: histogram gradient boosting, and nearest neighbours' distances,
-use OpenMP; set ``OMP_NUM_THREADS`` where that matters.
+Every model computes on one thread, because each party is a process of its own, and draws from the given seed only.
+scikit-learn's histogram gradient boosting and nearest neighbours always use OpenMP's threads; set ``OMP_NUM_THREADS``
+if that matters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fedkd_flwr.errors import ConfigError, check_whole, explain
+from fedkd_flwr.checks import check_whole
+from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import import_extra
 
@@ -26,14 +27,14 @@ __all__ = ["DEFAULT_MIX", "NAMES", "make_model", "parse_params", "pick_model"]
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """One name of the zoo: where its class lives, what it needs, and what we set differently from its library."""
+    """One name of the zoo: its class, the extra it needs, and the defaults that differ from its library's."""
 
     path: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
     extra: str = ""
-    scaled: bool = False  # in a pipeline behind a StandardScaler
-    hidden: tuple[str, ...] = ("random_state",)  # parameters that are not the user's to set
-    net: str = ""  # the architecture, if it has another name
+    scaled: bool = False  # whether a StandardScaler comes first
+    hidden: tuple[str, ...] = ("random_state",)  # parameters that the user cannot set
+    net: str = ""  # the architecture, if its name differs
 
 
 _NET_HIDDEN = ("net", "num_classes", "num_features", "shape", "seed")
@@ -70,7 +71,7 @@ _ZOO: dict[str, _Entry] = {
             "n_estimators": 50,
             "max_depth": 6,
             "learning_rate": 0.3,
-            # the library's 1.0 forbids leaves of fewer than four rows: small silos would learn next to nothing
+            # the library's 1.0 forbids leaves of fewer than four rows, with which small silos learn almost nothing
             "min_child_weight": 0.3,
             "tree_method": "hist",
             "n_jobs": 1,
@@ -103,7 +104,7 @@ _ZOO: dict[str, _Entry] = {
         path="fedkd_flwr.models.transformers:TextTransformer", extra="text", hidden=("num_classes", "seed")
     ),
 }
-# what must import before an entry's own module does, so that a missing extra is named
+# imported before an entry's own module, so that the message names the missing extra
 _LIBRARIES = {
     "xgboost": ("xgboost",),
     "rulefit": ("imodels",),
@@ -119,7 +120,7 @@ DEFAULT_MIX: tuple[str, ...] = (
     "extra-trees",
     "knn",
     "decision-tree",
-)  # scikit-learn only; without boosting, which takes ten times as long to fit on ten classes
+)  # of scikit-learn only, without boosting, which takes ten times as long to fit on ten classes
 
 
 def make_model(
@@ -136,22 +137,23 @@ def make_model(
     Parameters
     ----------
     spec : str
-        A name of the zoo (`NAMES`), or ``"package.module:factory"``. The factory, or class, is called with those of
-        ``num_classes``, ``num_features``, ``shape`` and ``seed`` (``random_state`` if it has no ``seed``) that it
-        takes, and with ``params``; it returns anything with scikit-learn's ``fit`` and ``predict``.
+        A name of the zoo (`NAMES`), or ``"package.module:factory"``. The factory, or class, is called with ``params``
+        and with those of ``num_classes``, ``num_features``, ``shape`` and ``seed`` (``random_state`` if it has no
+        ``seed``) that it accepts. It returns any object with scikit-learn's ``fit`` and ``predict``.
     num_classes, num_features : int
-        Size of the label space, and number of columns after encoding.
+        Size of the label space; number of columns after encoding.
     shape : tuple of int, optional
-        Shape of one row as an image, (channels, height, width), for the CNNs; 784 and 3,072 columns need none.
+        Shape (channels, height, width) of a row as an image, for the CNNs; not needed for 784 and 3,072 columns.
     seed : int
-        The model's only source of randomness; the same seed gives the same model.
+        The model's only source of randomness.
     params : mapping, optional
         The model's own parameters, such as ``{"max_depth": 6}``.
 
     Raises
     ------
     ConfigError
-        If the name, a parameter or its value is unknown (the message lists the known ones), or the factory fails.
+        If the name or a parameter is unknown (the message lists the known ones), a value is wrong, or the factory
+        fails.
     MissingExtraError
         If the model's library is not installed.
 
@@ -160,9 +162,8 @@ def make_model(
     >>> make_model("random-forest", num_classes=2, num_features=4, seed=1, params={"max_depth": 6}).num_classes
     2
     """
-    check_whole("seed", seed, 0)
-    if not num_features >= 1:
-        raise ConfigError(explain("num_features", "be >= 1", num_features))
+    check_whole("seed", seed)
+    check_whole("num_features", num_features, 1)
     params = dict(params or {})
     context: dict[str, Any] = {
         "num_classes": num_classes,
@@ -181,18 +182,17 @@ def make_model(
 
 
 def pick_model(spec: str, party_index: int) -> str:
-    """Return the model of one party: ``"mixed"`` gives parties different ones in turn.
+    """Return the name of one party's model.
 
-    ``"mixed"`` goes through `DEFAULT_MIX`, ``"mixed:a,b,c"`` through the listed names or import strings. Any other
-    spec is returned as it is.
+    ``"mixed"`` gives parties the models of `DEFAULT_MIX` in turn, ``"mixed:a,b,c"`` the listed names or import strings.
+    Any other spec is returned unchanged.
 
     >>> [pick_model("mixed:decision-tree,xgboost", i) for i in range(3)]
     ['decision-tree', 'xgboost', 'decision-tree']
     >>> pick_model("random-forest", 7)
     'random-forest'
     """
-    if not party_index >= 0:
-        raise ConfigError(explain("party_index", "be >= 0", party_index))
+    check_whole("party_index", party_index)
     if spec == "mixed":
         mix = DEFAULT_MIX
     elif spec.startswith("mixed:"):
@@ -209,8 +209,8 @@ def pick_model(spec: str, party_index: int) -> str:
 def parse_params(text: str) -> dict[str, Any]:
     """Read a model's parameters from one line of configuration.
 
-    Either JSON (``{"hidden": [512, 512]}``) or ``name=value`` pairs, whose values are read as numbers, ``true``,
-    ``false`` and ``none`` where they look like one, and as text otherwise.
+    The line is JSON (``{"hidden": [512, 512]}``) or ``name=value`` pairs, whose values are numbers, ``true``,
+    ``false``, ``none``, or else text.
 
     >>> parse_params("n_estimators=50, max_depth=6, bootstrap=false, criterion=entropy")
     {'n_estimators': 50, 'max_depth': 6, 'bootstrap': False, 'criterion': 'entropy'}
@@ -279,7 +279,7 @@ def _check_names(model: str, params: Mapping[str, Any], accepted: list[str]) -> 
 
 
 def _check_values(model: str, estimator: Any) -> None:
-    """Let scikit-learn check values now, before any party trains."""
+    """Let scikit-learn check the values before any party trains."""
     check = getattr(estimator, "_validate_params", None)
     if callable(check) and type(estimator).__module__.startswith("sklearn."):
         try:
@@ -304,7 +304,7 @@ def _call_factory(spec: str, context: Mapping[str, Any], params: Mapping[str, An
         offered["random_state"] = context["seed"]
     try:
         return factory(**{**offered, **params})
-    except Exception as error:  # whatever a user's code raises, the message must name that code
+    except Exception as error:  # a user's code may raise anything; the message names it
         seen = f"{type(error).__name__}: {error}"
         raise ConfigError(explain(spec, "return an estimator", seen)) from error
 

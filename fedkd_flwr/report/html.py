@@ -6,8 +6,8 @@ import html
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from fedkd_flwr.files import write_atomic
 from fedkd_flwr.report.formatting import plain
-from fedkd_flwr.stores.files import write_atomic
 
 __all__ = ["STYLE", "Html", "join", "save_document", "table", "tag"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.stores.files import write_atomic
+from fedkd_flwr.files import write_atomic
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 
@@ -20,16 +20,21 @@ _CHECKPOINT = "checkpoint.npz"
 
 
 def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Path:
-    """Replace the checkpoint in ``folder``: a reader, and a crash, find the old one or the whole new one.
+    """Replace the checkpoint in ``folder`` in one step, and return its path.
 
     Parameters
     ----------
     folder : path
-        Made where it is missing.
+        Is made if it is missing.
     arrays : mapping of str to ndarray
-        No Python objects.
+        Arrays of numbers or text, not of Python objects.
     meta : mapping
         Plain JSON values.
+
+    Raises
+    ------
+    ValueError
+        If an array holds Python objects, or a number in ``meta`` is not finite.
     """
     text = json.dumps({"arrays": list(arrays), "meta": dict(meta)}, allow_nan=False).encode()
     named: dict[str, NDArray[Any]] = {f"array.{i}": array for i, array in enumerate(arrays.values())}
@@ -39,12 +44,12 @@ def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta
 
 
 def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the arrays and values of `save_checkpoint`.
+    """Return the arrays and values that `save_checkpoint` wrote.
 
     Raises
     ------
     DataError
-        If there is none (code ``missing-file``), or it is damaged (``state-lost``).
+        If there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
     """
     path = Path(folder) / _CHECKPOINT
     if not path.is_file():
@@ -55,7 +60,7 @@ def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[s
             text = json.loads(file["meta"].tobytes())
             arrays = {name: file[f"array.{i}"] for i, name in enumerate(text["arrays"])}
         return arrays, dict(text["meta"])
-    except Exception as error:  # a damaged archive may break any part of any parser
+    except Exception as error:  # a damaged archive may raise anything
         way_out = "Start the run afresh."
         message = explain(f"checkpoint {path}", "be whole", str(error) or type(error).__name__, way_out)
         raise DataError(message, code=Code.STATE_LOST) from error

@@ -1,12 +1,10 @@
-"""Files that must survive: written atomically, for their owner alone, behind locks."""
+"""Safe file names, and locks between the processes of one party."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -14,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.files import make_folder, write_atomic
 
 try:
     import fcntl
@@ -25,61 +24,16 @@ __all__ = ["file_name", "locked", "make_folder", "write_atomic"]
 logger = logging.getLogger("flwr.party")
 
 
-def write_atomic(path: str | Path, data: bytes) -> Path:
-    """Write ``data`` to ``path`` so that a reader sees the old file or the whole new one; mode 0600.
-
-    After it returns, a power cut loses neither the bytes nor the name (on systems that can sync a folder).
-    """
-    path = Path(path)
-    make_folder(path.parent)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(path.parent)
-    return path
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, each lasting: a file is lost with the folder that holds it."""
-    if not folder.is_dir():
-        make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        _sync_folder(folder.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the names in a folder last; nothing on systems that cannot (Windows, some network disks)."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # Windows opens no folder; elsewhere one may be written to and not read
-        return
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(handle)
-
-
 @contextlib.contextmanager
 def locked(path: Path, *, timeout_s: float) -> Iterator[None]:
-    """Hold a lock file: nobody else enters meanwhile, no other thread and no other process; a crash frees it.
+    """Hold a lock file: meanwhile no other thread and no other process can hold it. A crash frees it.
 
-    Without ``fcntl`` (Windows) nothing is locked, and a warning says so.
+    Without ``fcntl`` (Windows) nothing is locked, and a warning is logged.
 
     Raises
     ------
     DataError
-        If it is still held by another after ``timeout_s`` seconds.
+        If another still holds it after ``timeout_s`` seconds.
     """
     if fcntl is None:
         _warn_unlocked()
@@ -96,7 +50,7 @@ def locked(path: Path, *, timeout_s: float) -> Iterator[None]:
             time.sleep(0.02)
         yield
     finally:
-        os.close(handle)  # which unlocks
+        os.close(handle)  # this unlocks the file
 
 
 def _lock(handle: int) -> bool:
@@ -113,7 +67,7 @@ def _warn_unlocked() -> None:
 
 
 def file_name(party: str) -> str:
-    """Return a file name for a party: its own name where that is harmless, else made so by a digest.
+    """Return a safe file name for a party: its own name if all its characters are safe, otherwise with a digest.
 
     >>> file_name("party-007"), file_name("St. Mary/West")
     ('party-007', 'St--Mary-West-8671560d')

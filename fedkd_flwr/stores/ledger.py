@@ -1,4 +1,4 @@
-"""A party's privacy ledger on its disk: the charge and the exact reply last before the reply leaves."""
+"""A party's privacy ledger on its disk: the charge and the exact reply are on the disk before the reply leaves."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.files import make_folder, write_atomic
 from fedkd_flwr.privacy.ledger.entry import lost, plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget, Entry, Events, Head, Ledger
-from fedkd_flwr.stores.files import file_name, locked, make_folder, write_atomic
+from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
 
 __all__ = ["REPLIES_KEPT", "LedgerStore"]
@@ -27,19 +28,19 @@ _warned: set[Path] = set()
 
 
 class LedgerStore:
-    """What one party has released from one set of private rows, over all runs; nothing here ever resets it.
+    """What one party has released from one set of private rows, over all runs. Nothing here ever resets it.
 
     In ``root/ledgers/<party>-<digest>/``:
 
     | file | holds |
     |---|---|
-    | ``ledger.json`` | `fedkd_flwr.privacy.ledger.ledger.Ledger`; its replacement is the moment of the charge |
-    | ``head.json`` | how long it was when last written: an older copy is noticed |
+    | ``ledger.json`` | `fedkd_flwr.privacy.ledger.ledger.Ledger`; replacing this file is the charge |
+    | ``head.json`` | the ledger's length when it was last written, so that an older copy is noticed |
     | ``replies/<run>-<round>.npz`` | the exact replies to each run's last three rounds; ``.pending`` until charged |
     | ``lock`` | held while reading or charging |
 
-    A charge writes the reply as pending, then the ledger, then the head, then gives the reply its name. A crash at any
-    point leaves either no charge, and a pending reply that never left and is thrown away, or one charge and that reply.
+    A charge writes the reply as pending, then the ledger, then the head, then renames the reply. A crash at any point
+    leaves either no charge and a pending reply that was not sent and is deleted, or one charge and its reply.
 
     Parameters
     ----------
@@ -54,8 +55,8 @@ class LedgerStore:
 
     Notes
     -----
-    What cannot be noticed: a whole folder put back from a backup, an empty disk in place of the right one, and an
-    owner who writes a new ledger. Without ``fcntl`` (Windows) nothing is locked: run one process per party there.
+    Three things cannot be noticed: the whole folder restored from a backup, an empty disk in place of the right one,
+    and an owner who writes a new ledger. Without ``fcntl`` (Windows) nothing is locked: run one process per party.
     """
 
     def __init__(self, root: str | Path, *, party: str, data_digest: str, lock_timeout_s: float = 60.0) -> None:
@@ -71,7 +72,7 @@ class LedgerStore:
             p.name for p in ledgers.glob(f"{name}-*") if re.fullmatch(f"{re.escape(name)}-[0-9a-f]{{16}}", p.name)
         ]
         if self.directory not in _warned and (others := sorted(set(others) - {self.directory.name})):
-            _warned.add(self.directory)  # a client is made anew for each message
+            _warned.add(self.directory)  # every message makes a new store, but one warning is enough
             logger.warning(
                 "%s has ledgers of other private rows too: %s. Each counts its own releases only: rows that are in "
                 "several of these data sets have paid in each of them.",
@@ -80,13 +81,13 @@ class LedgerStore:
             )
 
     def load(self) -> Ledger:
-        """Return the ledger; a new one only where nothing of an old one is left.
+        """Return the ledger; a new one only if no file of an old one exists.
 
         Raises
         ------
         DataError
-            If what is there cannot be believed: damaged, another party's, older than its head or its replies, from
-            the future or a newer release (code ``ledger-lost``); or if another process keeps it locked.
+            If it is damaged, another party's, older than its head or its replies, dated in the future or written by
+            a newer release (code ``ledger-lost``); or if another process keeps it locked.
         """
         if not os.path.lexists(self.directory):
             return self.new
@@ -94,13 +95,13 @@ class LedgerStore:
             return self._load()
 
     def answered(self, run_id: str, server_round: int) -> StoredReply | None:
-        """Return the reply that was charged for this request, the same bytes; None where none was.
+        """Return the reply that was charged for this request, byte for byte; None if none was charged.
 
         Raises
         ------
         DataError
-            If it was charged and the reply is no longer there: deleted after three newer rounds of the run (code
-            ``state-lost``), or lost (``ledger-lost``). The charge stays. As `load` besides.
+            If a reply was charged but was deleted after three newer rounds of the run (code ``state-lost``), or is
+            lost (``ledger-lost``). The charge stays. Also as `load`.
         """
         if not os.path.lexists(self.directory):
             return None
@@ -108,7 +109,7 @@ class LedgerStore:
             return self._stored(self._load(), run_id, server_round)
 
     def ask(self, events: Events, budget: Budget) -> None:
-        """Return if the budget covers ``events``: before anything is learnt. Raises as `Ledger.ask` and `load`."""
+        """Check, before anything is learnt, that the budget covers ``events``; raises as `Ledger.ask` and `load`."""
         self.load().ask(events, budget)
 
     def charge(
@@ -125,30 +126,30 @@ class LedgerStore:
         reply: StoredReply,
         budget: Budget,
     ) -> StoredReply:
-        """Charge for a reply and make both last; return the reply that may leave.
+        """Charge for a reply, write charge and reply to disk, and return the reply that may be sent.
 
         Parameters
         ----------
         run_id, server_round, algorithm, mechanism, unit, adversary, neighbouring_relation
             As in `fedkd_flwr.privacy.ledger.ledger.Entry`.
         events : sequence of (event, int)
-            What is released.
+            What the reply releases.
         reply : StoredReply
-            What shall leave.
+            The reply to send.
         budget : Budget
-            Asked again: another process may have charged since.
+            Checked here too, because another process may have charged since `ask`.
 
         Returns
         -------
         StoredReply
-            ``reply``; if the request was charged already, the reply of then, and nothing is charged.
+            ``reply``. If the request was charged before, the reply of that time, and nothing is charged.
 
         Raises
         ------
         RefusalError
             If the budget does not cover it (code ``budget-exceeded``); nothing is charged.
         DataError
-            As `load` and `answered`.
+            As in `load` and `answered`.
         """
         data, plain = reply.to_bytes(), plain_events(events)
         with self._lock():
@@ -173,7 +174,7 @@ class LedgerStore:
             self._settle(ledger)
             path = self.replies / _reply_name(entry)
             write_atomic(Path(f"{path}{_PENDING}"), data)
-            write_atomic(self.path, charged.to_json())  # from here on it is charged
+            write_atomic(self.path, charged.to_json())  # this line is the charge
             write_atomic(self.head_path, charged.head.to_json())
             os.replace(f"{path}{_PENDING}", path)
             self._forget_old(charged, run_id)
@@ -193,7 +194,7 @@ class LedgerStore:
         ledger.check_owner(self.new.party, self.new.data_digest, source=f"ledger {self.path}")
         if raw_head is not None:
             ledger.check_head(Head.from_json(raw_head, source=f"head {self.head_path}"), source=f"ledger {self.path}")
-        elif ledger.entries:  # the head of an empty ledger is written before the first charge
+        elif ledger.entries:  # `_settle` writes the head of an empty ledger before the first charge
             raise lost(f"head {self.head_path}", "be there", "no such file, and a ledger with charges")
         charged = {_reply_name(entry) for entry in ledger.entries}
         if unknown := [name for name in released if name not in charged]:
@@ -206,7 +207,7 @@ class LedgerStore:
         if entry is None:
             return None
         path = self.replies / _reply_name(entry)
-        for place in (path, Path(f"{path}{_PENDING}")):  # pending: the process ended right after the charge
+        for place in (path, Path(f"{path}{_PENDING}")):  # still pending if the process ended right after the charge
             data = _read(place)
             if data is not None and sha256(data).hexdigest() == entry.reply_digest:
                 return StoredReply.from_bytes(data)
@@ -238,7 +239,7 @@ class LedgerStore:
         kept = {_reply_name(entry) for entry in _kept(ledger, run_id)}
         for entry in ledger.entries:
             if entry.run_id == run_id and _reply_name(entry) not in kept:
-                with contextlib.suppress(OSError):  # one that stays is answered with
+                with contextlib.suppress(OSError):  # a file that cannot be deleted does no harm
                     (self.replies / _reply_name(entry)).unlink()
 
     def _reply_files(self) -> list[str]:
@@ -261,7 +262,7 @@ def _kept(ledger: Ledger, run_id: str) -> list[Entry]:
 
 
 def _read(path: Path) -> bytes | None:
-    """Return a file's bytes, None where there is none; one that cannot be read is not one that is missing."""
+    """Return a file's bytes, or None if it does not exist; a file that cannot be read raises."""
     if not os.path.lexists(path):
         return None
     try:

@@ -1,7 +1,7 @@
-"""How often each party has been asked, over a run and the runs it continues: what a claim per participation needs.
+"""How often each party has been asked, over a run and the runs it continues: a claim per participation needs it.
 
-A node's id is new in every run; its party's name is not. Counts are written down before the messages of a round leave:
-a run that dies in between has asked all the same.
+Counts are kept by party name, because a node's id is new in every run. They are saved before the messages of a round
+leave, because a party may have received its message even if the run stops right afterwards.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.stores.files import write_atomic
+from fedkd_flwr.files import write_atomic
 
 __all__ = ["Participations"]
 
@@ -27,9 +28,9 @@ class Participations:
     Parameters
     ----------
     by_party : mapping of str to int
-        Of the parties whose names are known.
+        Counts of the parties whose names are known.
     unnamed : int
-        The most that any node was asked which never gave a name: whoever is not in ``by_party`` may have been it.
+        The largest count of a node that never gave a name. Any party that is not in ``by_party`` may be that node.
 
     Examples
     --------
@@ -49,11 +50,17 @@ class Participations:
         return max([self.unnamed, *self.by_party.values()])
 
     def before(self, party: str) -> int:
-        """Return how often a party may have been asked; one without a name ("") may be any."""
+        """Return how often a party may have been asked at most; without a name ("") it may be any party."""
         return self.by_party.get(party, self.unnamed) if party else self.most
 
     def plus(self, asked: Iterable[tuple[str, int]]) -> Participations:
-        """Return the counts after further rounds: (party or "", rounds) of each node of this run."""
+        """Return the counts after further rounds.
+
+        Parameters
+        ----------
+        asked : iterable of (str, int)
+            For each node of this run its party's name ("" if it never gave one) and the rounds it was asked in.
+        """
         counts, unnamed = dict(self.by_party), self.unnamed
         for party, rounds in asked:
             if party:
@@ -63,7 +70,7 @@ class Participations:
         return Participations(by_party=counts, unnamed=unnamed)
 
     def save(self, folder: Path) -> None:
-        """Replace the counts in ``folder``."""
+        """Replace the counts that are stored in ``folder``."""
         data = {"version": _VERSION, "unnamed": self.unnamed, "parties": dict(sorted(self.by_party.items()))}
         write_atomic(folder / _FILE, json.dumps(data).encode())
 
@@ -74,22 +81,16 @@ class Participations:
         Raises
         ------
         DataError
-            If it is missing or damaged (code ``state-lost``): without it no claim could be true.
+            If the file is missing or damaged (code ``state-lost``): no claim could be computed without it.
         """
         path = folder / _FILE
         try:
             data = json.loads(path.read_bytes())
             if not (data["version"] == _VERSION and set(data) == {"version", "unnamed", "parties"}):
                 raise ValueError("other fields, or another version")
-            counts = {str(party): _count(count) for party, count in data["parties"].items()}
-            return cls(by_party=counts, unnamed=_count(data["unnamed"]))
+            counts = {str(party): check_whole("count", count) for party, count in data["parties"].items()}
+            return cls(by_party=counts, unnamed=check_whole("count", data["unnamed"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             way_out = "Restore it beside the checkpoint, or start the run afresh."
             message = explain(f"participations {path}", "be whole", str(error) or type(error).__name__, way_out)
             raise DataError(message, code=Code.STATE_LOST) from error
-
-
-def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not value >= 0:
-        raise ValueError(f"a count of {value!r}")
-    return value

@@ -1,4 +1,4 @@
-"""What a party keeps between the rounds of one run, and a reply exactly as it leaves; formats that execute nothing."""
+"""What a party keeps between the rounds of one run, and a reply exactly as it was sent. Reading them runs no code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.stores.files import file_name, write_atomic
+from fedkd_flwr.files import write_atomic
+from fedkd_flwr.stores.files import file_name
 
 __all__ = ["PartyState", "Saved", "StoredReply"]
 
@@ -25,11 +26,11 @@ class Saved:
     Parameters
     ----------
     server_round : int
-        The last round it answered.
+        The last round the party answered.
     arrays : mapping of str to ndarray
-        For instance ``labels``: the array it sent.
+        For instance ``labels``, the array it sent.
     model : bytes
-        Its model, as `fedkd_flwr.models.serialize` writes it; empty where the model is refitted each round.
+        Its model, as `fedkd_flwr.models.serialize` writes it; empty if the model is refitted each round.
     meta : mapping
         Plain JSON values.
     """
@@ -42,26 +43,26 @@ class Saved:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredReply:
-    """One reply, exactly as it leaves.
+    """One reply, exactly as it is sent.
 
     Parameters
     ----------
     arrays : mapping of str to ndarray
-        By payload name, in their order.
+        The arrays by payload name, in the order of the payload.
     metrics : mapping
-        Plain values beside them: bool, int, float, str or bytes.
+        Plain values: bool, int, float, str or bytes.
     """
 
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     metrics: Mapping[str, bool | int | float | str | bytes] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """Return it as an archive that holds no code.
+        """Return the reply as an archive that can be read without running code.
 
         Raises
         ------
         ConfigError
-            If a metric is no plain value.
+            If a metric is not a plain value.
         ValueError
             If an array holds Python objects.
         """
@@ -78,7 +79,7 @@ class StoredReply:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StoredReply:
-        """Read `to_bytes`; whoever calls has compared the bytes with their digest."""
+        """Return the reply that `to_bytes` wrote. The caller has compared the bytes with their digest."""
         with np.load(BytesIO(data), allow_pickle=False) as file:
             meta = json.loads(file["meta"].tobytes())
             arrays = {name: file[f"array.{i}"] for i, name in enumerate(meta["arrays"])}
@@ -87,14 +88,14 @@ class StoredReply:
 
 
 class PartyState:
-    """One party's memory within one run: a single file, replaced as a whole after each round.
+    """One party's state within one run: a single file, replaced as a whole after each round.
 
     Parameters
     ----------
     root : str or Path
         The party's state directory.
     run_id : str
-        The run; another run starts from nothing.
+        The run. Each run has a state of its own.
     party : str
         The party's name.
     """
@@ -106,7 +107,7 @@ class PartyState:
 
     def save(self, saved: Saved) -> None:
         """Replace the state."""
-        # names are listed apart: an archive's own directory carries no checksum
+        # the names are repeated in `meta`, because the list of an archive's members has no checksum
         names = sorted(saved.arrays)
         meta = {"server_round": saved.server_round, "party": self.party, "arrays": names, "meta": dict(saved.meta)}
         arrays: dict[str, NDArray[Any]] = {f"array.{name}": array for name, array in saved.arrays.items()}
@@ -117,11 +118,11 @@ class PartyState:
         write_atomic(self.path, buffer.getvalue())
 
     def remove(self) -> None:
-        """Forget this run."""
+        """Delete the state of this run."""
         self.path.unlink(missing_ok=True)
 
     def load(self) -> Saved | None:
-        """Return the state, or None where there is none yet.
+        """Return the state, or None if there is none yet.
 
         Raises
         ------
@@ -131,7 +132,7 @@ class PartyState:
         if not self.path.exists():
             return None
         try:
-            # opened here: NumPy leaves the file open when it is no archive
+            # opened here, because NumPy leaves the file open if it is not an archive
             with self.path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 meta = json.loads(file["meta"].tobytes())
                 arrays = {name: file[f"array.{name}"] for name in meta["arrays"]}
@@ -139,7 +140,7 @@ class PartyState:
             if meta["party"] != self.party:
                 raise ValueError(f"state of {meta['party']}")
             return Saved(server_round=int(meta["server_round"]), arrays=arrays, model=model, meta=meta["meta"])
-        except Exception as error:  # a damaged archive may break any part of any parser
+        except Exception as error:  # a damaged archive may raise anything
             way_out = "Remove the file to start this run afresh at this party."
             message = explain(f"state file {self.path}", f"be the whole state of {self.party}", str(error), way_out)
             raise DataError(message, code=Code.STATE_LOST) from error

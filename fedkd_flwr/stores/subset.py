@@ -1,8 +1,8 @@
-"""The rows a party ever learns from under NFDP: drawn once, kept for ever, shared by all runs.
+"""The only rows a party ever learns from under NFDP: drawn once, kept for good, shared by all runs.
 
-What is computed from one random subset of a party's rows is differentially private only if nothing else is ever
-computed from the others: a second draw exposes other rows. So the subset lies beside the party's ledger, keyed by
-party and data like it, and a subset that was drawn and is gone is never drawn again.
+Learning from a random subset of the rows is differentially private only if nothing is ever learnt from the other rows;
+a second draw would expose some of them. So the subset is stored beside the party's ledger, one per party and data set,
+and if the file of a drawn subset is lost, no other is drawn.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError, explain
+from fedkd_flwr.files import make_folder, write_atomic
 from fedkd_flwr.privacy.noise.sampling import Rng
 from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.stores.files import locked, make_folder, write_atomic
+from fedkd_flwr.stores.files import locked
 from fedkd_flwr.stores.ledger import LedgerStore
 
 __all__ = ["SubsetStore"]
@@ -33,17 +34,17 @@ class SubsetStore:
     | file | holds |
     |---|---|
     | ``subset.json`` | n, k, with or without replacement, and the drawn row numbers |
-    | ``subset-drawn.json`` | that one was drawn, and its digest: written second, before anything learns from it |
+    | ``subset-drawn.json`` | the digest of the drawn subset; written second, before anything learns from it |
 
     Parameters
     ----------
     ledger : LedgerStore
-        The party's ledger: where the files lie, and a second witness that a subset was drawn.
+        The party's ledger. Its folder holds the files, and its entries also show whether a subset was drawn.
 
     Notes
     -----
-    A crash between the two files leaves a subset nothing was learnt from; it is taken as the one that was drawn. What
-    cannot be noticed is the whole folder's loss, as for the ledger.
+    If the process stops between writing the two files, nothing has learnt from the subset yet, and the first file
+    counts as drawn. The loss of the whole folder cannot be noticed, as for the ledger.
     """
 
     def __init__(self, ledger: LedgerStore) -> None:
@@ -53,26 +54,26 @@ class SubsetStore:
         self.marker = ledger.directory / "subset-drawn.json"
 
     def rows(self, mechanism: Subsampling, *, rng: Rng = None) -> NDArray[np.int64]:
-        """Return the party's subset; drawn now, from the operating system's entropy, if there never was one.
+        """Return the party's subset; if there never was one, draw it from the operating system's entropy.
 
         Parameters
         ----------
         mechanism : Subsampling
-            n, k and how: must be what it was at the first draw.
+            n, k and with or without replacement; the same as at the first draw.
         rng : Generator or None
-            For tests: a seeded draw protects nothing.
+            For tests only, because a seeded draw gives no privacy.
 
         Returns
         -------
         ndarray of shape (subset_rows,), int64
-            Row numbers, ascending; with replacement some may repeat.
+            Row numbers in ascending order; with replacement some may repeat.
 
         Raises
         ------
         RefusalError
-            If one of another n or k, or drawn the other way, is there (code ``subset-fixed``).
+            If the stored subset has another n, k or kind of draw (code ``subset-fixed``).
         DataError
-            If one was drawn and its file is gone or damaged (``subset-lost``).
+            If a subset was drawn and its file is missing or damaged (code ``subset-lost``).
         """
         charged = any(_speaks_of_a_subset(entry.mechanism) for entry in self.ledger.load().entries)
         make_folder(self.path.parent)
@@ -84,7 +85,7 @@ class SubsetStore:
             return self._read(mechanism)
 
     def stored(self) -> NDArray[np.int64] | None:
-        """Return the drawn row numbers, None where none was drawn or they are gone; for measuring in a simulation."""
+        """Return the stored row numbers, or None if there are none; for measuring in a simulation."""
         if not os.path.lexists(self.path):
             return None
         return np.array(json.loads(self.path.read_bytes())["rows"], dtype=np.int64)

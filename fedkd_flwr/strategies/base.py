@@ -42,13 +42,17 @@ from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies.reception import Answered, Reception
 from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
-from fedkd_flwr.wire.label_codec import PublicSpec
+from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.records import Reply, Scalar, array_bytes, instruction_record, open_reply
 
 __all__ = ["ExchangeStrategy", "Workshop"]
 
 Stage = Literal["fit", "evaluate"]
 _SETTLE_S = 3.0
+
+
+def _as_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
+    return {name: Array(array) for name, array in arrays.items()}
 
 
 def new_record(card: Card) -> RunRecord:
@@ -205,6 +209,10 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             num_public=self.spec.num_public, num_classes=self.spec.num_classes, num_rounds=self.num_rounds
         )
 
+    def catching_up(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
+        """Return what a party that missed the last round gets besides, by payload name."""
+        return {}
+
     def told(self, node: int) -> Mapping[str, Scalar]:
         """Return the settings that only this node gets."""
         return {}
@@ -276,6 +284,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.num_rounds = num_rounds
         for found in ("told_config", "mechanism"):  # drop what was cached before num_rounds was known
             vars(self).pop(found, None)
+        _ = self.told_config  # noise that cannot be found is refused before anybody is waited for
         self._began = began = time.monotonic()
         self._nodes = self._nodes or wait_for_nodes(  # known where another strategy began this run
             grid,
@@ -414,12 +423,17 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self, stage: Stage, message_type: str, server_round: int, nodes: Iterable[int], config: ConfigRecord
     ) -> list[Message]:
         # made once: equal bytes are shared, in memory and on the wire; the records around them are fresh for each party
-        arrays = {name: Array(array) for name, array in self.outgoing(stage, server_round).items()}
+        arrays = _as_arrays(self.outgoing(stage, server_round))
+        more: dict[str, Array] | None = None
         settings = self._settings_for_all(server_round, config)
         messages = []
         for node in nodes:
             last_round = self._reception.last_round.get(self._reception.party_of.get(node, ""), 0)
-            content = instruction_record(stage, arrays, {**settings, "last-round": last_round, **self.told(node)})
+            behind = last_round < (server_round if stage == "evaluate" else server_round - 1)
+            if behind and more is None:
+                more = _as_arrays(self.catching_up(stage, server_round))
+            sent = {**arrays, **(more or {})} if behind else arrays
+            content = instruction_record(stage, sent, {**settings, "last-round": last_round, **self.told(node)})
             weight = array_bytes(content.array_records[f"{stage}ins.parameters"])
             if stage == "fit":
                 self.record.rounds[-1].bytes_down += weight

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,10 @@ class FedCT(LabelExchange):
     card: ClassVar[Card] = CARD
     config: FedCTConfig
     told_config: FedCTConfig
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.config.sensitive_labels(self.spec.num_public)  # refuses a number that no claim could be made with
 
     @cached_property
     def mechanism(self) -> RandomizedResponse | BitFlip | None:
@@ -72,7 +76,7 @@ class FedCT(LabelExchange):
     def claim(self) -> list[PrivacyClaim]:
         """Return the claim of the privatised labels, over all rounds of the party asked most often."""
         rounds, config = max(self.times_asked.values(), default=0), self.config
-        if self.mechanism is None or not rounds:
+        if not rounds or self.mechanism is None:
             return []
         worst = config.sensitivity == "worst-case"
         return [

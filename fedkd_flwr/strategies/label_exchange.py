@@ -22,7 +22,8 @@ from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
-from fedkd_flwr.wire.label_codec import decode_labels, digest, encode_labels
+from fedkd_flwr.wire.envelope import digest
+from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.records import Reply, Scalar
 
 __all__ = ["LabelExchange", "PartyLabels"]

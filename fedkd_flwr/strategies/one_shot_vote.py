@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 from flwr.common import log
+from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept, tally
@@ -92,6 +93,11 @@ class OneShotVote(LabelExchange):
         return self.config.server_plan(self.spec.num_public)
 
     # ---------------------------------------------------------------- the round
+
+    def prepare(self, grid: Grid, num_rounds: int) -> None:
+        """Wait for the nodes; the round may follow."""
+        _ = self.plan  # noise that cannot be made is refused before anybody is waited for
+        super().prepare(grid, num_rounds)
 
     @cached_property
     def queries(self) -> NDArray[np.int64]:
@@ -187,8 +193,7 @@ class OneShotVote(LabelExchange):
 
     def server_claims(self) -> list[PrivacyClaim]:
         """Return the claims of noise at the server: for each party, against everyone who sees what comes out."""
-        plan = self.plan
-        if plan is None or not self.times_asked:
+        if not self.times_asked or (plan := self.plan) is None:
             return []
         labels_only = plan.release == "labels" and self.votes is not None
         claims = noisy_max_at_server(

@@ -112,7 +112,8 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         super().__init__(*args, **keywords)
         if not self.config.transfer_rows <= self.spec.num_public:
             rule, way_out = f"be at most {self.spec.num_public} (public rows)", "Ask for fewer rows a round."
-            raise ConfigError(explain("transfer_rows", rule, self.config.transfer_rows, way_out))
+            key = self.config.keys()["transfer_rows"]
+            raise ConfigError(explain(key, rule, self.config.transfer_rows, way_out))
         self.global_model, self.test = global_model, test
         self.checkpoint, self.resumed = checkpoint, resume_from
         self.earlier = Participations()
@@ -307,8 +308,8 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         kept = meta["settings"]
         for name, value in self._settings.items():
             if kept.get(name) != value:
-                way_out = "Continue a run with the settings it began with."
-                raise ConfigError(explain(name, f"be {kept.get(name)!r}, as in the run to continue", value, way_out))
+                key, way_out = self.config.keys().get(name, name), "Continue a run with the settings it began with."
+                raise ConfigError(explain(key, f"be {kept.get(name)!r}, as in the run to continue", value, way_out))
         try:
             self.model.set_arrays([arrays[f"model.{i}"] for i in range(meta["num_arrays"])])
             for i in range(meta["buffer_rounds"]):

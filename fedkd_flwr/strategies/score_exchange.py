@@ -9,7 +9,7 @@ algorithm's own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -18,7 +18,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.score_exchange import Mechanism, ScoreExchangeConfig, aggregate
+from fedkd_flwr.algorithms.score_exchange import Mechanism, ScoreExchangeConfig, ScoreFacts, aggregate, with_answers
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.privacy.claims.claim import SERVER, PrivacyClaim, label_privacy, subsampling
@@ -26,10 +26,11 @@ from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage, Workshop
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
+from fedkd_flwr.wire.envelope import digest
 from fedkd_flwr.wire.label_codec import decode_labels
-from fedkd_flwr.wire.records import Reply
+from fedkd_flwr.wire.records import Reply, Scalar
 from fedkd_flwr.wire.row_codec import encode_rows
-from fedkd_flwr.wire.score_codec import decode_scores, encode_scores
+from fedkd_flwr.wire.score_codec import decode_scores, encode_scores, is_of_changes
 
 __all__ = ["PartyScores", "ScoreExchange"]
 
@@ -72,6 +73,7 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
         self.party_rows = tuple(party_rows)
         self.average: NDArray[np.float64] | None = None
         self.average_rows: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._answered: dict[str, NDArray[np.uint8]] = {}  # party -> its last answer on each row, in steps
         self.batch = self.config.batch(self.spec.num_public)
         if self.config.pretrain_epochs and self.public.labels is None:
             rule, seen = "be 0 without labelled public rows", self.config.pretrain_epochs
@@ -90,25 +92,33 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
         order = self.rng("public-batch", server_round).permutation(self.spec.num_public)
         return np.sort(order[: self.batch]).astype(np.int64)
 
+    def asked_rows(self, server_round: int) -> NDArray[np.int64]:
+        """Return the rows of a round that parties answer, ascending: all of them, unless an algorithm knows some."""
+        return self.rows(server_round)
+
     def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
         """Return the averages with their rows, once there are any, and the rows to answer next."""
-        total, arrays = self.spec.num_public, {}
-        if self.average is not None:
-            arrays["previous"] = encode_rows(self.average_rows, num_public=total)
-            arrays[self.config.kind] = encode_scores(
-                self.average,
-                public=self.spec.rows(len(self.average_rows)),
-                server_round=server_round,
-                kind=self.config.kind,
-                bits=16 if self.config.share == "argmax" else self.config.soft_bits,
-            )
+        arrays = {} if self.average is None else self.lesson(self.average, server_round)
         if stage == "fit":
-            arrays["indices"] = encode_rows(self.rows(server_round), num_public=total)
+            arrays["indices"] = encode_rows(self.asked_rows(server_round), num_public=self.spec.num_public)
         return arrays
+
+    def lesson(self, average: NDArray[np.float64], server_round: int) -> dict[str, NDArray[Any]]:
+        """Return the last averages and their rows as wire arrays."""
+        return {
+            "previous": encode_rows(self.average_rows, num_public=self.spec.num_public),
+            self.config.kind: self.encode_averages(average, server_round),
+        }
+
+    def encode_averages(self, average: NDArray[np.floating[Any]], server_round: int) -> NDArray[np.uint8]:
+        """Return averages (num_rows, num_classes) as bytes."""
+        spec, kind = self.spec.rows(len(average)), self.config.kind
+        return encode_scores(average, public=spec, server_round=server_round, kind=kind, bits=self.config.bits_down)
 
     def read(self, reply: Reply, server_round: int) -> PartyScores:
         """Return the scores or labels of a reply."""
-        spec, name = self.spec.rows(self.batch), self.config.payload
+        rows, name = self.asked_rows(server_round), self.config.payload
+        spec = self.spec.rows(len(rows))
         if name not in reply.arrays:
             raise PayloadError(f"no {name} in the reply")
         if name == "labels":
@@ -118,14 +128,24 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
             if (scores == ABSTAIN).any():
                 raise PayloadError(explain("labels", "name a class in every row", ABSTAIN), reason="class-out-of-range")
         else:
-            scores = decode_scores(reply.arrays[name], public=spec, server_round=server_round, kind=name)
+            known = self._answered.get(reply.party)
+            base = None if known is None else known[rows]
+            scores = decode_scores(reply.arrays[name], public=spec, server_round=server_round, kind=name, base=base)
+            if self.config.delta_coding:
+                # a full answer comes from a party that holds no base, and both ends begin anew
+                changes = known is not None and is_of_changes(reply.arrays[name])
+                self._answered[reply.party] = with_answers(
+                    known if changes else None,
+                    rows,
+                    scores,
+                    bits=self.config.soft_bits,
+                    num_public=self.spec.num_public,
+                )
         return PartyScores(party=reply.party, scores=scores, notes=notes_of(reply))
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyScores], this: RoundRecord) -> ArrayRecord:
         """Average the scores, describe them in the record, and keep them for the next round."""
-        self.average, facts = aggregate(
-            [answer.scores for answer in answers], config=self.told_config, num_classes=self.spec.num_classes
-        )
+        self.average, facts = self.combine([answer.scores for answer in answers], server_round)
         self.average_rows = self.rows(server_round)
         this.labelled_share = self.batch / self.spec.num_public
         this.agreement, this.kept_share = facts.agreement, facts.kept_share
@@ -134,6 +154,15 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
             this.consensus_accuracy = float((labels == self.public.y[self.average_rows]).mean())
         averages = Array(self.average.astype(np.float32))
         return ArrayRecord({self.config.kind: averages, "rows": Array(self.average_rows)})
+
+    def combine(self, scores: Sequence[NDArray[Any]], server_round: int) -> tuple[NDArray[np.float64], ScoreFacts]:
+        """Return the averages of the round's rows, and what they show."""
+        return aggregate(scores, config=self.told_config, num_classes=self.spec.num_classes)
+
+    def told(self, node: int) -> Mapping[str, Scalar]:
+        """Return the base the server holds of this node's answers."""
+        held = self._answered.get(self._reception.party_of.get(node, ""))
+        return {} if held is None else {"base": digest(held).hex()}
 
     # ---------------------------------------------------------------- what is claimed
 

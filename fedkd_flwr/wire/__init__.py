@@ -1,1 +1,1 @@
-"""Arrays to bytes and back, and the door that turns them into Flower's records."""
+"""Arrays as bytes, and `records`, the one module that turns them into Flower's records."""

@@ -1,13 +1,13 @@
-"""The door: named arrays and plain settings on one side, Flower records on the other.
+"""Named arrays and plain settings as Flower records, and back. Nothing else in the package builds or opens records.
 
 Instructions and replies use the record names of Flower's NumPyClient protocol (``fitins.parameters``,
-``fitins.config``, ``fitres.*``), so the same client answers whether it is mounted in a message-API ClientApp
-or through ``client_fn``. Arrays are positional there; their names ride in the setting ``payload``. Several arrays of
-one thing, such as a net's weights, are named ``model.0``, ``model.1``, ... in their order.
+``fitins.config``, ``fitres.*``), so the same client works in a message-API ClientApp and
+through ``client_fn``. Arrays are positional there; the setting ``payload`` holds their names. Several arrays of one
+thing, such as a net's weights, are named ``model.0``, ``model.1``, ... in their order.
 
-Flower's own strategies that average weights speak otherwise: ``arrays`` and ``config`` down; up, ``arrays`` and
-``metrics`` with ``num-examples``, or an error. `flower_reply` answers them: one more record, ``reply``, carries what
-our own replies say beside their arrays, and an error carries a code and the party's name, never a text.
+Flower's own strategies that average weights use other records: ``arrays`` and ``config`` down; ``arrays`` and
+``metrics`` with ``num-examples`` up, or an error. `flower_reply` makes such replies: one more record, ``reply``, holds
+what our own replies say beside their arrays, and an error holds a code and the party's name, but no text.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = [
 WIRE_VERSION = 1
 Scalar = bool | int | float | str | bytes
 Stage = Literal["fit", "evaluate"]
-_EMPTY = "_empty"  # how Flower's legacy records spell "no array"
-_REFUSED = 2  # Flower's code of a ClientApp that has no answer
+_EMPTY = "_empty"  # the name of the placeholder for no arrays in Flower's legacy records
+_REFUSED = 2  # Flower's error code for an exception in a ClientApp
 
 
 def array_bytes(record: ArrayRecord) -> int:
@@ -61,7 +61,7 @@ def instruction_record(
 
 
 def open_instruction(content: RecordDict, stage: Stage) -> tuple[list[NDArray[Any]], dict[str, Scalar]]:
-    """Return what a NumPyClient is called with: positional arrays and settings."""
+    """Return the positional arrays and the settings that a NumPyClient is called with."""
     if from_flower(content):
         record = content.array_records["arrays"]
         settings: dict[str, Any] = {"wire-version": WIRE_VERSION, **content.config_records["config"]}
@@ -83,7 +83,7 @@ def named_arrays(arrays: Sequence[NDArray[Any]], config: Mapping[str, Any]) -> d
     Raises
     ------
     PayloadError
-        If the sender speaks another wire version, or names and arrays differ in number.
+        If the sender has another wire version, or there are more or fewer names than arrays.
     """
     version = config.get("wire-version")
     if version != WIRE_VERSION:
@@ -106,12 +106,12 @@ def numbered(name: str, arrays: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any
 
 
 def numbered_arrays(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArray[Any]]:
-    """Return what `numbered` named, in its order; other names are left alone.
+    """Return the arrays that `numbered` named, in their order; other names are ignored.
 
     Raises
     ------
     PayloadError
-        If there is none, or a number is missing.
+        If there are none, or a number is missing.
     """
     found = {key for key in arrays if key.startswith(f"{name}.")}
     wanted = [f"{name}.{i}" for i in range(len(found))]
@@ -129,7 +129,7 @@ def reply_record(
     *,
     loss: float = 0.0,
 ) -> RecordDict:
-    """Return what a NumPyClient answered as the record Flower's own wrapper would make of it."""
+    """Return a NumPyClient's answer as the record that Flower's own wrapper would make."""
     records: dict[str, Any] = {
         f"{stage}res.metrics": ConfigRecord(dict(metrics)),
         f"{stage}res.num_examples": MetricRecord({"num_examples": num_examples}),
@@ -146,9 +146,9 @@ def reply_record(
 def flower_reply(
     message: Message, arrays: Sequence[NDArray[Any]], num_examples: int, metrics: Mapping[str, Scalar]
 ) -> Message:
-    """Return what a NumPyClient answered to ``fit`` as a reply to one of Flower's own strategies.
+    """Return a NumPyClient's answer to ``fit`` as a reply to one of Flower's own strategies.
 
-    A refusal becomes an error, which such a strategy leaves out of its mean; one without arrays would end its run.
+    A refusal becomes an error, because such a strategy skips errors but stops at a reply without arrays.
     """
     if code := str(metrics.get("code", "")):
         return Message(Error(code=_REFUSED, reason=f"{code}: {metrics.get('party', '')!s}"), reply_to=message)
@@ -167,15 +167,15 @@ class Reply:
     node_id : int
         The Flower node that sent it.
     party : str
-        The party's name, "" if it gave none.
+        The party's name; "" if it gave none.
     arrays : mapping of str to ndarray
-        What it carries, by name.
+        Its arrays by name.
     metrics : mapping
-        Plain values beside the arrays; of a `flower_reply` also its ``num-examples``.
+        Plain values; for a `flower_reply` also its ``num-examples``.
     num_bytes : int
-        Array bytes.
+        Bytes of the arrays with their headers.
     code : str
-        "" for an answer; else why there is none.
+        "" for an answer; otherwise the reason why there is none.
     """
 
     node_id: int
@@ -187,7 +187,7 @@ class Reply:
 
 
 def open_reply(message: Message, stage: Stage) -> Reply:
-    """Open one reply; whatever is wrong with it becomes its ``code``, never an exception."""
+    """Open one reply. Whatever is wrong with it becomes its ``code``; it never raises."""
     node_id = message.metadata.src_node_id
     if message.has_error():
         code, _, party = str(message.error.reason).partition(": ")
@@ -209,7 +209,7 @@ def open_reply(message: Message, stage: Stage) -> Reply:
             return Reply(node_id=node_id, party="", code="no-party-name")
         if flower:
             record, counted = content.array_records["arrays"], content.metric_records["metrics"]
-            # Flower's strategy goes by the names in the record itself, and takes one weight and nothing else
+            # Flower's strategy reads the names from the record itself, and only one metric, the weight
             metrics |= {"payload": ",".join(record), **counted}
             if set(counted) != {"num-examples"}:
                 return Reply(node_id=node_id, party=party, code="bad-payload")
@@ -223,5 +223,5 @@ def open_reply(message: Message, stage: Stage) -> Reply:
         return Reply(node_id=node_id, party=party, arrays=arrays, metrics=metrics, num_bytes=array_bytes(record))
     except PayloadError as error:
         return Reply(node_id=node_id, party=party, code=error.reason)
-    except Exception:  # a hostile reply may break any parser: it is left out, the round goes on
+    except Exception:  # a hostile reply may raise anything; it is left out and the round goes on
         return Reply(node_id=node_id, party=party, code="bad-payload")

@@ -1,34 +1,43 @@
-"""Which public rows are meant, as bytes: a compressed bitmap, a tenth of what row numbers take.
+"""Row numbers of the public set as bytes: a compressed bitmap, a tenth of the size of the numbers.
 
-One payload is ``"FR" | version u8 | zero u8 | public rows u32 | rows meant u32 | bitmap, deflated``. Rows come back in
-ascending order: both ends know them in the same one.
+A payload is the first line of the envelope's header and a deflated bitmap of the public rows. Rows come back in
+ascending order.
 """
 
 from __future__ import annotations
 
-import struct
 import zlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import DataError, PayloadError, explain
+from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.wire.envelope import DEFLATED, reject, seal, unpack, unseal
 
-__all__ = ["ROWS_VERSION", "decode_rows", "encode_rows"]
+__all__ = ["decode_rows", "encode_rows"]
 
-ROWS_VERSION = 1
 _MAGIC = b"FR"
-_HEADER = struct.Struct("<2sBBII")
 
 
 def encode_rows(rows: NDArray[np.integer[Any]], *, num_public: int) -> NDArray[np.uint8]:
-    """Return different row numbers below ``num_public``, ascending, as one byte array for the wire.
+    """Return row numbers as one byte array for the wire.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (num_rows,), any integer type
+        At least one, ascending and different, below ``num_public``.
+    num_public : int
+        Rows of the public set.
+
+    Returns
+    -------
+    ndarray of shape (num_bytes,), uint8
 
     Raises
     ------
     DataError
-        If a row is out of range, repeated, or not in ascending order.
+        If a row is out of range, repeated, or out of order.
 
     Examples
     --------
@@ -41,40 +50,25 @@ def encode_rows(rows: NDArray[np.integer[Any]], *, num_public: int) -> NDArray[n
         raise DataError(explain("rows", f"be different numbers below {num_public}, ascending", f"{rows[:5]} ..."))
     meant = np.zeros(num_public, dtype=np.uint8)
     meant[rows] = 1
-    header = _HEADER.pack(_MAGIC, ROWS_VERSION, 0, num_public, len(rows))
-    return np.frombuffer(header + zlib.compress(np.packbits(meant).tobytes(), 9), dtype=np.uint8)
+    bitmap = np.packbits(meant).tobytes()
+    return seal(_MAGIC, zlib.compress(bitmap, 9), flags=DEFLATED, size=len(bitmap), rows=num_public)
 
 
 def decode_rows(payload: NDArray[np.uint8], *, num_public: int) -> NDArray[np.int64]:
-    """Return the row numbers of a payload, ascending.
+    """Return the row numbers of a payload, in ascending order, int64.
 
     Raises
     ------
     PayloadError
         With ``reason`` ``bad-payload``, ``unknown-version`` or ``wrong-length``.
     """
-    if not (isinstance(payload, np.ndarray) and payload.dtype == np.uint8 and payload.ndim == 1):
-        seen = f"{getattr(payload, 'dtype', type(payload).__name__)} of shape {getattr(payload, 'shape', '?')}"
-        raise PayloadError(explain("rows", "be a flat uint8 array", seen, "Encode with encode_rows."))
-    data = payload.tobytes()
-    if len(data) < _HEADER.size or data[:2] != _MAGIC:
-        raise PayloadError(explain("rows", "start with a header of rows", f"{len(data)} bytes"))
-    _, version, _, total, count = _HEADER.unpack_from(data)
-    if version != ROWS_VERSION:
-        raise PayloadError(explain("version of rows", f"be {ROWS_VERSION}", version), reason="unknown-version")
+    flags, total, announced, content = unseal(payload, _MAGIC, known_flags=DEFLATED)
     if total != num_public:
-        raise PayloadError(explain("rows", f"be of {num_public} public rows", total), reason="wrong-length")
-    size, inflater = (num_public + 7) // 8, zlib.decompressobj()
-    try:
-        bitmap = inflater.decompress(data[_HEADER.size :], size + 1)
-    except zlib.error as error:
-        raise PayloadError(explain("rows", "be valid deflate data", str(error))) from None
-    if len(bitmap) != size or not inflater.eof or inflater.unused_data:
-        raise PayloadError(explain("rows", f"unpack to {size} bytes", "another size"), reason="wrong-length")
-    meant = np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8))
-    rows = np.flatnonzero(meant).astype(np.int64)
-    if not (len(rows) == count >= 1 and rows[-1] < num_public):
-        raise PayloadError(
-            explain("rows", f"be {count} (at least 1) of {num_public}", len(rows)), reason="wrong-length"
-        )
+        raise reject("wrong-length", "rows", f"be of {num_public} public rows", total)
+    if announced != (num_public + 7) // 8:
+        raise reject("wrong-length", "rows", f"come as {(num_public + 7) // 8} bytes", announced)
+    bitmap = unpack(content, flags=flags, size=announced)
+    rows = np.flatnonzero(np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8))).astype(np.int64)
+    if not (len(rows) and rows[-1] < num_public):
+        raise reject("wrong-length", "rows", f"be at least one below {num_public}", rows[-1:].tolist())
     return rows

@@ -1,63 +1,70 @@
-"""Class probabilities and logits as bytes, with the same checked header as label arrays.
+"""Class probabilities, logits and scores as bytes.
 
-One payload is::
-
-    "FS" | version u8 | flags u8 | kind u8 | bytes per number u8 | classes u16 | rows u32 | round u32 | body u32
-    fingerprint of the public set, 16 bytes | body
-
-``body`` is the announced size before compression; the numbers are little-endian float16 or float32, row by row.
+A payload is the envelope's header of an answer, whose own number is the bits per number (low byte) and the kind (high
+byte), and the body: little-endian float16 or float32, row by row; or, with 8 bits or fewer, probabilities in steps
+(`fedkd_flwr.labels.scores.quantise`), class by class. A payload of changes (flag 2) names its base by 16 bytes before
+the body, and holds the differences of steps, modulo ``2^bits``.
 
 | kind | a row is |
 |---|---|
 | `probs` | probabilities: each within [0, 1], their sum 1 |
 | `logits` | any finite numbers |
-| `scores` | any finite numbers: probabilities with noise on them, which fit nothing any more |
+| `scores` | any finite numbers, such as probabilities with noise added, which need not sum to 1 |
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, PayloadError, explain
-from fedkd_flwr.wire.label_codec import PublicSpec
+from fedkd_flwr.labels.scores import dequantise, quantise
+from fedkd_flwr.wire.envelope import (
+    DEFLATED,
+    PublicSpec,
+    deflate,
+    digest,
+    pack_codes,
+    packed_size,
+    reject,
+    seal_answer,
+    unpack,
+    unpack_codes,
+    unseal_answer,
+)
 
-__all__ = ["KINDS", "SOFT_VERSION", "SoftKind", "check_scores", "decode_scores", "encode_scores"]
+__all__ = ["KINDS", "SoftKind", "check_scores", "decode_scores", "encode_scores", "is_of_changes"]
 
-SOFT_VERSION = 1
 SoftKind = Literal["probs", "logits", "scores"]
 KINDS: tuple[SoftKind, ...] = ("probs", "logits", "scores")
 _MAGIC = b"FS"
-_HEADER = struct.Struct("<2sBBBBHIII16s")
-_DEFLATED = 1
-_TYPES = {2: "<f2", 4: "<f4"}
-_SLACK = {2: 2.0**-10, 4: 2.0**-20}  # what rounding may take from one probability, generously
+_DELTA = 2
+_TYPES = {16: "<f2", 32: "<f4"}
+_SLACK = {16: 2.0**-10, 32: 2.0**-20}  # upper bound of the rounding error of one probability
 
 
 def check_scores(values: NDArray[Any], *, public: PublicSpec, kind: SoftKind, slack: float = 2.0**-20) -> None:
-    """Refuse what is no array of this kind on these rows.
+    """Raise unless the values are an array of this kind for these rows.
 
     Parameters
     ----------
     values : ndarray of shape (num_public, num_classes), float
     public : PublicSpec
-        The rows spoken of.
+        The rows they are for.
     kind : {"probs", "logits", "scores"}
         What the numbers are.
     slack : float
-        What rounding may have taken from one probability.
+        Upper bound of the rounding error of one probability.
 
     Raises
     ------
     DataError
-        Naming what does not fit; NaN and infinity first.
+        Naming the first rule they break.
     """
-    if kind not in KINDS:
-        raise DataError(explain("kind", f"be one of {', '.join(KINDS)}", kind))
+    check_choice("kind", kind, KINDS, error=DataError)
     if not (isinstance(values, np.ndarray) and values.dtype.kind == "f"):
         raise DataError(explain(kind, "be floats", f"{getattr(values, 'dtype', type(values).__name__)}"))
     if values.shape != (public.num_public, public.num_classes):
@@ -78,22 +85,30 @@ def check_scores(values: NDArray[Any], *, public: PublicSpec, kind: SoftKind, sl
 
 
 def encode_scores(
-    values: NDArray[Any], *, public: PublicSpec, server_round: int, kind: SoftKind, bits: int = 32
+    values: NDArray[Any],
+    *,
+    public: PublicSpec,
+    server_round: int,
+    kind: SoftKind,
+    bits: int = 32,
+    base: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
     """Return scores as one byte array for the wire.
 
     Parameters
     ----------
     values : ndarray of shape (num_public, num_classes), float
-        Finite. Numbers beyond float16's range become its largest.
+        Finite numbers. With 16 bits, those beyond float16's range become its largest.
     public : PublicSpec
-        The rows they speak of: `PublicSpec.rows` of the public set where it is a part.
+        The rows they are for; `PublicSpec.rows` gives the spec of a part of the public set.
     server_round : int
         The round they answer.
     kind : {"probs", "logits", "scores"}
-        What they are.
-    bits : {32, 16}
-        Precision on the wire.
+        What the numbers are.
+    bits : {32, 16} or 1 to 8
+        Precision on the wire; 8 or fewer for probabilities alone.
+    base : ndarray of shape (num_public, num_classes), uint8, optional
+        Steps of earlier answers that the receiver holds: only the differences are sent. With 8 bits or fewer.
 
     Returns
     -------
@@ -105,33 +120,31 @@ def encode_scores(
         If the values are not of this kind or shape, or ``bits`` is something else.
     """
     check_scores(values, public=public, kind=kind)
-    if bits not in (16, 32) or isinstance(bits, bool):
-        raise DataError(explain("bits", "be 16 or 32", bits))
-    size = bits // 8
-    limit = float(np.finfo(_TYPES[size]).max)
-    body = np.clip(values, -limit, limit).astype(_TYPES[size]).tobytes()
-    deflated, flags, announced = zlib.compress(body, 6), 0, len(body)
-    if len(deflated) < announced:
-        body, flags = deflated, _DEFLATED
-    header = _HEADER.pack(
-        _MAGIC,
-        SOFT_VERSION,
-        flags,
-        KINDS.index(kind),
-        size,
-        public.num_classes,
-        public.num_public,
-        server_round,
-        announced,
-        bytes.fromhex(public.fingerprint)[:16],
-    )
-    return np.frombuffer(header + body, dtype=np.uint8)
+    check_choice("bits", bits, (16, 32, *range(1, 9)) if kind == "probs" else (16, 32), error=DataError)
+    named, changes = b"", 0
+    if bits in _TYPES:
+        limit = float(np.finfo(_TYPES[bits]).max)
+        body = np.clip(values, -limit, limit).astype(_TYPES[bits]).tobytes()
+    else:
+        steps = quantise(values, bits)
+        if base is not None:
+            steps, named, changes = (steps - base) & (2**bits - 1), digest(base), _DELTA
+        body = pack_codes(steps.T.reshape(-1), bits)
+    deflated, flags = deflate(body, 6 if bits in _TYPES else 9)
+    content, flags = named + deflated, flags | changes
+    own = KINDS.index(kind) << 8 | bits
+    return seal_answer(_MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=own)
 
 
 def decode_scores(
-    payload: NDArray[np.uint8], *, public: PublicSpec, server_round: int, kind: SoftKind
+    payload: NDArray[np.uint8],
+    *,
+    public: PublicSpec,
+    server_round: int,
+    kind: SoftKind,
+    base: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.float32]:
-    """Return the scores of a payload, or say exactly why it is refused.
+    """Return the scores of a payload.
 
     Parameters
     ----------
@@ -139,47 +152,45 @@ def decode_scores(
         What `encode_scores` made.
     public, server_round, kind
         What the receiver expects.
+    base : ndarray of shape (num_public, num_classes), uint8, optional
+        Steps of earlier answers that a payload of changes may refer to.
 
     Returns
     -------
     ndarray of shape (num_public, num_classes), float32
-        ``probs`` brought back to a sum of 1.
+        ``probs`` are scaled to a sum of 1.
 
     Raises
     ------
     PayloadError
         With ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
-        ``wrong-classes``, ``wrong-round``, ``not-a-number``.
+        ``wrong-classes``, ``wrong-round``, ``not-a-number``, ``stale-base``.
     """
-    if not (isinstance(payload, np.ndarray) and payload.dtype == np.uint8 and payload.ndim == 1):
-        seen = f"{getattr(payload, 'dtype', type(payload).__name__)} of shape {getattr(payload, 'shape', '?')}"
-        raise PayloadError(explain("payload", "be a flat uint8 array", seen, "Encode with encode_scores."))
-    data = payload.tobytes()
-    if len(data) < _HEADER.size or data[:2] != _MAGIC:
-        raise PayloadError(explain("payload", "start with a header of scores", f"{len(data)} bytes"))
-    _, version, flags, number, size, classes, rows, at_round, announced, fingerprint = _HEADER.unpack_from(data)
-    expected = bytes.fromhex(public.fingerprint)[:16]
-    same = fingerprint == expected
-    checks: tuple[tuple[str, str, str, object, bool], ...] = (
-        ("unknown-version", "payload version", f"be {SOFT_VERSION}", version, version == SOFT_VERSION),
-        ("wrong-public-set", "public set", f"have fingerprint {expected.hex()}", fingerprint.hex(), same),
-        ("wrong-length", "payload", f"speak of {public.num_public} rows", rows, rows == public.num_public),
-        ("wrong-classes", "payload", f"know {public.num_classes} classes", classes, classes == public.num_classes),
-        ("wrong-round", "payload", f"answer round {server_round}", at_round, at_round == server_round),
-        ("bad-payload", "payload", f"hold {kind}", number, number == KINDS.index(kind)),
-        ("bad-payload", "payload", "have known flags and numbers", (flags, size), flags <= 1 and size in _TYPES),
+    own, (flags, rows, announced, content) = unseal_answer(
+        payload, _MAGIC, known_flags=DEFLATED | _DELTA, public=public, server_round=server_round
     )
-    for reason, name, rule, found, right in checks:
-        if not right:
-            raise PayloadError(explain(name, rule, found), reason=reason)
-    full = rows * classes * size
-    body = _unpacked(data[_HEADER.size :], full) if flags else data[_HEADER.size :]
-    if not len(body) == full == announced:
-        seen_sizes = f"{len(body)} bytes, {announced} announced"
-        raise PayloadError(explain("payload body", f"have {full} bytes", seen_sizes), reason="wrong-length")
-    values = np.frombuffer(body, dtype=_TYPES[size]).reshape(rows, classes).astype(np.float32)
+    number, bits = divmod(own, 256)
+    if number != KINDS.index(kind):
+        raise reject("bad-payload", "payload", f"hold {kind}", number)
+    if bits not in _TYPES and not (kind == "probs" and 1 <= bits <= 8):
+        raise reject("bad-payload", "bits per number", "be 16, 32, or for probabilities 1 to 8", bits)
+    if flags & _DELTA:
+        named, content = content[:16], content[16:]
+        if bits in _TYPES or base is None or digest(base) != named:
+            raise reject("stale-base", "payload base", "be answers that the receiver holds", named.hex())
+    expected = packed_size(rows * public.num_classes, bits)
+    if announced != expected:
+        raise reject("wrong-length", "payload body", f"have {expected} bytes", announced)
+    body = unpack(content, flags=flags, size=announced)
+    if bits in _TYPES:
+        values = np.frombuffer(body, dtype=_TYPES[bits]).reshape(rows, public.num_classes).astype(np.float32)
+    else:
+        steps = unpack_codes(body, rows * public.num_classes, bits).reshape(public.num_classes, rows).T
+        if flags & _DELTA and base is not None:
+            steps = (steps + base) & (2**bits - 1)
+        values = dequantise(steps, bits)
     try:
-        check_scores(values, public=public, kind=kind, slack=_SLACK[size])
+        check_scores(values, public=public, kind=kind, slack=_SLACK.get(bits, 2.0**-20))
     except DataError as error:
         reason = "bad-payload" if np.isfinite(values).all() else "not-a-number"
         raise PayloadError(str(error), reason=reason) from None
@@ -189,13 +200,6 @@ def decode_scores(
     return values
 
 
-def _unpacked(data: bytes, size: int) -> bytes:
-    """Decompress to at most one byte more than can be right: a bomb is never unpacked."""
-    inflater = zlib.decompressobj()
-    try:
-        body = inflater.decompress(data, size + 1)
-    except zlib.error as error:
-        raise PayloadError(explain("payload body", "be valid deflate data", str(error))) from None
-    if not inflater.eof or inflater.unused_data:
-        raise PayloadError(explain("payload body", f"unpack to {size} bytes", "another size"), reason="wrong-length")
-    return body
+def is_of_changes(payload: NDArray[np.uint8]) -> bool:
+    """Tell whether a payload that `decode_scores` has accepted holds changes to a base."""
+    return bool(payload[3] & _DELTA)

@@ -7,11 +7,8 @@ import itertools
 import numpy as np
 import pytest
 from fedkd_flwr.algorithms._knowledge import Knowledge, KnowledgeBuffer, draw_by_entropy, entropy, hard_targets
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.labels.scores import onto_simplex
 
 PROBS = np.array([[1.0, 0.0, 0.0], [0.8, 0.1, 0.1], [1 / 3, 1 / 3, 1 / 3]])
 
@@ -51,29 +48,6 @@ def test_no_row_is_drawn_twice_and_the_same_stream_draws_the_same():
 def test_an_impossible_draw_is_refused(count, prefer, message):
     with pytest.raises(ConfigError, match=message):
         draw_by_entropy(PROBS, count, prefer=prefer, rng=np.random.default_rng(0))
-
-
-_rows = st.lists(st.floats(-5, 5), min_size=2, max_size=6)
-
-
-@given(row=_rows)
-def test_the_projection_is_a_probability_and_no_other_one_is_nearer(row):
-    estimate = np.array([row])
-    nearest = onto_simplex(estimate)
-    assert (nearest >= 0).all()
-    assert nearest.sum() == pytest.approx(1.0)
-    others = np.random.default_rng(1).dirichlet(np.full(len(row), 0.5), 200)
-    distances = ((others - estimate) ** 2).sum(axis=1)
-    assert ((nearest - estimate) ** 2).sum() <= distances.min() + 1e-9
-
-
-def test_probabilities_are_their_own_projection():
-    assert onto_simplex(PROBS) == pytest.approx(PROBS)
-
-
-def test_an_estimate_that_is_no_number_is_refused():
-    with pytest.raises(DataError, match="estimates must be finite, got NaN or infinity"):
-        onto_simplex(np.array([[np.nan, 1.0]]))
 
 
 def test_hard_targets_follow_the_tie_policy_also_where_estimates_are_negative():

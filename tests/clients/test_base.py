@@ -9,24 +9,19 @@ import numpy as np
 import pytest
 from federation import model, parties, party, public_set, rows
 
+from fedkd_flwr.algorithms.fedct import FedCTConfig
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, RefusingClient
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.wire.label_codec import decode_labels, digest
+from fedkd_flwr.wire.envelope import digest
+from fedkd_flwr.wire.label_codec import decode_labels
 
-CONFIG = {
-    "algorithm": "fedct",
-    "server-round": 1,
-    "seed": 1,
-    "fingerprint": "ab" * 32,
-    "payload": "",
-    "wire-version": 1,
-    "steps-per-round": 5,
-    "last-round": 0,
-}
-KT = {**CONFIG, "algorithm": "fedkt", "students-per-party": 2, "teachers-per-student": 5}
+WIRE = {"server-round": 1, "fingerprint": "ab" * 32, "payload": "", "wire-version": 1, "last-round": 0}
+CONFIG = {**FedCTConfig(steps_per_round=5).told(), **WIRE, "algorithm": "fedct"}
+KT = {**FedKTConfig(students_per_party=2, teachers_per_student=5).told(), **WIRE, "algorithm": "fedkt"}
 
 
 def _fit(member, **changes):
@@ -90,6 +85,36 @@ def test_an_error_text_stays_in_the_party_s_own_log(caplog):
         answer = Broken(party("a", *rows(20, seed=0))).fit([], CONFIG)
     assert "3.14" not in str(answer)
     assert "row 12 holds 3.14" in caplog.text
+
+
+@pytest.mark.parametrize("said", ["none", "server", "party"])
+def test_beside_noise_an_error_is_one_word_whatever_privacy_the_server_says_there_is(said):
+    class Broken(FedCTClient):
+        def learn(self, instruction):
+            raise ValueError("row 12 holds 3.14")
+
+    noisy = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0).told()
+    asked = {**CONFIG, **noisy, "privacy": said}
+    assert _code(Broken(party("a", *rows(20, seed=0))).fit([], asked)) == Code.WITHHELD
+
+
+def test_noise_comes_with_its_charge_whatever_privacy_the_server_says_there_is(tmp_path):
+    ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
+    noisy = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0).told()
+    member = party("a", *rows(20, seed=0), ledger=ledger, run_id="1", share_metrics=True)
+    arrays, _, metrics = _fit(member, **noisy, privacy="none")
+    assert len(arrays) == len(ledger.load().entries) == 1
+    assert not {name for name in metrics if name.startswith("accuracy")}
+
+
+def test_privacy_that_the_settings_do_not_amount_to_is_refused():
+    assert _code(_fit(party("a", *rows(20, seed=0)), privacy="party")) == Code.BAD_INSTRUCTION
+
+
+def test_every_setting_that_parties_are_told_must_be_there():
+    for name in FedCTConfig().told():
+        short = {key: value for key, value in CONFIG.items() if key != name}
+        assert _code(FedCTClient(party("a", *rows(20, seed=0))).fit([], short)) == Code.BAD_INSTRUCTION
 
 
 def test_a_node_that_cannot_be_set_up_still_answers_with_a_code():

@@ -110,5 +110,5 @@ def test_a_set_torchvision_does_not_find_is_a_data_error(torchvision, tmp_path):
 
 
 def test_a_set_torchvision_is_not_asked_for_is_refused(torchvision, tmp_path):
-    with pytest.raises(DataError, match="name must be among mnist"):
+    with pytest.raises(DataError, match="name must be one of mnist"):
         load_torchvision("imagenet", tmp_path, train=True)

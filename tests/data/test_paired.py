@@ -82,7 +82,7 @@ def test_explicit_public_rows_count_in_the_public_file(root):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"label_space": "both"}, ConfigError, "label-space must be private or joint, got 'both'"),
+        ({"label_space": "both"}, ConfigError, "label-space must be one of private, joint, got 'both'"),
         ({"public_from": "test"}, ConfigError, "public-from must be"),
         ({"num_public": 61}, DataError, "be at most the 60 public rows"),
         ({"name": "digits", "label_space": "joint"}, ConfigError, "label-space must be private for 'digits'"),

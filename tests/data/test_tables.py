@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data.public import make_public_set
-from fedkd_flwr.data.schema import Schema, infer_schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_party_table, load_public, read_libsvm, read_table
+from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import Code, DataError, MissingExtraError
 
 

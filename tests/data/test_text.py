@@ -8,9 +8,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from fedkd_flwr.data.datasets import load_pool
 from fedkd_flwr.data.public import Preprocessor, fingerprint, make_public_set, raw_matrix
-from fedkd_flwr.data.schema import Column, Schema, infer_schema, main
+from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public, read_table
 from fedkd_flwr.data.text import TermWeights, TextRows, text_values
+from fedkd_flwr.data.write_schema import infer_schema, main
 from fedkd_flwr.errors import Code, ConfigError, DataError
 
 NOTES = Schema(

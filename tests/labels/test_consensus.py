@@ -69,6 +69,19 @@ def test_random_ties_without_a_generator_are_refused():
         majority(np.array([[1, 1]]))
 
 
+def test_rows_without_a_tie_draw_nothing_from_the_stream():
+    rng = _rng()
+    majority(np.array([[2, 1], [0, 3], [0, 0]])[:2], rng=rng)
+    assert rng.random() == _rng().random()
+
+
+def test_a_quorum_breaks_ties_as_told():
+    tied = np.array([[1, 1], [0, 1]])
+    assert qualified_majority(tied, quorum=0.5, num_voters=2, ties="lowest").tolist() == [0, 1]
+    with pytest.raises(ConfigError, match="rng must be a numpy Generator for random ties"):
+        qualified_majority(tied, quorum=0.5, num_voters=2)
+
+
 def test_unknown_tie_policy_is_refused():
     with pytest.raises(ConfigError, match='ties must be "random" or "lowest", got \'coin\''):
         majority(np.array([[1, 1]]), ties="coin")
@@ -82,6 +95,7 @@ def test_a_quorum_outside_zero_to_one_is_refused(quorum):
 
 def test_agreement_looks_at_labelled_rows_only():
     assert agreement(np.array([0, 1, 0]), np.array([0, 0, ABSTAIN])) == 0.5
+    assert agreement(np.array([0, 1, 0, 2]), np.array([0, 0, ABSTAIN, 1])) == pytest.approx(1 / 3)
     assert np.isnan(agreement(np.array([0]), np.array([ABSTAIN])))
 
 
@@ -96,6 +110,71 @@ def test_dawid_skene_equals_the_published_implementation():
         np.testing.assert_allclose(probs, case["probs"], atol=1e-6, err_msg=case["id"])
         sure = np.sort(probs, axis=1)[:, -1] - np.sort(probs, axis=1)[:, -2] > 1e-6
         assert (consensus[sure] == np.argmax(case["probs"], axis=1)[sure]).all()
+
+
+def _plain_dawid_skene(labels, num_classes, iterations, uniform):
+    """The same steps with loops over parties and rows; no row is without a vote."""
+    probs = np.array(
+        [[sum(own[row] == c for own in labels) for c in range(num_classes)] for row in range(len(labels[0]))]
+    )
+    probs = probs / probs.sum(axis=1, keepdims=True)
+    for _ in range(iterations):
+        prior = np.full(num_classes, 1 / num_classes) if uniform else probs.mean(axis=0)
+        joint = np.tile(np.log(prior), (len(probs), 1))
+        for own in labels:
+            confusion = np.array([probs[own == c].sum(axis=0) for c in range(num_classes)])
+            confusion = np.maximum(confusion, 1e-10)
+            confusion /= confusion.sum(axis=0)
+            for row in np.flatnonzero(own != ABSTAIN):
+                joint[row] += np.log(confusion[own[row]])
+        probs = np.exp(joint - joint.max(axis=1, keepdims=True))
+        probs /= probs.sum(axis=1, keepdims=True)
+    return probs
+
+
+@pytest.mark.parametrize("class_prior", ["estimated", "uniform"])
+@pytest.mark.parametrize("iterations", [1, 2, 7])
+def test_dawid_skene_with_either_prior_is_what_plain_loops_find(class_prior, iterations):
+    rng = np.random.default_rng(3)
+    labels = [rng.choice(3, size=40, p=[0.6, 0.3, 0.1]).astype(np.int16) for _ in range(4)]
+    for own in labels[1:]:
+        own[rng.random(40) < 0.3] = ABSTAIN
+    consensus, probs = dawid_skene(
+        labels, num_classes=3, max_iterations=iterations, tolerance=-np.inf, class_prior=class_prior
+    )
+    np.testing.assert_allclose(probs, _plain_dawid_skene(labels, 3, iterations, class_prior == "uniform"), atol=1e-9)
+    assert (consensus.dtype, consensus.tolist()) == (np.int16, probs.argmax(axis=1).tolist())
+
+
+def test_an_unknown_class_prior_is_refused():
+    with pytest.raises(ConfigError, match='class_prior must be "estimated" or "uniform", got \'flat\''):
+        dawid_skene([np.array([0], np.int16)], num_classes=2, class_prior="flat")
+
+
+def test_dawid_skene_where_nobody_votes_on_anything_holds_equal_classes():
+    nothing = np.full(3, ABSTAIN, dtype=np.int16)
+    consensus, probs = dawid_skene([nothing, nothing], num_classes=4)
+    assert consensus.tolist() == [ABSTAIN] * 3
+    np.testing.assert_allclose(probs, 0.25)
+
+
+def test_dawid_skene_stops_by_default_where_a_step_gains_less_than_a_hundred_thousandth():
+    rng = np.random.default_rng(5)
+    labels = [rng.integers(0, 3, 50).astype(np.int16) for _ in range(4)]
+    stopped = dawid_skene(labels, num_classes=3)[1]
+    assert (stopped == dawid_skene(labels, num_classes=3, max_iterations=1000, tolerance=1e-5)[1]).all()
+    assert not np.allclose(stopped, dawid_skene(labels, num_classes=3, max_iterations=2)[1], atol=1e-3)
+
+
+def test_dawid_skene_of_a_thousand_parties_stays_in_the_range_of_floats():
+    # evidence of thousands of nats on the rows they agree on, and hardly any on the last
+    sure = np.tile(np.array([0, 1, 0, 1, 0], dtype=np.int16), (1000, 1))
+    sure[::2, 4] = 1
+    sure[:, 2] = ABSTAIN
+    sure[0, 2] = 1
+    consensus, probs = dawid_skene(list(sure), num_classes=2)
+    assert np.isfinite(probs).all()
+    assert consensus[[0, 1, 2, 3]].tolist() == [0, 1, 1, 1]
 
 
 def test_dawid_skene_learns_who_swaps_classes():

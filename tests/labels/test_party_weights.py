@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.labels.party_weights import WEIGHTINGS, make_weighting
+from fedkd_flwr.labels.consensus import dawid_skene
+from fedkd_flwr.labels.party_weights import WEIGHTINGS, agreement_weights, dawid_skene_weights, make_weighting
 
 
 def _parties(accuracies, rows=400, classes=4, seed=0):
@@ -41,6 +42,29 @@ def test_one_party_alone_has_all_the_weight(name):
 def test_parties_that_agree_nowhere_count_alike():
     apart = np.array([[1, 2], [2, 1]], dtype=np.int16)
     assert make_weighting("agreement")(apart, num_classes=3).tolist() == [0.5, 0.5]
+
+
+def test_where_as_many_give_one_label_as_another_the_lowest_class_is_the_one_to_agree_with():
+    # row 0 is a tie of the classes 0 and 1, row 1 of the classes 2 and 0
+    tied = np.array([[0, 2, 1], [1, 0, 1]], dtype=np.int16)
+    assert agreement_weights(tied, num_classes=3) == pytest.approx([0.5, 0.5])
+    tied = np.array([[0, 0, 1], [1, 2, 1]], dtype=np.int16)
+    assert agreement_weights(tied, num_classes=3) == pytest.approx([3 / 4, 1 / 4])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_dawid_skene_weights_are_what_labels_are_worth_above_guessing_after_five_steps(seed):
+    labels = _parties([0.5, 0.4, 0.2, 0.1], rows=60, seed=seed)
+    _, probs = dawid_skene(list(labels), num_classes=4, max_iterations=5, tolerance=-np.inf, class_prior="uniform")
+    worth = np.array([probs[np.arange(60), own].mean() for own in labels]) - 1 / 4
+    worth[worth < 0] = 0
+    assert 0 < worth.sum() != pytest.approx(1)
+    assert dawid_skene_weights(labels, num_classes=4) == pytest.approx(worth / worth.sum())
+
+
+def test_where_no_party_is_above_guessing_all_count_alike():
+    opposed = np.array([[0, 1], [1, 0]], dtype=np.int16)
+    assert dawid_skene_weights(opposed, num_classes=2).tolist() == [0.5, 0.5]
 
 
 def test_an_unknown_weighting_names_the_known_ones():

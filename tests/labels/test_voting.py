@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedkd_flwr.errors import DataError
-from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels, consistent_labels, is_informative
+from fedkd_flwr.labels import (
+    ABSTAIN,
+    HALF,
+    VoteCounter,
+    check_labels,
+    consistent_labels,
+    is_informative,
+    voter_weights,
+)
 
 C = 4
 label_matrices = st.integers(1, 6).flatmap(
@@ -62,7 +70,7 @@ def test_one_student_is_always_consistent():
 
 @pytest.mark.parametrize(
     ("labels", "expected"),
-    [([0, 0, 0], False), ([0, -1, 0], False), ([-1, -1, -1], False), ([0, 1, -1], True)],
+    [([0, 0, 0], False), ([0, -1, 0], False), ([-1, 0], False), ([-1, -1, -1], False), ([0, 1, -1], True)],
 )
 def test_a_party_is_informative_only_with_two_classes_among_its_votes(labels, expected):
     assert is_informative(np.array(labels)) is expected
@@ -80,13 +88,41 @@ def test_memory_is_rows_times_classes_whatever_the_number_of_parties():
     [
         (np.zeros(3, dtype=np.int16), r"labels must have 2 labels a row, got shape \(3,\)"),
         (np.array([0.0, np.nan]), "labels must be integers, got dtype float64"),
-        (np.array([0, 7]), r"labels must lie within -1..3, got 7"),
+        (np.zeros((1, 1, 2), dtype=np.int16), r"labels must have 2 labels a row, got shape \(1, 1, 2\)"),
+        (np.array([0, 4]), r"labels must lie within -1..3, got 4"),
+        (np.array([-1, 7]), r"labels must lie within -1..3, got 7"),
         (np.array([-2, 0]), r"labels must lie within -1..3, got -2"),
     ],
 )
 def test_bad_labels_are_refused_with_rule_and_value(labels, message):
     with pytest.raises(DataError, match=message):
         check_labels(labels, num_public=2, num_classes=C)
+
+
+def test_labels_of_one_or_several_students_come_back_as_int16_and_are_not_copied_if_they_are_so():
+    for labels in (np.array([[0, 3], [-1, 2]]), np.array([0, 3], dtype=np.uint8)):
+        checked = check_labels(labels, num_public=2, num_classes=C)
+        assert (checked.dtype, checked.tolist()) == (np.int16, labels.tolist())
+    right = np.array([0, 3], dtype=np.int16)
+    assert np.shares_memory(check_labels(right, num_public=2, num_classes=C), right)
+
+
+def test_consistent_labels_are_int16_whatever_the_students_are():
+    assert consistent_labels(np.array([[0, 1], [0, 0]], dtype=np.int64)).dtype == np.int16
+
+
+def test_only_a_party_of_one_class_has_its_votes_discounted():
+    answers = [np.array([[1, 1]]), np.array([[0, 1]]), np.array([[2, ABSTAIN]])]
+    weights = {rule: voter_weights(answers, uninformative=rule) for rule in ("count", "half", "leave-out")}
+    assert weights == {"count": [HALF, HALF, HALF], "half": [1, HALF, 1], "leave-out": [0, HALF, 0]}
+
+
+def test_voters_are_counted_from_none_and_one_row_is_enough():
+    counter = VoteCounter(num_public=1, num_classes=2)
+    assert (counter.num_voters, counter.class_voters.dtype, counter.votes.dtype) == (0, np.int32, np.int32)
+    for voters in (1, 2, 3):
+        counter.add(np.array([1]))
+        assert counter.num_voters == voters
 
 
 def test_one_class_leaves_nothing_to_vote_on():

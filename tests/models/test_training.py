@@ -350,10 +350,10 @@ PROBS = np.full((400, 10), 0.1)
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"epochs": 0}, ConfigError, "epochs must be an integer >= 1, got 0"),
-        ({"epochs": True}, ConfigError, "epochs must be an integer >= 1, got True"),
-        ({"epochs": 1.0}, ConfigError, r"epochs must be an integer >= 1, got 1\.0"),
-        ({"batch_size": 0}, ConfigError, "batch_size must be an integer >= 1, got 0"),
+        ({"epochs": 0}, ConfigError, "epochs must be a whole number >= 1, got 0"),
+        ({"epochs": True}, ConfigError, "epochs must be a whole number >= 1, got True"),
+        ({"epochs": 1.0}, ConfigError, r"epochs must be a whole number >= 1, got 1\.0"),
+        ({"batch_size": 0}, ConfigError, "batch_size must be a whole number >= 1, got 0"),
         ({"loss": "kl"}, ConfigError, "loss must be one of cross-entropy, l1-logits, mse-probs, got 'kl'"),
         ({"targets": PROBS[:9]}, DataError, r"targets must have shape \(400, 10\), rows by classes, got \(9, 10\)"),
         ({"targets": PROBS[:, :9]}, DataError, r"targets must have shape \(400, 10\)"),
@@ -377,9 +377,9 @@ def test_bad_steps_weights_and_labels_are_refused(digits):
     X, y, _, _ = digits
     model = mlp().initialize()
     for weight in (-1, np.nan, np.inf, True, "1"):
-        with pytest.raises(ConfigError, match="weight must be a finite number >= 0"):
+        with pytest.raises(ConfigError, match="weight must be finite and >= 0"):
             model.joint_steps(X, y, X, PROBS, steps=1, weight=weight, loss="mse-probs")
-    with pytest.raises(ConfigError, match="steps must be an integer >= 1, got -3"):
+    with pytest.raises(ConfigError, match="steps must be a whole number >= 1, got -3"):
         model.full_batch_steps(X, y, steps=-3)
     with pytest.raises(DataError, match=r"targets must hold labels within 0\.\.9, got 10 at row 0"):
         model.full_batch_steps(X, np.full(400, 10), steps=1)
@@ -469,5 +469,5 @@ def test_the_proximal_term_is_gone_when_the_call_is_over(digits):
 @pytest.mark.parametrize("mu", [-0.1, float("nan"), float("inf"), True, "much"])
 def test_mu_must_be_a_number_of_at_least_zero(mu, digits):
     X, y, _, _ = digits
-    with pytest.raises(ConfigError, match="mu must be a finite number >= 0"):
+    with pytest.raises(ConfigError, match="mu must be finite and >= 0"):
         mlp().proximal_epochs(X, y, epochs=1, mu=mu)

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedkd_flwr import stores
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.privacy.cost.accountant import PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.stores import files
 from fedkd_flwr.stores import ledger as ledger_store
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
@@ -540,7 +540,7 @@ def test_threads_of_one_process_charge_once_and_readers_never_see_half_a_charge(
 def test_a_lock_that_is_never_freed_is_an_error_in_time(tmp_path):
     store = _three(tmp_path)
     with (
-        stores.locked(store.directory / "lock", timeout_s=1.0),
+        files.locked(store.directory / "lock", timeout_s=1.0),
         pytest.raises(DataError, match=r"lock .* must be free within 0\.05 s, got held by another"),
     ):
         _store(tmp_path, lock_timeout_s=0.05).load()
@@ -548,8 +548,8 @@ def test_a_lock_that_is_never_freed_is_an_error_in_time(tmp_path):
 
 
 def test_a_system_without_locks_says_so_and_still_charges(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(stores, "fcntl", None)
-    stores._warn_unlocked.cache_clear()
+    monkeypatch.setattr(files, "fcntl", None)
+    files._warn_unlocked.cache_clear()
     with caplog.at_level(logging.WARNING):
         _charge(_store(tmp_path), 1)
         _charge(_store(tmp_path), 2)

@@ -13,7 +13,8 @@ from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.strategies import FedCT, FedCTConfig
-from fedkd_flwr.wire.label_codec import PublicSpec, encode_labels
+from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.records import reply_record
 
 

@@ -7,6 +7,7 @@ from federation import Means, accuracies, fedct_grid, model, parties, party, pub
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN, qualified_majority
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
 
 
@@ -68,20 +69,6 @@ def test_parties_listed_in_another_order_change_nothing():
     assert accuracies(first) == accuracies(second)
 
 
-def test_later_rounds_send_only_what_changed(tmp_path):
-    public = public_set(3000)
-    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False), public=public)
-    strategy.start(fedct_grid(parties(state=tmp_path, public=public)), num_rounds=3)
-    first, _, third = strategy.record.rounds
-    assert third.changed_share < 0.02
-    assert third.bytes_up < first.bytes_up / 2
-
-
-def test_a_party_without_its_base_sends_a_full_array_and_is_counted():
-    without_memory, _, _ = _run(parties(), stop_when_converged=False)
-    assert [len(r.answered) for r in without_memory.record.rounds] == [5, 5, 5]
-
-
 def test_interpolating_learners_converge_and_the_run_stops_early():
     strategy, _, grid = _run(parties(), rounds=10)
     assert strategy.finished_round is not None
@@ -91,16 +78,14 @@ def test_interpolating_learners_converge_and_the_run_stops_early():
 
 
 def _round(strategy, number, *labels):
-    from fedkd_flwr.run_record import RoundRecord
-
     this, previous = RoundRecord(server_round=number), strategy.consensus
     answers = []
     for i, (now, before) in enumerate(labels):
         changed = None if before is None else float(np.mean(np.array(now) != np.array(before)))
         answers.append(PartyLabels(party=str(i), labels=np.array([now], dtype=np.int16), changed_share=changed))
-    strategy.consensus = strategy.combine(number, answers)
+    strategy.consensus = strategy.combine(number, answers, this)
     strategy._describe(this, answers)
-    return strategy._converged(previous, answers, this)
+    return strategy.converged(previous, answers, this)
 
 
 def test_an_unchanged_unanimous_consensus_does_not_stop_parties_that_still_change_their_labels():
@@ -125,14 +110,14 @@ def test_parties_left_out_of_the_vote_are_left_out_of_the_quorum_too():
     strategy = FedCT(config=config, public=public_set(3))
     agreed = [PartyLabels(party=f"a{i}", labels=np.array([[0, 1, 2]], dtype=np.int16)) for i in range(8)]
     blind = [PartyLabels(party=f"b{i}", labels=np.zeros((1, 3), dtype=np.int16)) for i in range(2)]
-    assert strategy.combine(1, [*agreed, *blind]).tolist() == [0, 1, 2]
+    assert strategy.combine(1, [*agreed, *blind], RoundRecord(server_round=1)).tolist() == [0, 1, 2]
 
 
 def test_dawid_skene_breaks_ties_by_the_policy():
     config = FedCTConfig(consensus="dawid-skene", confidence=0.0)
     strategy = FedCT(config=config, public=public_set(60))
     answers = [PartyLabels(party=str(c), labels=np.full((1, 60), c, dtype=np.int16)) for c in range(3)]
-    assert set(strategy.combine(1, answers).tolist()) == {0, 1, 2}
+    assert set(strategy.combine(1, answers, RoundRecord(server_round=1)).tolist()) == {0, 1, 2}
 
 
 def test_another_round_after_convergence_would_indeed_change_nothing():
@@ -170,7 +155,7 @@ def test_parties_that_know_one_class_cast_no_vote_when_only_informative_voters_c
     strategy = FedCT(config=FedCTConfig(seed=1), public=public_set(3))
     informed = PartyLabels(party="a", labels=np.array([[0, 1, 2]], dtype=np.int16))
     blind = [PartyLabels(party=f"b{i}", labels=np.zeros((1, 3), dtype=np.int16)) for i in range(3)]
-    assert strategy.combine(1, [informed, *blind]).tolist() == [0, 1, 2]
+    assert strategy.combine(1, [informed, *blind], RoundRecord(server_round=1)).tolist() == [0, 1, 2]
 
 
 def test_gradient_learners_continue_from_the_state_they_kept(tmp_path):
@@ -199,22 +184,17 @@ def test_a_user_s_own_learner_that_continues_is_read_back_from_its_party_s_state
     assert all(p.notes == [] for p in strategy.record.parties)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"consensus": "vote"}, "consensus must be one of majority, qualified-majority, dawid-skene, got 'vote'"),
-        ({"quorum": float("nan")}, r"quorum must be within \[0, 1\], got nan"),
-        ({"steps_per_round": 0}, "steps_per_round must be >= 1, got 0"),
-        ({"seed": -1}, "seed must be a whole number >= 0, got -1"),
-        ({"ties": "first"}, 'ties must be "random" or "lowest"'),
-    ],
-)
-def test_impossible_settings_are_refused(settings, message):
-    with pytest.raises(ConfigError, match=message):
-        FedCTConfig(**settings)
-
-
 def test_unlabelled_rows_travel_as_abstentions_and_train_nothing():
     votes = np.array([[3, 2], [5, 0]])
     labels = qualified_majority(votes, quorum=0.9, num_voters=5, ties="lowest")
     assert labels.tolist() == [ABSTAIN, 0]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"sensitivity": "estimated"}, {"sensitivity": "assumed", "sensitivity_labels": 61}],
+)
+def test_a_sensitivity_that_no_claim_could_be_made_with_is_refused_before_anybody_is_asked(settings):
+    config = FedCTConfig(label_mechanism="xor", label_epsilon=1.0, **settings)
+    with pytest.raises(ConfigError, match=r"fedct\.sensitivity-labels must be within 1\.\.60 \(public rows\)"):
+        FedCT(config=config, public=public_set(60))

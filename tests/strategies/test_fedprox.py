@@ -1,4 +1,4 @@
-"""FedProx and FedKT-Prox: whole rounds in process, Flower's own strategy, who lets weights out, and hostile weights."""
+"""FedProx: whole rounds in process, Flower's own strategy, who lets weights out, and hostile weights."""
 
 from __future__ import annotations
 
@@ -7,78 +7,20 @@ import math
 
 import numpy as np
 import pytest
-from federation import model, parties, party, public_set, rows
+from federation import model, parties, party, rows
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp.strategy import FedProx as FlowerFedProx
 from grid import InProcessGrid
+from weights import TEST, client, codes, grid_of, make, members, mounted, net, run, same
 
-from fedkd_flwr.apps.client_app import answer, finish
-from fedkd_flwr.clients import FedCTClient, FedKTProxClient, FedProxClient
+from fedkd_flwr.clients import FedCTClient, FedProxClient
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.strategies import FedKTConfig, FedKTProx, FedProx, FedProxConfig
+from fedkd_flwr.strategies import FedProxConfig
 from fedkd_flwr.wire.records import from_flower, numbered
 
 pytest.importorskip("torch")
-
-TEST = rows(100, seed=7)
-CLIENTS = {"fedprox": FedProxClient, "fedkt-prox": FedKTProxClient}
-
-
-def net(*, seed, hidden=(8,), **params):
-    settings = {"optimizer": "sgd", "lr": 0.1, "batch_size": 8, "epochs": 5, **params}
-    return model(seed=seed, name="mlp", hidden=list(hidden), **settings)
-
-
-def members(count=4, algorithm="fedprox", **changes):
-    return parties(count, **{"allow": frozenset({algorithm}), "model": net, **changes})
-
-
-def mounted(clients, first=1000):
-    """Mount clients as the ClientApp does, for Flower's records and ours."""
-
-    def handle(message, context):
-        respond_to = answer if message.metadata.message_type == "train" else finish
-        return respond_to(clients[context.node_id - first], message)
-
-    return handle
-
-
-def client(one, algorithm):
-    trees = {"teacher": model, "student": model} if algorithm == "fedkt-prox" else {}
-    return CLIENTS[algorithm](one, **trees)
-
-
-def make(algorithm="fedprox", *, minimum=2, fraction=1.0, names=None, global_model=net, **settings):
-    config = FedProxConfig(**{"seed": 1, "node_settle_s": 1e-6, "local_epochs": 1, **settings})
-    shared = {"config": config, "public": public_set(), "global_model": global_model, "test": TEST, "names": names}
-    if algorithm == "fedprox":
-        return FedProx(fraction, min_train_nodes=minimum, **shared)
-    first = FedKTConfig(seed=1, node_settle_s=1e-6, students_per_party=1, teachers_per_student=2)
-    return FedKTProx(fraction, min_train_nodes=minimum, fedkt=first, **shared)
-
-
-def grid_of(held, algorithm="fedprox", **keywords):
-    first = keywords.get("first_node_id", 1000)
-    return InProcessGrid(mounted([client(p, algorithm) for p in held], first), [{}] * len(held), **keywords)
-
-
-def run(algorithm="fedprox", *, rounds=3, held=None, tamper=None, order=None, first_node_id=1000, **settings):
-    held = members(algorithm=algorithm) if held is None else held
-    strategy = make(algorithm, **settings)
-    grid = grid_of(held, algorithm, tamper=tamper, order=order, first_node_id=first_node_id)
-    strategy.start(grid, num_rounds=rounds)
-    return strategy, grid
-
-
-def codes(strategy, server_round=1):
-    return {r.party or r.node_id: r.code for r in strategy.record.rounds[server_round - 1].rejected}
-
-
-def same(one, other):
-    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
-
 
 # ---------------------------------------------------------------------------------------------------- whole rounds
 
@@ -186,7 +128,7 @@ def test_a_party_answers_flower_s_own_strategy_without_ours_and_its_refusal_cost
     held = [*members(3), *members(1, algorithm="fedct")]
     weights = net(seed=9).initialize().arrays()
     arrays = ArrayRecord({name: Array(a) for name, a in zip("abcd", weights, strict=True)})
-    settings = {"algorithm": "fedprox", "fingerprint": "ab" * 32, "seed": 1, "local-epochs": 1}
+    settings = {**FedProxConfig(local_epochs=1).told(), "algorithm": "fedprox", "fingerprint": "ab" * 32}
     plain = FlowerFedProx(proximal_mu=0.1)
     with caplog.at_level(logging.INFO, logger="flwr"):
         result = plain.start(grid_of(held), arrays, 2, train_config=ConfigRecord(settings))
@@ -195,40 +137,6 @@ def test_a_party_answers_flower_s_own_strategy_without_ours_and_its_refusal_cost
     assert "Received error in reply from node 1003: not-allowed: party-000" in caplog.text
     # it asks for an evaluation after every round: refused with a code, which ends nothing
     assert not result.evaluate_metrics_clientapp
-
-
-# ---------------------------------------------------------------------------------------------------- FedKT before it
-
-
-def test_fedkt_prox_starts_from_the_model_that_fedkt_s_round_leaves():
-    strategy, grid = run("fedkt-prox", rounds=3)
-    record = strategy.record
-    assert (record.status, record.algorithm) == ("completed", "fedkt-prox")
-    assert [r.server_round for r in record.rounds] == [1, 2, 3, 4]
-    first = strategy.fedkt.model.arrays()
-    sent = grid.sent[4].content  # the first message of FedProx's first round
-    assert from_flower(sent)
-    assert sent["config"]["server-round"] == 2
-    assert same([a.numpy() for a in sent["arrays"].values()], first)
-    assert record.rounds[0].server_accuracy == (strategy.fedkt.model.predict(TEST[0]) == TEST[1]).mean()
-    assert record.rounds[0].bytes_up < record.rounds[1].bytes_up  # labels, then weights
-    kinds = [m.metadata.message_type for m in grid.sent]
-    assert kinds == ["train"] * 16 + ["evaluate"] * 4  # parties finish once, at the end
-    assert any("Round 1 is FedKT's, the 3 after it are FedProx's" in note for note in record.notes)
-    assert record.seconds >= sum(r.seconds for r in record.rounds)
-
-
-def test_fedkt_prox_is_ahead_of_fedprox_from_fresh_weights_after_one_round():
-    ahead, _ = run("fedkt-prox", rounds=1)
-    fresh, _ = run("fedprox", rounds=2)  # as many exchanges
-    assert ahead.record.server_accuracy > fresh.record.server_accuracy + 0.1
-
-
-def test_state_kept_in_fedkt_s_round_is_not_taken_for_a_reply_of_fedprox(tmp_path):
-    held = parties(4, state=tmp_path, allow=frozenset({"fedkt-prox"}), model=net)
-    with_state, _ = run("fedkt-prox", held=held)
-    without, _ = run("fedkt-prox")
-    assert same(with_state.model.arrays(), without.model.arrays())
 
 
 def test_a_repeated_request_gets_the_same_weights(tmp_path):
@@ -241,16 +149,6 @@ def test_a_repeated_request_gets_the_same_weights(tmp_path):
     first, again = (clients[0].fit(*open_instruction(grid.sent[0].content, "fit"))[0] for _ in range(2))
     assert first  # evaluate has cleared what was kept: both are computed, from the same seed
     assert same(first, again)
-
-
-def test_a_model_that_saw_one_class_has_no_weights_to_start_from():
-    one = [party(f"party-{i:03d}", *rows(9, seed=i, classes=(1,)), allow=frozenset({"fedkt-prox"}), model=net)
-           for i in range(3)]  # fmt: skip
-    strategy = make("fedkt-prox")
-    with pytest.raises(DataError, match="labels FedKT's model learnt must show >= 2 classes"):
-        strategy.start(grid_of(one, "fedkt-prox"), num_rounds=1)
-    assert strategy.record.status == "failed"
-    assert "start with fedprox" in strategy.record.reason
 
 
 # ---------------------------------------------------------------------------------------------------- who lets them out
@@ -272,13 +170,6 @@ def test_each_algorithm_is_allowed_by_its_own_word(word, algorithm):
     held = [*members(3, algorithm=algorithm), party("other", *rows(20, seed=8), allow=frozenset({word}), model=net)]
     strategy, _ = run(algorithm, rounds=1, held=held)
     assert codes(strategy)["other"] == "not-allowed"
-
-
-def test_a_party_that_allows_fedkt_shares_labels_and_then_no_weights():
-    held = [*members(3, algorithm="fedkt-prox"), party("labels-only", *rows(20, seed=8), model=net)]
-    strategy, _ = run("fedkt-prox", rounds=2, held=held)
-    assert "labels-only" in strategy.record.rounds[0].answered
-    assert codes(strategy, 2) == codes(strategy, 3) == {"labels-only": "not-allowed"}
 
 
 @pytest.mark.parametrize("algorithm", ["fedprox", "fedkt-prox"])
@@ -316,12 +207,6 @@ def test_what_a_reply_carries_is_weights_rows_and_the_party_s_name():
     assert set(content) == {"arrays", "metrics", "reply"}
     assert dict(content["metrics"]) == {"num-examples": 20}
     assert set(content["reply"]) == {"party", "wire-version", "payload"}
-
-
-def test_level_l1_is_refused_because_weights_would_void_its_claim():
-    noisy = FedKTConfig(level="L1", noise="laplace", gamma=0.1)
-    with pytest.raises(ConfigError, match="level must be L0: FedProx's weights carry no noise, got 'L1'"):
-        FedKTProx(fedkt=noisy, public=public_set(), global_model=net)
 
 
 def test_a_run_says_that_weights_left_and_claims_nothing():
@@ -400,18 +285,6 @@ def test_an_error_text_that_is_no_code_is_not_written_down():
     assert "4711" not in strategy.record.to_json()
 
 
-def test_a_second_node_with_a_taken_name_is_turned_away_also_when_the_first_part_is_over():
-    held = members(4, algorithm="fedkt-prox")
-
-    def tamper(index, reply):
-        if index == 3 and not reply.has_error() and "reply" in reply.content:
-            reply.content["reply"]["party"] = "party-000"
-        return reply
-
-    strategy, _ = run("fedkt-prox", rounds=1, held=held, tamper=tamper)
-    assert codes(strategy, 2) == {"party-000": "node-changed-name"}
-
-
 def test_nobody_there_fails_in_place_of_waiting_for_ever():
     class Emptied(InProcessGrid):
         def get_node_ids(self):
@@ -425,41 +298,10 @@ def test_nobody_there_fails_in_place_of_waiting_for_ever():
 # ---------------------------------------------------------------------------------------------------- bad settings
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"proximal_mu": -0.1}, "proximal_mu must be a finite number >= 0, got -0.1. 0 is FedAvg"),
-        ({"proximal_mu": float("nan")}, "proximal_mu must be a finite number >= 0, got nan"),
-        ({"proximal_mu": float("inf")}, "proximal_mu must be a finite number >= 0, got inf"),
-        ({"proximal_mu": True}, "proximal_mu must be a finite number >= 0, got True"),
-        ({"local_epochs": 0}, "local_epochs must be a whole number >= 1, got 0"),
-        ({"local_epochs": True}, "local_epochs must be a whole number >= 1, got True"),
-        ({"solo_epochs": -1}, "solo_epochs must be a whole number >= 0, got -1"),
-    ],
-)
-def test_bad_settings_are_refused(settings, message):
-    with pytest.raises(ConfigError, match=message):
-        FedProxConfig(**settings)
-
-
 @pytest.mark.parametrize("algorithm", ["fedprox", "fedkt-prox"])
 def test_a_model_without_weights_is_refused_before_anybody_is_asked(algorithm):
     with pytest.raises(ConfigError, match="model must be a torch net, got an estimator"):
         make(algorithm, global_model=model)
-
-
-@pytest.mark.parametrize("rounds", [0, True, -1])
-def test_fedkt_prox_needs_a_round_of_fedprox_before_it_asks_for_labels(rounds):
-    strategy, grid = make("fedkt-prox"), grid_of(members(algorithm="fedkt-prox"), "fedkt-prox")
-    with pytest.raises(ConfigError, match="num_rounds must be a whole number >= 1"):
-        strategy.start(grid, num_rounds=rounds)
-    assert not grid.sent
-
-
-def test_fedkt_prox_takes_no_other_start():
-    strategy = make("fedkt-prox")
-    with pytest.raises(ConfigError, match="initial_arrays must be left out"):
-        strategy.start(grid_of(members()), ArrayRecord(), 1)
 
 
 def test_weights_to_start_from_must_fit_the_net():

@@ -199,7 +199,7 @@ def test_level_l1_claims_each_party_against_everyone_and_keeps_the_data_dependen
     assert public.basis == "proven"
     assert not private.publishable
     assert private.epsilon < public.epsilon
-    laplace = strategy.server_plan.mechanism
+    laplace = strategy.plan.mechanism
     # ten parties, half votes: one party moves two counted units
     assert laplace.votes == 2
     exact = Accountant().compose(laplace.dp_event(), 30).epsilon(1e-5)
@@ -211,7 +211,7 @@ def test_level_l2_claims_the_record_and_beside_it_the_party():
     strategy, _ = _run("L2", parties(3), students_per_party=2)
     record, whole = strategy.claims
     assert (record.unit, record.adversary, whole.unit) == ("record", "server", "party")
-    event = strategy.party_plan.mechanism.dp_event()
+    event = strategy.told_config.party_plan(60).mechanism.dp_event()
     assert record.epsilon == pytest.approx(Accountant().compose(event, 60).epsilon(1e-5), rel=1e-9)  # 30 x 2 partitions
     assert whole.epsilon > record.epsilon
 
@@ -297,8 +297,7 @@ def test_rows_without_a_consistent_vote_stay_in_at_level_l1():
     """Dropping them on the true counts would leak."""
     strategy = _strategy("L1", num_queries=0, students_per_party=2)
     torn = np.stack([np.zeros(60, dtype=np.int16), np.arange(60, dtype=np.int16) % 2])
-    strategy.record.rounds.append(RoundRecord(server_round=1))
-    strategy.combine(1, [PartyLabels(party=name, labels=torn) for name in "ab"])
+    strategy.combine(1, [PartyLabels(party=name, labels=torn) for name in "ab"], RoundRecord(server_round=1))
     assert (strategy.votes[1::2].sum(axis=1) == 0).all()  # nobody is consistent there
     assert (strategy.vote != ABSTAIN).all()
 
@@ -348,11 +347,10 @@ def test_self_training_fits_a_second_model_on_the_rows_nobody_asked_about(unquer
     from fedkd_flwr.models.classifier import Classifier
 
     strategy = _strategy("L1", num_queries=10, gamma=50.0, unqueried=unqueried, party_models=False)
-    strategy.record.rounds.append(RoundRecord(server_round=1))
     seen, fit = [], Classifier.fit
     monkeypatch.setattr(Classifier, "fit", lambda self, X, y: (seen.append(len(X)), fit(self, X, y))[1])
     labels = np.tile(public_set().y, (1, 1))
-    strategy.combine(1, [PartyLabels(party=name, labels=labels) for name in "abc"])
+    strategy.combine(1, [PartyLabels(party=name, labels=labels) for name in "abc"], RoundRecord(server_round=1))
     assert seen == fits
 
 
@@ -463,24 +461,24 @@ def test_a_repeated_request_gets_the_same_bytes_and_one_charge(tmp_path):
     assert len(member.ledger.load().entries) == 1
 
 
+ASKED = {
+    **FedCTConfig(label_mechanism="randomized-response", label_epsilon=20.0, steps_per_round=5).told(),
+    "algorithm": "fedct",
+    "privacy": "party",
+    "server-round": 1,
+    "last-round": 0,
+    "fingerprint": "ab" * 32,
+    "payload": "",
+    "wire-version": 1,
+}
+
+
 def test_a_crash_after_the_charge_loses_no_reply_and_charges_once(tmp_path, monkeypatch):
     from fedkd_flwr.stores.party_state import PartyState
 
     member = _with_budget(tmp_path, epsilon=float("inf"))[1]
     member = dataclasses.replace(member, state=PartyState(tmp_path, run_id="1", party="b"))
-    config = {
-        "algorithm": "fedct",
-        "privacy": "party",
-        "label-mechanism": "randomized-response",
-        "label-epsilon": 1.0,
-        "server-round": 1,
-        "last-round": 0,
-        "seed": 1,
-        "fingerprint": "ab" * 32,
-        "payload": "",
-        "wire-version": 1,
-        "steps-per-round": 5,
-    }
+    config = {**ASKED, "label-epsilon": 1.0}
     kept = {}
 
     def cut_off(store, **keywords):
@@ -497,21 +495,6 @@ def test_a_crash_after_the_charge_loses_no_reply_and_charges_once(tmp_path, monk
     again, _, _ = FedCTClient(member).fit([], config)
     assert arrays[0].tobytes() == again[0].tobytes()
     assert len(member.ledger.load().entries) == 1
-
-
-ASKED = {
-    "algorithm": "fedct",
-    "privacy": "party",
-    "label-mechanism": "randomized-response",
-    "label-epsilon": 20.0,
-    "server-round": 1,
-    "last-round": 0,
-    "seed": 1,
-    "fingerprint": "ab" * 32,
-    "payload": "",
-    "wire-version": 1,
-    "steps-per-round": 5,
-}
 
 
 def _refused_once(tmp_path):
@@ -543,7 +526,7 @@ def test_a_reply_that_was_not_paid_for_is_not_sold_for_less(tmp_path):
 
 
 def test_a_guess_at_a_reply_that_never_left_gets_the_same_answer_right_or_wrong(tmp_path):
-    from fedkd_flwr.wire.label_codec import digest
+    from fedkd_flwr.wire.envelope import digest
 
     member = _refused_once(tmp_path)
     unsent = member.state.load().arrays["value.labels"]
@@ -579,7 +562,7 @@ def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
     assert store.load().spent(1e-5) == pytest.approx(first.claims[0].epsilon, rel=1e-6)
     spent = [first.claims[0].epsilon]
     while spent[-1] < 3.0 and len(spent) < 6:
-        refused = store.load().would_exceed(first.server_plan.events(), Budget(epsilon=3.0))
+        refused = store.load().would_exceed(first.plan.events(), Budget(epsilon=3.0))
         if refused:
             break
         once(str(len(spent) + 1))
@@ -599,31 +582,14 @@ def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
 @pytest.mark.parametrize(
     ("level", "settings", "message"),
     [
-        ("L1", {"gamma": 0.0}, "gamma must be > 0 with noise 'laplace'"),
-        ("L1", {"gamma": float("nan")}, "gamma must be finite and >= 0, got nan"),
-        ("L1", {"gamma": float("inf")}, "gamma must be finite and >= 0, got inf"),
-        ("L1", {"gamma": -1.0}, "gamma must be finite and >= 0"),
-        ("L1", {"epsilon": 1.0}, "epsilon must be given without gamma"),
-        ("L1", {"gamma": 0.0, "epsilon": 1.0, "noise": "confident-gaussian"}, "threshold must be > 0 with noise"),
-        ("L1", {"sigma": 1.0}, "sigma must be 0 with noise 'laplace'"),
-        ("L1", {"noise": "none", "gamma": 0.0}, "noise must fit level L1|must come with noise"),
-        ("L1", {"noise": "cauchy"}, "noise must be one of none, laplace, gaussian, confident-gaussian"),
-        ("L1", {"num_queries": 61}, r"num_queries must be at most 60 \(public rows\), got 61"),
-        ("L1", {"voting": "plain", "students_per_party": 2}, "voting must be consistent at L1"),
-        ("L1", {"delta": 0.0}, r"delta must be within \(0, 1\)"),
-        ("L1", {"delta": 1.0}, r"delta must be within \(0, 1\)"),
-        ("L1", {"delta": float("nan")}, r"delta must be within \(0, 1\)"),
-        ("L1", {"level": "L3"}, "level must be L0, L1 or L2"),
-        ("L0", {"num_queries": 5}, "must come with noise"),
-        ("FedCT response", {"label_epsilon": 0.0}, "epsilon or label_epsilon must be given"),
-        ("FedCT response", {"label_epsilon": -1.0}, "label_epsilon must be finite and >= 0"),
-        ("FedCT response", {"epsilon": float("nan")}, "epsilon must be finite and >= 0"),
-        ("FedCT response", {"sensitivity": "assumed"}, "sensitivity_labels must fit sensitivity 'assumed'"),
-        ("FedCT response", {"sensitivity_labels": 5}, "sensitivity_labels must fit sensitivity 'worst-case'"),
-        ("FedCT xor", {"consensus": "dawid-skene"}, "consensus must work with xor"),
-        ("FedCT", {"label_epsilon": 1.0}, "epsilon or label_epsilon must be 0"),
+        ("L1", {"num_queries": 61}, r"num-queries must be at most 60 \(public rows\), got 61"),
+        ("L2", {"num_queries": 61}, r"num-queries must be at most 60 \(public rows\), got 61"),
+        ("PATE", {"sigma": 1e-300}, "sigma must be"),
+        ("FedCT response", {"label_epsilon": 701.0}, "epsilon must be"),
     ],
 )
-def test_settings_that_promise_nothing_true_are_refused(level, settings, message):
+def test_noise_that_cannot_be_made_is_refused_before_anybody_is_waited_for(level, settings, message):
+    strategy, grid = _strategy(level, node_deadline_s=0.1, **settings), _grid(level, [])
     with pytest.raises(ConfigError, match=message):
-        _run(level, parties(3), **settings)
+        strategy.start(grid)
+    assert (strategy.record.status, strategy.record.rounds, strategy.claims) == ("failed", [], [])

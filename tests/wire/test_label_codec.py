@@ -11,7 +11,8 @@ from hypothesis.extra.numpy import arrays
 
 from fedkd_flwr.errors import DataError, PayloadError
 from fedkd_flwr.labels import ABSTAIN
-from fedkd_flwr.wire.label_codec import PublicSpec, bits_per_label, decode_labels, encode_labels
+from fedkd_flwr.wire.envelope import PublicSpec, seal_answer
+from fedkd_flwr.wire.label_codec import bits_per_label, decode_labels, digest, encode_labels
 
 PRINT = "ab" * 32
 
@@ -87,38 +88,27 @@ def _with(payload: np.ndarray, offset: int, fmt: str, value: object) -> np.ndarr
 
 
 def _raw(body: bytes, *, flags: int = 0, announced: int | None = None, rows: int = 50, arrays: int = 1) -> np.ndarray:
-    header = struct.pack(
-        "<2sBBHHIII16s",
-        b"FL",
-        1,
-        flags,
-        arrays,
-        5,
-        rows,
-        1,
-        len(body) if announced is None else announced,
-        bytes.fromhex(PRINT)[:16],
-    )
-    return np.frombuffer(header + body, dtype=np.uint8)
+    size = len(body) if announced is None else announced
+    return seal_answer(b"FL", body, flags=flags, size=size, public=spec(rows), server_round=1, own=arrays)
 
 
 REFUSED = {
     "another dtype": (_payload().astype(np.float64), "bad-payload", "flat uint8 array"),
-    "no header": (np.zeros(5, dtype=np.uint8), "bad-payload", "start with a label header"),
+    "no header": (np.zeros(5, dtype=np.uint8), "bad-payload", "start with a header FL"),
     "another version": (_with(_payload(), 2, "B", 9), "unknown-version", "version must be 1, got 9"),
-    "another length": (_raw(b"\0" * 19, rows=51), "wrong-length", "label 50 rows, got 51"),
-    "other classes": (_with(_payload(), 6, "H", 7), "wrong-classes", "know 5 classes, got 7"),
-    "another round": (_with(_payload(), 12, "I", 4), "wrong-round", "answer round 1, got 4"),
+    "another length": (_raw(b"\0" * 19, rows=51), "wrong-length", "be of 50 public rows, got 51"),
+    "other classes": (_with(_payload(), 12, "H", 7), "wrong-classes", "know 5 classes, got 7"),
+    "another round": (_with(_payload(), 16, "I", 4), "wrong-round", "answer round 1, got 4"),
     "no array": (_raw(b"", arrays=0), "wrong-length", "hold at least 1 label arrays"),
     "unknown flag": (_raw(b"\0" * 19, flags=64), "bad-payload", "flags must be known"),
     "class out of range": (_raw(b"\xff" * 19), "class-out-of-range", "at most 4, got 7"),
     "short body": (_raw(b"\0" * 18), "wrong-length", "have 19 bytes, got 18"),
     "announced more": (_raw(b"\0" * 19, announced=30), "wrong-length", "announced 30 bytes"),
     "announced gigabytes": (_raw(b"\0", announced=2**31), "bad-payload", "announced size"),
-    "bomb": (_raw(zlib.compress(b"\0" * 10**7), flags=4, announced=19), "wrong-length", "unpack to exactly 19"),
-    "truncated deflate": (_raw(zlib.compress(b"\0" * 19)[:-3], flags=4, announced=19), "wrong-length", "exactly 19"),
-    "broken deflate": (_raw(b"\x01\x02\x03", flags=4, announced=19), "bad-payload", "valid deflate"),
-    "unknown base": (_raw(b"\0" * 16, flags=2, announced=0), "stale-base", "an array the receiver holds"),
+    "bomb": (_raw(zlib.compress(b"\0" * 10**7), flags=1, announced=19), "wrong-length", "unpack to exactly 19"),
+    "truncated deflate": (_raw(zlib.compress(b"\0" * 19)[:-3], flags=1, announced=19), "wrong-length", "exactly 19"),
+    "broken deflate": (_raw(b"\x01\x02\x03", flags=1, announced=19), "bad-payload", "valid deflate"),
+    "unknown base": (_raw(b"\0" * 16, flags=4, announced=0), "stale-base", "an array the receiver holds"),
 }
 
 
@@ -147,11 +137,9 @@ def test_changes_against_another_base_than_ours_are_stale():
 
 
 def test_changed_positions_beyond_the_end_are_refused():
-    from fedkd_flwr.wire.label_codec import digest
-
     base = np.zeros(50, dtype=np.int16)
     body = np.array([60], dtype="<u4").view(np.uint8).reshape(-1, 4).T.tobytes() + b"\1"
-    payload = _raw(digest(base) + body, flags=2, announced=len(body))
+    payload = _raw(digest(base) + body, flags=4, announced=len(body))
     with pytest.raises(PayloadError, match="stay below 50, got 60"):
         decode_labels(payload, public=spec(), server_round=1, base=base)
 

@@ -1,4 +1,4 @@
-"""Scores and row numbers on the wire: exact where they can be, checked always."""
+"""Scores on the wire: exact where they can be, checked always."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import DataError, PayloadError
-from fedkd_flwr.wire.label_codec import PublicSpec
-from fedkd_flwr.wire.row_codec import decode_rows, encode_rows
+from fedkd_flwr.labels.scores import dequantise, quantise
+from fedkd_flwr.wire.envelope import PublicSpec, digest
 from fedkd_flwr.wire.score_codec import check_scores, decode_scores, encode_scores
 
 SPEC = PublicSpec(num_public=4, num_classes=3, fingerprint="ab" * 32)
-HEADER = 40 - 4
 
 
 def _probs(rows=4, seed=0):
@@ -24,8 +23,9 @@ def _logits():
     return np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
 
 
-def _decode(payload, *, spec=SPEC, server_round=2, kind="probs"):
-    return decode_scores(np.asarray(payload, dtype=np.uint8), public=spec, server_round=server_round, kind=kind)
+def _decode(payload, *, spec=SPEC, server_round=2, kind="probs", base=None):
+    payload = np.asarray(payload, dtype=np.uint8)
+    return decode_scores(payload, public=spec, server_round=server_round, kind=kind, base=base)
 
 
 def _encode(values, *, kind="probs", **settings):
@@ -80,9 +80,38 @@ def test_what_is_no_array_of_its_kind_is_not_sent(values, kind, message):
         _encode(values, kind=kind)
 
 
-def test_another_precision_is_refused():
-    with pytest.raises(DataError, match="bits must be 16 or 32, got 8"):
-        _encode(_probs(), bits=8)
+@pytest.mark.parametrize(("kind", "bits"), [("probs", 9), ("probs", 0), ("logits", 8), ("scores", 1)])
+def test_another_precision_is_refused(kind, bits):
+    values = _probs() if kind == "probs" else _logits()
+    with pytest.raises(DataError, match=f"bits must be one of 16, 32.*got {bits}"):
+        _encode(values, kind=kind, bits=bits)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_probabilities_in_steps_come_back_as_the_nearest_steps(bits):
+    back = _decode(_encode(_probs(), bits=bits))
+    assert np.allclose(back, dequantise(quantise(_probs(), bits), bits), atol=1e-6)
+    assert len(_encode(_probs(), bits=bits)) < len(_encode(_probs()))
+
+
+def test_changes_alone_travel_where_both_ends_hold_the_same_answers():
+    base = quantise(_probs(), 4)
+    payload = _encode(_probs(), bits=4, base=base)
+    assert np.allclose(_decode(payload, base=base), dequantise(base, 4), atol=1e-6)
+    for other in (None, base[::-1]):
+        with pytest.raises(PayloadError) as caught:
+            _decode(payload, base=other)
+        assert caught.value.reason == "stale-base"
+
+
+def test_changes_that_give_no_probabilities_are_refused():
+    base = quantise(_probs(), 4)
+    wrong = base.copy()
+    wrong[0] = [15, 15, 0]
+    payload = bytearray(_encode(_probs(), bits=4, base=wrong).tobytes())
+    payload[36:52] = digest(base)  # a party that lies about its base
+    with pytest.raises(PayloadError, match="probs must"):
+        _decode(np.frombuffer(bytes(payload), np.uint8), base=base)
 
 
 def _spoil(at, value, kind="probs"):
@@ -98,8 +127,8 @@ def _spoil(at, value, kind="probs"):
         (_spoil(0, 1), {}, "bad-payload"),
         (_spoil(2, 9), {}, "unknown-version"),
         (_spoil(3, 8), {}, "bad-payload"),
-        (_spoil(4, 1), {}, "bad-payload"),
-        (_spoil(5, 3), {}, "bad-payload"),
+        (_spoil(15, 1), {}, "bad-payload"),
+        (_spoil(14, 9), {}, "bad-payload"),
         (_encode(_probs()), {"server_round": 3}, "wrong-round"),
         (_encode(_probs()), {"spec": PublicSpec(num_public=5, num_classes=3, fingerprint="ab" * 32)}, "wrong-length"),
         (_encode(_probs()), {"spec": PublicSpec(num_public=4, num_classes=4, fingerprint="ab" * 32)}, "wrong-classes"),
@@ -121,8 +150,8 @@ def test_a_payload_that_does_not_fit_is_refused_with_its_reason(payload, changes
 
 def _forged(body, *, flags=0, announced=None, kind=0):
     head = bytearray(_encode(_probs()).tobytes()[: -4 * 3 * 4])
-    head[3], head[4] = flags, kind
-    head[16:20] = (len(body) if announced is None else announced).to_bytes(4, "little")
+    head[3], head[15] = flags, kind
+    head[8:12] = (len(body) if announced is None else announced).to_bytes(4, "little")
     return np.frombuffer(bytes(head) + (zlib.compress(body) if flags else body), dtype=np.uint8)
 
 
@@ -139,7 +168,7 @@ def test_numbers_that_are_none_or_no_probabilities_are_refused(value, reason):
 
 
 def test_a_bomb_is_never_unpacked():
-    with pytest.raises(PayloadError, match="unpack to 48 bytes") as caught:
+    with pytest.raises(PayloadError, match="unpack to exactly 48 bytes") as caught:
         _decode(_forged(bytes(10**7), flags=1, announced=48))
     assert caught.value.reason == "wrong-length"
 
@@ -155,52 +184,3 @@ def test_no_row_sums_within_rounding_pass_and_others_do_not():
     check_scores(nearly, public=SPEC, kind="probs")
     with pytest.raises(DataError, match="sum to 1"):
         check_scores(_probs() * 1.001, public=SPEC, kind="probs")
-
-
-# ------------------------------------------------------------------------------------------------------------- rows
-
-
-@pytest.mark.parametrize(("count", "total"), [(1, 1), (1, 9), (9, 9), (5000, 60000)])
-def test_rows_come_back_ascending(count, total):
-    rows = np.sort(np.random.default_rng(count).permutation(total)[:count])
-    assert np.array_equal(decode_rows(encode_rows(rows, num_public=total), num_public=total), rows)
-
-
-def test_rows_take_a_fifth_of_their_numbers():
-    rows = np.sort(np.random.default_rng(1).permutation(60000)[:5000])
-    assert len(encode_rows(rows, num_public=60000)) < 5000 * 4 / 4
-
-
-@pytest.mark.parametrize("rows", [[], [2, 1], [1, 1], [-1, 2], [5], [0.5]])
-def test_rows_that_are_none_are_not_sent(rows):
-    with pytest.raises(DataError, match="rows must be different numbers below 5, ascending"):
-        encode_rows(np.array(rows), num_public=5)
-
-
-def _rows_payload(total=9, count=2, bits=b"\x60\x00", version=1, packed=None):
-    head = b"FR" + bytes([version, 0]) + total.to_bytes(4, "little") + count.to_bytes(4, "little")
-    return np.frombuffer(head + (zlib.compress(bits) if packed is None else packed), dtype=np.uint8)
-
-
-@pytest.mark.parametrize(
-    ("payload", "reason"),
-    [
-        (_rows_payload(), ""),
-        (_rows_payload(version=2), "unknown-version"),
-        (_rows_payload(total=8), "wrong-length"),
-        (_rows_payload(count=3), "wrong-length"),
-        (_rows_payload(count=0, bits=bytes(2)), "wrong-length"),
-        (_rows_payload(count=1, bits=b"\x00\x01"), "wrong-length"),  # row 15 of 9
-        (_rows_payload(bits=bytes(10**6)), "wrong-length"),
-        (_rows_payload(packed=b"no deflate"), "bad-payload"),
-        (np.zeros(4, np.uint8), "bad-payload"),
-        (np.zeros((2, 4)), "bad-payload"),
-    ],
-)
-def test_rows_that_do_not_fit_are_refused_with_their_reason(payload, reason):
-    if not reason:
-        assert decode_rows(payload, num_public=9).tolist() == [1, 2]
-        return
-    with pytest.raises(PayloadError) as caught:
-        decode_rows(payload, num_public=9)
-    assert caught.value.reason == reason

@@ -1,7 +1,7 @@
 """Privacy claims: what is promised to whom, against whom, how far, and on what basis. Never a bare epsilon.
 
 A claim covers what it was computed for and nothing else (docs/privacy.md). The functions here write the right claim for
-each place noise is added; `joining` joins claims.
+each place noise is added.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from fedkd_flwr.checks import check_choice, check_flag, check_number, check_whole
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.cost.accountant import Accountant, noisy_max_epsilons
-from fedkd_flwr.privacy.cost.events import check_number
+from fedkd_flwr.privacy.cost.events import check_cost
 
 __all__ = [
     "BASES",
@@ -20,7 +21,6 @@ __all__ = [
     "SERVER",
     "PrivacyClaim",
     "label_privacy",
-    "no_privacy",
     "noisy_max_at_party",
     "noisy_max_at_server",
     "subsampling",
@@ -64,7 +64,7 @@ class PrivacyClaim:
     Raises
     ------
     ConfigError
-        For a unknown unit or basis, a negative or NaN epsilon, a delta outside [0, 1].
+        For an unknown unit or basis, a negative or NaN epsilon, a delta outside [0, 1].
     """
 
     unit: Literal["record", "party"]
@@ -79,18 +79,16 @@ class PrivacyClaim:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.unit not in ("record", "party"):
-            raise ConfigError(explain("unit", 'be "record" or "party"', self.unit))
+        check_choice("unit", self.unit, ("record", "party"))
         if self.basis.partition(":")[0] not in BASES:
             raise ConfigError(explain("basis", f"begin with one of {', '.join(BASES)}", repr(self.basis)))
-        if not isinstance(self.publishable, bool):
-            raise ConfigError(explain("publishable", "be true or false", self.publishable))
-        check_number("epsilon", self.epsilon, above=0.0)
-        check_number("delta", self.delta, above=0.0, below=1.0)
+        check_flag("publishable", self.publishable)
+        check_cost("epsilon", self.epsilon)
+        check_number("delta", self.delta, least=0, most=1)
         if self.basis.startswith("none"):
             object.__setattr__(self, "epsilon", math.inf)
         elif not (self.epsilon < math.inf and self.delta < 1):
-            # nothing is promised: the basis says so too, for readers who look at it alone
+            # Nothing is promised; say so in the basis too, for readers who look at it alone.
             object.__setattr__(self, "basis", "none: no finite bound")
             object.__setattr__(self, "epsilon", math.inf)
 
@@ -115,7 +113,7 @@ class PrivacyClaim:
 
 
 def _exposure(delta: float, num_units: int | None, unit: str) -> tuple[str, ...]:
-    """Warn where delta allows exposing somebody entirely."""
+    """Return a warning where delta is so large that a mechanism could expose one unit entirely."""
     if num_units is None or not delta >= 1 / max(num_units, 1):
         return ()
     noun = {"record": "records", "party": "parties"}[unit]
@@ -123,11 +121,6 @@ def _exposure(delta: float, num_units: int | None, unit: str) -> tuple[str, ...]
         f"Warning: delta {delta:.3g} is at least 1 in {num_units:,}, the number of {noun}: "
         f"a mechanism that simply exposes one {unit} entirely would satisfy this delta.",
     )
-
-
-def _check_positive(name: str, value: object) -> None:
-    if not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
-        raise ConfigError(explain(name, "be an int >= 1", value))
 
 
 def _noisy_max(
@@ -143,13 +136,12 @@ def _noisy_max(
     **fields: Any,
 ) -> tuple[PrivacyClaim, ...]:
     """Return the publishable claim and, given the votes and where it is smaller, the operator's."""
-    if released not in ("labels", "counts"):
-        raise ConfigError(explain("released", 'be "labels" or "counts"', released))
+    check_choice("released", released, ("labels", "counts"))
     if counts is not None and released == "counts":
         way_out = "The data-dependent bound holds for labels only: give no votes."
         raise ConfigError(explain("counts", "be None where noisy counts are released", "votes", way_out))
     found = noisy_max_epsilons(mechanism, num_queries=num_queries, delta=delta, counts=counts, max_answers=max_answers)
-    # the sum of pure epsilons is worth more than an equal epsilon at a delta > 0
+    # If the plain sum is not larger, claim it: it holds at delta 0.
     at = 0.0 if found.plain_sum <= found.tight else delta
     words = (
         f"{mechanism.words}; {num_queries:,} queries, {'noisy counts' if released == 'counts' else 'labels'} released"
@@ -234,9 +226,8 @@ def noisy_max_at_party(
     """Claim for noisy max at a party (FedKT L2): one record against the server, and the whole party beside it.
 
     Formal guarantees: a record is in one teacher's subset of each partition, so it moves one vote per query, and the
-    partitions compose. It holds if rows are cut by position, not by value, and the number of rows is public. Over
-    *parties* records compose in parallel: the run's record-level claim is `joining.parallel` of the parties' claims,
-    but somebody present at two parties is covered by `joining.sequential` of theirs.
+    partitions compose. It holds if rows are cut by position, not by value, and the number of rows is public. The claim
+    covers every party's records alike; somebody with records at two parties is covered by the sum of both claims.
 
     Parameters
     ----------
@@ -258,8 +249,8 @@ def noisy_max_at_party(
     tuple of PrivacyClaim
         Record-level claim (with ``counts``, where it is smaller, the operator's too), then the party-level one.
     """
-    _check_positive("teachers", teachers)
-    _check_positive("partitions", partitions)
+    check_whole("teachers", teachers, 1)
+    check_whole("partitions", partitions, 1)
     if mechanism.votes != 1:
         way_out = "A record moves one vote; the party-level claim scales by itself."
         raise ConfigError(explain("votes", "be 1 for noise at the party", mechanism.votes, way_out))
@@ -285,7 +276,7 @@ def noisy_max_at_party(
         counts=None,
         num_units=num_parties,
         unit="party",
-        # a party with fewer records than teachers says so
+        # A party with fewer records than teachers says that it has too few rows.
         neighbouring_relation="any change of the party's data, number of records public",
         **common,
     )
@@ -325,14 +316,12 @@ def label_privacy(
     delta, num_parties, seeded
         As in `noisy_max_at_server`.
     """
-    if sensitivity not in _SENSITIVITIES:
-        raise ConfigError(explain("sensitivity", f"be one of {', '.join(_SENSITIVITIES)}", sensitivity))
-    _check_positive("num_labels", num_labels)
-    _check_positive("rounds", rounds)
+    check_choice("sensitivity", sensitivity, _SENSITIVITIES)
+    check_whole("num_labels", num_labels, 1)
+    check_whole("rounds", rounds, 1)
     relation, changed = "any change of the party's data", num_labels
     if sensitivity != "worst-case":
-        _check_positive("changed_labels", changed_labels)
-        changed = min(int(changed_labels or 0), num_labels)
+        changed = min(check_whole("changed_labels", changed_labels, 1), num_labels)
         relation = f"a change of the party's data that changes at most {changed:,} labels a round ({sensitivity})"
     elif changed_labels is not None:
         way_out = 'Use sensitivity "assumed" or "estimated" for a smaller number.'
@@ -369,20 +358,4 @@ def subsampling(mechanism: Any, *, seeded: bool = False) -> PrivacyClaim:
         mechanism=mechanism.words,
         protects_from="the server and everyone after it; the party draws the subset itself",
         notes=(once, *_exposure(mechanism.delta, mechanism.num_rows, "record")),
-    )
-
-
-def no_privacy(
-    *, unit: Literal["record", "party"] = "record", adversary: str = SERVER, why: str = "no noise"
-) -> PrivacyClaim:
-    """Return the claim of a run that claims nothing; ``why`` completes its basis, ``none: ...``."""
-    return PrivacyClaim(
-        unit=unit,
-        adversary=adversary,
-        epsilon=math.inf,
-        delta=0.0,
-        neighbouring_relation="any",
-        publishable=True,
-        basis=f"none: {why}",
-        mechanism="none",
     )

@@ -19,9 +19,9 @@ from fedkd_flwr.privacy.cost.events import (
     ApproximateEvent,
     Event,
     PureEvent,
+    check_cost,
     check_count,
     check_delta,
-    check_number,
     event_from_json,
     event_to_json,
     leaves,
@@ -37,7 +37,6 @@ __all__ = [
     "event_from_json",
     "event_to_json",
     "noisy_max_epsilons",
-    "plain_sum",
 ]
 
 
@@ -49,7 +48,7 @@ class Accountant:
     `epsilon` and `delta` are upper bounds for the sequential composition of everything composed, under the neighbouring
     relation the events were written for: all events of one accountant must speak of the same unit and relation, e.g.
     the same record seen by a party's s partitions, or the same party over rounds. What different parties release about
-    *their own* records composes in parallel (`fedkd_flwr.privacy.claims.joining.parallel`), not here.
+    *their own* records does not add up, and does not belong into one accountant.
 
     ==============================  ===================================================
     nothing composed                epsilon 0
@@ -82,7 +81,7 @@ class Accountant:
         ConfigError
             For an event of unknown kind or impossible parameters, or a count that is no int >= 0.
         """
-        check_count(count)
+        count = check_count(count)
         for leaf, uses in list(leaves(event, count)):
             if uses:
                 self._counts[leaf] = self._counts.get(leaf, 0) + uses
@@ -109,7 +108,7 @@ class Accountant:
 
     def delta(self, epsilon: float) -> float:
         """Return a delta within [0, 1] such that everything composed is (epsilon, delta)-DP; ``epsilon`` >= 0."""
-        check_number("epsilon", epsilon, above=0.0)
+        check_cost("epsilon", epsilon)
         if self._non_private():
             return 1.0
         if self._plain() <= epsilon:
@@ -166,7 +165,7 @@ class Accountant:
             noise = _one_gaussian(gaussian)
             if not noise > 1e-6:
                 return None
-            # next to other losses a noise beyond 1e100 costs nothing that a float could hold
+            # Beside other losses, what noise beyond 1e100 costs is too small for a float.
             parts.append((losses.gaussian_losses(min(noise, 1e100)), 1))
         return parts
 
@@ -187,7 +186,7 @@ def _gaussian_log_delta(noise: float, epsilon: float) -> float:
     second = epsilon + float(log_ndtr(-0.5 / noise - epsilon * noise))
     if first == -math.inf:
         return -math.inf
-    # the difference is taken as known up to the rounding of its two terms
+    # Both terms are rounded: lower their difference by that much, which raises delta.
     gap = min(second - first, 0.0) - 2.0**-50 * (1 + abs(first) + abs(epsilon))
     return min(0.0, first + math.log(-math.expm1(gap)))
 
@@ -202,18 +201,9 @@ def _gaussian_epsilon(noise: float, delta: float) -> float:
     with np.errstate(all="ignore"):  # log(0) on its way, far from the root
         epsilon = float(dp.get_epsilon_gaussian(noise, delta, tol=1e-14))
     step = 1e-13
-    while _gaussian_log_delta(noise, epsilon) > math.log(delta):  # the root may lie a rounding below
+    while _gaussian_log_delta(noise, epsilon) > math.log(delta):  # The solver may stop just below the root.
         epsilon, step = epsilon * (1 + step) + 1e-15, 4 * step
     return epsilon
-
-
-def plain_sum(event: Event, count: int = 1) -> float:
-    """Return the sum of the epsilons of ``count`` uses at delta = 0 (basic composition); inf where none is finite.
-
-    >>> plain_sum(PureEvent(0.5), 3)
-    1.5
-    """
-    return Accountant().compose(event, count).epsilon(0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,12 +229,6 @@ class NoisyMaxEpsilons:
         """The smallest bound that tells nothing of the votes."""
         return min(self.plain_sum, self.tight)
 
-    @property
-    def smallest_valid(self) -> float:
-        """The smallest bound; publishable only if no data-dependent one entered."""
-        found = self.smallest_publishable
-        return found if self.data_dependent is None else min(found, self.data_dependent)
-
 
 def noisy_max_epsilons(
     mechanism: Any, *, num_queries: int, delta: float, counts: Any = None, max_answers: int = 0
@@ -260,8 +244,8 @@ def noisy_max_epsilons(
     delta : float
         Within [0, 1).
     counts : ndarray of shape (num_queries, num_classes), optional
-        The true votes, for the data-dependent bound. It holds for released *labels*, not for released noisy counts,
-        and must steer nothing that anybody else sees. Not computed for Confident-GNMax.
+        The true counts as the mechanism sees them, for the data-dependent bound. It holds for released *labels*, not
+        for released noisy counts, and must steer nothing that anybody else sees. Not computed for Confident-GNMax.
     max_answers : int
         For Confident-GNMax that stops answering after so many; 0: it may answer all queries.
 
@@ -270,7 +254,8 @@ def noisy_max_epsilons(
     ConfigError, DataError
         For a delta outside [0, 1), or counts of another number of rows.
     """
-    from fedkd_flwr.privacy.cost import pate_laplace as pate
+    from fedkd_flwr.privacy.cost.pate_gaussian import gaussian_epsilon
+    from fedkd_flwr.privacy.cost.pate_laplace import laplace_epsilon
     from fedkd_flwr.privacy.noise import votes as mechanisms
 
     check_delta(delta)
@@ -282,10 +267,11 @@ def noisy_max_epsilons(
     if counts is not None:
         if len(counts) != num_queries:
             raise DataError(explain("counts", f"have one row for each of the {num_queries} queries", len(counts)))
+        counts = np.asarray(counts) / mechanism.counts_per_vote
         if delta > 0 and isinstance(mechanism, mechanisms.LaplaceMax):
-            dependent = pate.laplace_epsilon(counts, gamma=mechanism.gamma, votes=mechanism.votes, delta=delta)
+            dependent = laplace_epsilon(counts, gamma=mechanism.gamma, votes=mechanism.votes, delta=delta)
         elif delta > 0 and isinstance(mechanism, mechanisms.GaussianMax):
-            dependent = pate.gaussian_epsilon(counts, sigma=mechanism.sigma, votes=mechanism.votes, delta=delta)
+            dependent = gaussian_epsilon(counts, sigma=mechanism.sigma, votes=mechanism.votes, delta=delta)
     return NoisyMaxEpsilons(
         plain_sum=accountant.epsilon(0.0), tight=accountant.epsilon(delta), data_dependent=dependent
     )

@@ -9,13 +9,13 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import check_delta
 
 if TYPE_CHECKING:
     from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
-    from fedkd_flwr.privacy.noise.subset import Subsampling
     from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
 __all__ = [
@@ -24,25 +24,12 @@ __all__ = [
     "calibrate_gaussian",
     "calibrate_labels",
     "calibrate_laplace",
-    "calibrate_subsampling",
 ]
 
 M = TypeVar("M")
 
 _TRIED = tuple(10.0**power for power in range(-10, 11))  # noise parameters that the search starts from
 _CLOSE = 1e-6  # ratio of the parameters between which the search ends
-
-
-def _check_target(epsilon: object, delta: object) -> None:
-    if not (isinstance(epsilon, float | int) and not isinstance(epsilon, bool) and 0 < epsilon < math.inf):
-        way_out = "For no noise use mechanism none; it claims nothing."
-        raise ConfigError(explain("epsilon", "be a finite number > 0", epsilon, way_out))
-    check_delta(delta)
-
-
-def _check_uses(name: str, count: object) -> None:
-    if not (isinstance(count, int) and not isinstance(count, bool) and count >= 1):
-        raise ConfigError(explain(name, "be an int >= 1", count))
 
 
 def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: float) -> M:
@@ -69,8 +56,9 @@ def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: 
     ConfigError
         For impossible targets, and where no parameter in the range keeps to the target (Gaussian noise at delta = 0).
     """
-    _check_target(epsilon, delta)
-    _check_uses("count", count)
+    check_number("epsilon", epsilon, above=0, way_out="For no noise use mechanism none; it claims nothing.")
+    check_delta(delta)
+    check_whole("count", count, 1)
 
     def made(parameter: float) -> M | None:
         try:
@@ -80,19 +68,19 @@ def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: 
 
     def affordable(mechanism: Any) -> bool:
         accountant = Accountant().compose(mechanism.dp_event(), count)
-        # one evaluation of delta is cheaper than solving for epsilon; at delta = 0 only the sum counts
+        # Evaluating delta once is cheaper than solving for epsilon; at delta = 0 only the plain sum counts.
         within: bool = accountant.delta(epsilon) <= delta if delta > 0 else accountant.epsilon(0.0) <= epsilon
         return within
 
     tried = [(x, mechanism) for x in _TRIED if (mechanism := made(x)) is not None]
     if not tried:
-        make(1.0)  # not the noise is wrong: this says what is
+        make(1.0)  # No parameter was accepted; let make() raise its own error.
     fits = [affordable(mechanism) for _, mechanism in tried]
     if True not in fits:
         way_out = "Use a larger epsilon, a delta > 0, fewer queries or rounds, or Laplace noise."
         seen = f"{epsilon:g} at delta {delta:g} for {count} uses"
         raise ConfigError(explain("epsilon", "be attainable by some noise", seen, way_out))
-    # affordable parameters lie together at the noisy end; which end that is depends on what the parameter means
+    # Affordable parameters lie together at one end; which end has more noise depends on what the parameter means.
     rising = not fits[-1] if False in fits else _cost(tried[0][1]) <= _cost(tried[-1][1])
     last = len(fits) - 1 - fits[::-1].index(True) if rising else fits.index(True)
     good, least = tried[last]
@@ -105,7 +93,7 @@ def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: 
             good, best = middle, mechanism
         else:
             bad = middle
-    # epsilon at delta may be rounded up further than delta at epsilon was
+    # Epsilon at delta may be rounded up further than delta at epsilon was: then step back.
     back = -_CLOSE if rising else _CLOSE
     while not Accountant().compose(best.dp_event(), count).epsilon(delta) <= epsilon:
         good, back = good * (1 + back), 2 * back
@@ -119,36 +107,49 @@ def _cost(mechanism: Any) -> float:
     return Accountant().compose(mechanism.dp_event()).delta(0.0)
 
 
-def calibrate_laplace(*, num_queries: int, epsilon: float, delta: float, votes: int = 1) -> LaplaceMax:
-    """Return noisy max with the least Laplace noise; ``votes`` as one neighbouring change moves. See `calibrate`."""
+def calibrate_laplace(
+    *, num_queries: int, epsilon: float, delta: float, votes: int = 1, counts_per_vote: int = 1
+) -> LaplaceMax:
+    """Return noisy max with the least Laplace noise; see `calibrate`.
+
+    ``votes`` and ``counts_per_vote`` are the mechanism's. What is searched for is the noise on a count.
+    """
     from fedkd_flwr.privacy.noise.votes import LaplaceMax
 
-    return calibrate(
-        lambda gamma: LaplaceMax(gamma=gamma, votes=votes), count=num_queries, epsilon=epsilon, delta=delta
-    )
+    def make(rate: float) -> LaplaceMax:
+        return LaplaceMax(gamma=rate * counts_per_vote, votes=votes, counts_per_vote=counts_per_vote)
+
+    return calibrate(make, count=num_queries, epsilon=epsilon, delta=delta)
 
 
-def calibrate_gaussian(*, num_queries: int, epsilon: float, delta: float, votes: int = 1) -> GaussianMax:
-    """Return noisy max with the least Gaussian noise; ``delta`` must be > 0. See `calibrate`."""
+def calibrate_gaussian(
+    *, num_queries: int, epsilon: float, delta: float, votes: int = 1, counts_per_vote: int = 1
+) -> GaussianMax:
+    """Return noisy max with the least Gaussian noise, as `calibrate_laplace`; ``delta`` must be > 0."""
     from fedkd_flwr.privacy.noise.votes import GaussianMax
 
-    return calibrate(
-        lambda sigma: GaussianMax(sigma=sigma, votes=votes), count=num_queries, epsilon=epsilon, delta=delta
-    )
+    def make(spread: float) -> GaussianMax:
+        return GaussianMax(sigma=spread / counts_per_vote, votes=votes, counts_per_vote=counts_per_vote)
+
+    return calibrate(make, count=num_queries, epsilon=epsilon, delta=delta)
 
 
 def calibrate_confident(
-    *, num_queries: int, epsilon: float, delta: float, threshold: float, threshold_ratio: float = 3.0, votes: int = 1
+    *, num_queries: int, epsilon: float, delta: float, threshold: float, votes: int = 1, counts_per_vote: int = 1
 ) -> ConfidentGaussianMax:
-    """Return Confident-GNMax with the least noise, every query charged as if it were answered. See `calibrate`.
+    """Return Confident-GNMax with the least noise, every query charged as if it were answered; see `calibrate_laplace`.
 
-    ``threshold_ratio`` is the threshold's noise over the answer's: PATE 2018 uses about 3 to 4.
+    The threshold's noise is three times the answer's: PATE 2018 uses about 3 to 4 times.
     """
     from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax
 
-    def make(sigma: float) -> ConfidentGaussianMax:
+    def make(spread: float) -> ConfidentGaussianMax:
         return ConfidentGaussianMax(
-            threshold=threshold, sigma_threshold=threshold_ratio * sigma, sigma=sigma, votes=votes
+            threshold=threshold,
+            sigma_threshold=3 * spread / counts_per_vote,
+            sigma=spread / counts_per_vote,
+            votes=votes,
+            counts_per_vote=counts_per_vote,
         )
 
     return calibrate(make, count=num_queries, epsilon=epsilon, delta=delta)
@@ -186,29 +187,3 @@ def calibrate_labels(
     chosen: RandomizedResponse | BitFlip
     chosen = response if response_variance <= p * (1 - p) / (1 - 2 * p) ** 2 else flip
     return chosen
-
-
-def calibrate_subsampling(*, num_rows: int, epsilon: float, delta: float, replacement: bool) -> Subsampling:
-    """Return NFDP's largest subset of ``num_rows`` rows whose own epsilon and delta stay within the target.
-
-    Its deltas are large: one drawn row of n costs delta = 1/n already.
-    """
-    from fedkd_flwr.privacy.noise.subset import Subsampling
-
-    _check_target(epsilon, delta)
-    _check_uses("num_rows", num_rows)
-
-    def within(rows: int) -> Subsampling | None:
-        mechanism = Subsampling(num_rows=num_rows, subset_rows=rows, replacement=replacement)
-        return mechanism if mechanism.epsilon <= epsilon and mechanism.delta <= delta else None
-
-    best, low, high = within(1), 1, num_rows
-    if best is None:
-        least = Subsampling(num_rows=num_rows, subset_rows=1, replacement=replacement)
-        way_out = f"A single row costs epsilon {least.epsilon:.4g}, delta {least.delta:.4g}; allow that, or use noise."
-        raise ConfigError(explain("delta", "allow a subset of one row", f"{delta:g} at epsilon {epsilon:g}", way_out))
-    while low < high:
-        middle = (low + high + 1) // 2
-        found = within(middle)
-        best, low, high = (found, middle, high) if found is not None else (best, low, middle - 1)
-    return best

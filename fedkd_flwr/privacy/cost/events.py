@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
 
 __all__ = [
     "ApproximateEvent",
     "Event",
     "PureEvent",
+    "check_cost",
     "check_count",
     "check_delta",
-    "check_number",
     "event_from_json",
     "event_to_json",
     "leaves",
@@ -39,7 +40,7 @@ class PureEvent:
     epsilon: float
 
     def __post_init__(self) -> None:
-        check_number("epsilon", self.epsilon, above=0.0)
+        check_cost("epsilon", self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -53,54 +54,50 @@ class ApproximateEvent:
     delta: float
 
     def __post_init__(self) -> None:
-        check_number("epsilon", self.epsilon, above=0.0)
-        check_number("delta", self.delta, above=0.0, below=1.0)
+        check_cost("epsilon", self.epsilon)
+        check_number("delta", self.delta, least=0, most=1)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, float | int) and not isinstance(value, bool)
+def check_cost(name: str, value: object) -> None:
+    """Refuse what is no number >= 0; an epsilon or a noise may also be infinite.
 
-
-def check_number(name: str, value: object, *, above: float, below: float = math.inf) -> None:
-    """Raise `ConfigError` unless ``above <= value <= below``; NaN and bool are refused."""
-    # the second bound: a larger int compares but does not convert
-    if not (_is_number(value) and above <= value <= below and (value == math.inf or value < 1.7e308)):  # type: ignore[operator]
-        raise ConfigError(explain(name, f"be a number within [{above:g}, {below:g}]", value))
+    Raises
+    ------
+    ConfigError
+        Naming it.
+    """
+    if not (isinstance(value, float) and value == math.inf):
+        check_number(name, value, least=0, way_out="Infinite is possible too.")
 
 
 def check_delta(delta: object) -> None:
     """Raise `ConfigError` unless ``0 <= delta < 1``."""
-    if not (_is_number(delta) and 0 <= delta < 1):  # type: ignore[operator]
-        raise ConfigError(explain("delta", "be a number within [0, 1)", delta, "Use 1e-5, well below 1 / rows."))
+    check_number("delta", delta, least=0, below=1, way_out="Use 1e-5, well below 1 / rows.")
 
 
-def check_count(count: object) -> None:
-    """Raise `ConfigError` unless ``count`` is an int within 0..10^15."""
-    if not (isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= 10**15):
-        raise ConfigError(explain("count", "be an int within 0..10^15", count))
+def check_count(count: object) -> int:
+    """Return a whole number within 0..10^15; raise `ConfigError` for anything else."""
+    return check_whole("count", count, 0, 10**15)
 
 
 def leaves(event: Event, count: int, depth: int = 0) -> Iterator[tuple[Event, int]]:
     """Take composed events apart: single mechanisms and how often each is used; those without noise as non-private."""
     import dp_accounting as dp
 
-    check_count(count)
-
+    count = check_count(count)
     if depth > _DEEPEST:
         raise ConfigError(explain("event", f"be nested at most {_DEEPEST} deep", "a deeper one"))
     if isinstance(event, dp.SelfComposedDpEvent):
-        check_count(event.count)
-        yield from leaves(event.event, count * event.count, depth + 1)
+        yield from leaves(event.event, count * check_count(event.count), depth + 1)
     elif isinstance(event, dp.ComposedDpEvent):
         for part in event.events:
             yield from leaves(part, count, depth + 1)
     elif isinstance(event, dp.GaussianDpEvent | dp.LaplaceDpEvent):
-        check_number("noise_multiplier", event.noise_multiplier, above=0.0)
+        check_cost("noise_multiplier", event.noise_multiplier)
         yield (event if event.noise_multiplier > 0 else dp.NonPrivateDpEvent()), count
     elif isinstance(event, dp.RandomizedResponseDpEvent):
-        check_number("noise_parameter", event.noise_parameter, above=0.0, below=1.0)
-        check_count(event.num_buckets)
-        check_number("num_buckets", event.num_buckets, above=1)
+        check_number("noise_parameter", event.noise_parameter, least=0, most=1)
+        check_whole("num_buckets", event.num_buckets, 1, 10**15)
         if event.num_buckets > 1:
             yield (event if event.noise_parameter > 0 else dp.NonPrivateDpEvent()), count
     elif isinstance(event, PureEvent | ApproximateEvent):

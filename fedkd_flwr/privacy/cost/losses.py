@@ -256,7 +256,7 @@ class TiltedSum:
         start = int(np.searchsorted(self._losses, epsilon, side="right"))
         above = epsilon - self._losses[start:]
         share = float(self._mass[start:] @ (np.exp(self._tilt * above) * -np.expm1(above)))
-        # in logarithms: far below the tilt's epsilon the share underflows while its scale overflows
+        # In logarithms, because far below the tilt's epsilon the share underflows while its scale overflows.
         log_share = min(self._log_share, math.log(share + self._error))
         log_delta = log_share + self._log_scale - self._tilt * epsilon + self.slack
         return min(1.0, math.exp(min(log_delta, 0.0)) + self._infinite * (1 + 1e-9))
@@ -287,18 +287,18 @@ def _circular(pieces: Sequence[tuple[int, Floats, int]], low: int, high: int, cu
 
     needed = max(high - low + 1, max(len(mass) for _, mass, _ in pieces))
     if needed > 4 * _WINDOW:
-        # too wide a grid to hold: no shape, only the Chernoff bound remains
+        # The grid is too wide to hold: give up its shape, so that only the Chernoff bound remains.
         return low, np.zeros(1), 1.0
     size = fft.next_fast_len(needed, real=True)
     product: NDArray[np.complex128] = np.ones(size // 2 + 1, dtype=np.complex128)
     centre, uses = 0, 0
     for first, mass, count in pieces:
-        # the mean near index 0 keeps the phases, and with them the rounding of the power, small
+        # A mean near index 0 keeps the phases small, and with them the rounding of the power.
         shift = round(float(mass @ np.arange(len(mass))))
         circle = np.zeros(size)
         circle[: len(mass)] = mass
         factor = fft.rfft(np.roll(circle, -shift))
-        # in polar form: the logarithm of a zero times count would be no number
+        # Polar form: log(0) * count would be NaN.
         product *= np.abs(factor) ** count * np.exp(1j * count * np.angle(factor)) if count > 1 else factor
         centre += count * (first + shift)
         uses += count
@@ -344,7 +344,7 @@ def solve_epsilon(parts: Sequence[tuple[LossGrid, int]], delta: float, largest: 
         best = min(best, found)
         if not found < 0.999 * high:
             break
-        # the rounding error counts least where the tilt fits the epsilon found
+        # The rounding error is smallest where the tilt fits the epsilon that was found.
         total, high = TiltedSum(parts, tilt_for_epsilon(parts, found)), found
     return best
 
@@ -362,7 +362,7 @@ def _solve(total: TiltedSum, delta: float, high: float) -> float:
     if not excess(high) <= 0:
         return math.inf
     root = float(brentq(excess, 0.0, high, xtol=1e-14 * high, rtol=1e-13))
-    while excess(root) > 0:  # the bound is what counts, not the root
+    while excess(root) > 0:  # The result must be a bound, so move up from the root until it is one.
         root = min(high, root * (1 + 1e-12) + 1e-13 * high)
         if root >= high:
             return high

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
 
 __all__ = [
     "EDGE",
     "FAR",
     "MOMENTS",
-    "Conversion",
     "Floats",
     "check_counts",
+    "check_noise",
     "check_orders",
-    "check_positive",
-    "check_votes",
-    "epsilon_of",
     "log_expm1",
     "log_mean",
     "log_q_of",
@@ -30,17 +28,20 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-Conversion = Literal["tight", "classic"]
 
 MOMENTS = np.concatenate([np.geomspace(0.05, 0.9, 12), np.arange(1.0, 33.0), np.geomspace(36.0, 4096.0, 20)])
 """Orders l tried by default (Renyi orders 1 + l): every order gives a bound, more of them a smaller one."""
-FAR = 1e9  # gaps beyond this many units of noise are cut to it: q only grows, and no square overflows
-EDGE = 1e-6  # as near to where a theorem's denominator is 0, rounding of log q would decide the value
-_CELLS = 500_000  # numbers held at once per temporary array
+FAR = 1e9  # Gaps beyond this many units of noise are cut to it: q only grows, and no square overflows.
+EDGE = 1e-6  # Margin around the point where a theorem's denominator is 0; inside it use the data-independent value.
+_CELLS = 500_000  # Most numbers in one temporary array.
 
 
-def rdp_epsilon(rdp: ArrayLike, *, orders: ArrayLike, delta: float, conversion: Conversion = "tight") -> float:
+def rdp_epsilon(rdp: ArrayLike, *, orders: ArrayLike, delta: float) -> float:
     """Turn Renyi divergences into the smallest epsilon they prove at ``delta``.
+
+    That is the smallest ``rdp + ln(1-1/a) - ln(delta a)/(a-1)`` (Canonne, Kamath and Steinke, arXiv 2004.00010,
+    Proposition 12), and 0 where already delta^2 > 1 - e^-rdp, as in dp-accounting. It holds for each pair of data sets,
+    hence for data-dependent divergences.
 
     Parameters
     ----------
@@ -50,10 +51,6 @@ def rdp_epsilon(rdp: ArrayLike, *, orders: ArrayLike, delta: float, conversion: 
         Their orders a > 1.
     delta : float
         Within (0, 1).
-    conversion : {"tight", "classic"}
-        ``classic``: ``rdp - ln(delta)/(a-1)`` (Mironov 2017, Prop. 3), as PATE's code. ``tight``: ``rdp + ln(1-1/a) -
-        ln(delta a)/(a-1)`` (Canonne, Kamath and Steinke, arXiv 2004.00010, Prop. 12), and 0 where already delta^2 > 1 -
-        e^-rdp, as dp-accounting. Both hold for each pair of data sets, hence for data-dependent divergences.
 
     Raises
     ------
@@ -62,27 +59,17 @@ def rdp_epsilon(rdp: ArrayLike, *, orders: ArrayLike, delta: float, conversion: 
 
     Examples
     --------
-    >>> round(rdp_epsilon([0.5], orders=[11.0], delta=1e-5, conversion="classic"), 4)  # 0.5 + ln(1e5) / 10
-    1.6513
+    >>> round(rdp_epsilon([0.5], orders=[11.0], delta=1e-5), 4)  # 0.5 + ln(10/11) + ln(1e5 / 11) / 10
+    1.3162
     """
     alphas, values = check_orders(orders, above=1), np.asarray(rdp, dtype=np.float64)
-    if conversion not in ("tight", "classic"):
-        raise ConfigError(explain("conversion", "be 'tight' or 'classic'", conversion, "'tight' is never larger."))
-    if not 0.0 < check_positive("delta", delta) < 1.0:
-        raise ConfigError(explain("delta", "be within (0, 1)", delta, "Use less than 1 / number of units."))
+    check_number("delta", delta, above=0, below=1, way_out="Use less than 1 / number of units.")
     if not (values.shape == alphas.shape and bool((values >= 0.0).all())):
         raise DataError(explain("rdp", "hold a number >= 0 per order", f"shape {values.shape}", "Check its orders."))
     epsilons = values - math.log(delta) / (alphas - 1.0)
-    if conversion == "tight":
-        epsilons = epsilons + np.log1p(-1.0 / alphas) - np.log(alphas) / (alphas - 1.0)
-        epsilons = np.where(delta * delta + np.expm1(-values) > 0.0, 0.0, epsilons)
+    epsilons = epsilons + np.log1p(-1.0 / alphas) - np.log(alphas) / (alphas - 1.0)
+    epsilons = np.where(delta * delta + np.expm1(-values) > 0.0, 0.0, epsilons)
     return max(0.0, float(epsilons.min()))
-
-
-def epsilon_of(rdp: Floats, orders: Floats, delta: float, conversion: Conversion, num_queries: int) -> float:
-    """Convert, but say 0 for no query: there is no order at which the classic conversion would."""
-    epsilon = rdp_epsilon(rdp, orders=orders, delta=delta, conversion=conversion)
-    return epsilon if num_queries else 0.0
 
 
 def log_q_of(counts: NDArray[Any], log_tail: Callable[[Floats], Floats]) -> Floats:
@@ -103,24 +90,21 @@ def log_q_of(counts: NDArray[Any], log_tail: Callable[[Floats], Floats]) -> Floa
     return np.minimum(out, math.log1p(-1.0 / num_classes))
 
 
-def per_query(rows: Floats, costs: Callable[[Floats], Floats], num_orders: int, *, per_row: bool) -> Floats:
-    """Compute the costs of distinct rows once, some rows at a time, and add them up or lay them out again."""
-    distinct, where, repeats = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+def per_query(rows: Floats, costs: Callable[[Floats], Floats], num_orders: int) -> Floats:
+    """Add up the costs of all rows, shape (num_orders,): equal rows are computed once, and some rows at a time."""
+    distinct, repeats = np.unique(rows, axis=0, return_counts=True)
     step = max(1, _CELLS // num_orders)
-    parts = [slice(start, start + step) for start in range(0, len(distinct), step)]
+    total = np.zeros(num_orders)
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        if per_row:
-            laid = [np.empty((0, num_orders)), *(costs(distinct[part]) for part in parts)]
-            return np.concatenate(laid)[where.reshape(-1)]
-        total = np.zeros(num_orders)
-        for part in parts:
+        for start in range(0, len(distinct), step):
+            part = slice(start, start + step)
             total += repeats[part].astype(np.float64) @ costs(distinct[part])
     return total
 
 
 def log_mean(log_q: Floats, log_likely: Floats, log_other: Floats) -> Floats:
     """Return log((1-q) e^likely + q e^other) for exponents >= 0, precise also where it is nearly 0."""
-    # 1 + (1-q)(e^likely - 1) + q (e^other - 1): sums of positive terms only
+    # Written as 1 + (1-q)(e^likely - 1) + q (e^other - 1), which adds positive terms only.
     likely = np.log1p(-np.exp(log_q)) + log_expm1(log_likely)
     mean: Floats = np.logaddexp(0.0, np.logaddexp(likely, log_q + log_expm1(log_other)))
     return mean
@@ -131,18 +115,12 @@ def log_expm1(x: Any) -> Any:
     return x + np.log(-np.expm1(-x))
 
 
-def check_positive(name: str, value: float) -> float:
-    """Return a finite number > 0 as a float."""
-    if isinstance(value, bool) or not (isinstance(value, int | float | np.number) and 0.0 < value < math.inf):
-        raise ConfigError(explain(name, "be a finite number > 0", value, "No noise, no guarantee."))
-    return float(value)
-
-
-def check_votes(votes: int) -> int:
-    """Return the whole number >= 1 of votes that one change can move."""
-    if isinstance(votes, bool) or not (isinstance(votes, int | np.integer) and votes >= 1):
-        raise ConfigError(explain("votes", "be a whole number >= 1", votes, "Give how many votes one change can move."))
-    return int(votes)
+def check_noise(name: str, noise: float, votes: int = 1) -> tuple[float, int]:
+    """Return noise > 0, and the whole number >= 1 of votes that one change can move."""
+    return (
+        check_number(name, noise, above=0, way_out="No noise, no guarantee."),
+        check_whole("votes", votes, 1, way_out="Give how many votes one change can move."),
+    )
 
 
 def check_orders(orders: ArrayLike, *, above: int) -> Floats:

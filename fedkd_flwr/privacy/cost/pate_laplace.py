@@ -4,14 +4,13 @@ Where the voters agree, one voter changes the released label with tiny probabili
 noise alone guarantees. Two steps: ``*_log_q`` bounds from the votes how probable it is that the released label is not
 the plurality (q), and a theorem turns q into a cost, used only inside its range; elsewhere, and wherever smaller, the
 data-independent value stands. Costs of queries add up; ``rdp_epsilon`` turns the sum into epsilon. The Laplace bounds
-are written here, the Gaussian ones (PATE 2018) in `gnmax`.
+are written here, the Gaussian ones (PATE 2018) in `fedkd_flwr.privacy.cost.pate_gaussian`.
 
 =============================================  ==================================================================
 ``laplace_moments``                            log-moments at order l; Li et al. (FedKT, IJCAI 2021), Theorems 2,
                                                3, 10 and Lemma 7, after Papernot et al. (arXiv 1610.05755)
 ``gaussian_rdp``                               Renyi divergence at order a; Papernot et al. (PATE 2018, arXiv
                                                1802.08908), Theorem 6, Propositions 7, 8, 10
-``confident_rdp``                              the same for a noisy threshold followed by a noisy max
 =============================================  ==================================================================
 
 Formal guarantees
@@ -47,45 +46,18 @@ from fedkd_flwr.privacy.cost.pate_bounds import (
     EDGE,
     FAR,
     MOMENTS,
-    Conversion,
     Floats,
     check_counts,
+    check_noise,
     check_orders,
-    check_positive,
-    check_votes,
-    epsilon_of,
     log_expm1,
     log_mean,
     log_q_of,
     per_query,
     rdp_epsilon,
 )
-from fedkd_flwr.privacy.cost.pate_gaussian import (
-    confident_epsilon,
-    confident_log_answered,
-    confident_rdp,
-    gaussian_epsilon,
-    gaussian_independent_rdp,
-    gaussian_log_q,
-    gaussian_rdp,
-)
 
-__all__ = [
-    "Conversion",
-    "confident_epsilon",
-    "confident_log_answered",
-    "confident_rdp",
-    "gaussian_epsilon",
-    "gaussian_independent_rdp",
-    "gaussian_log_q",
-    "gaussian_rdp",
-    "laplace_epsilon",
-    "laplace_independent_moments",
-    "laplace_log_q",
-    "laplace_moments",
-    "laplace_q",
-    "rdp_epsilon",
-]
+__all__ = ["laplace_epsilon", "laplace_independent_moments", "laplace_log_q", "laplace_moments"]
 
 
 def laplace_log_q(counts: ArrayLike, gamma: float) -> Floats:
@@ -108,23 +80,19 @@ def laplace_log_q(counts: ArrayLike, gamma: float) -> Floats:
     ------
     ConfigError, DataError
         If ``gamma`` is not > 0 and finite; if ``counts`` is not a matrix of votes with two classes or more.
+
+    Examples
+    --------
+    >>> np.exp(laplace_log_q([[10, 0], [5, 5]], 0.05)).round(4).tolist()  # (2 + 0.5) / (4 e^0.5), and a tie
+    [0.3791, 0.5]
     """
-    check_positive("gamma", gamma)
+    check_noise("gamma", gamma)
 
     def log_tail(gaps: Floats) -> Floats:
         scaled = np.minimum(gamma * gaps, FAR)
         return np.log((2.0 + scaled) / 4.0) - scaled
 
     return log_q_of(check_counts(counts), log_tail)
-
-
-def laplace_q(counts: ArrayLike, gamma: float) -> Floats:
-    """Return ``exp(laplace_log_q(counts, gamma))``: FedKT's q, 0 where it is below the smallest float.
-
-    >>> laplace_q([[10, 0], [5, 5]], 0.05).round(4).tolist()  # (2 + 0.5) / (4 e^0.5), and a tie
-    [0.3791, 0.5]
-    """
-    return np.exp(laplace_log_q(counts, gamma))
 
 
 def laplace_independent_moments(*, gamma: float, votes: int = 1, orders: ArrayLike) -> Floats:
@@ -137,14 +105,13 @@ def laplace_independent_moments(*, gamma: float, votes: int = 1, orders: ArrayLi
     [0.01, 0.03, 10.0]
     """
     moments = check_orders(orders, above=0)
-    pure = 2.0 * check_positive("gamma", gamma) * check_votes(votes)
+    gamma, votes = check_noise("gamma", gamma, votes)
+    pure = 2.0 * gamma * votes
     with np.errstate(over="ignore"):
         return np.minimum(0.5 * pure * pure * moments * (moments + 1.0), pure * moments)
 
 
-def laplace_moments(
-    counts: ArrayLike, *, gamma: float, votes: int = 1, orders: ArrayLike, per_row: bool = False
-) -> Floats:
+def laplace_moments(counts: ArrayLike, *, gamma: float, votes: int = 1, orders: ArrayLike) -> Floats:
     """Bound the log-moments of the privacy loss of noisy max with Laplace noise, summed over queries.
 
     Per query and order l: ``log((1-q) * ((1-q)/(1-e^(2g) q))^l + q e^(2gl))`` where q < 1/(e^(2g)+1), and never more
@@ -162,12 +129,10 @@ def laplace_moments(
         How many votes one neighbouring change can move, >= 1.
     orders : array of shape (num_orders,)
         Orders l > 0 of the moments, whole numbers or not; l belongs to Renyi order l + 1.
-    per_row : bool
-        Whether to keep the queries apart.
 
     Returns
     -------
-    ndarray of shape (num_orders,), or (num_queries, num_orders) with ``per_row``; float64
+    ndarray of shape (num_orders,), float64
         At least 0; divide by l for the Renyi divergence of order l + 1.
 
     Raises
@@ -189,7 +154,7 @@ def laplace_moments(
         out[inside] = np.fmin(log_mean(log_q, moments * ratio, pure * moments), independent)
         return out
 
-    return per_query(laplace_log_q(counts, gamma), costs, len(moments), per_row=per_row)
+    return per_query(laplace_log_q(counts, gamma), costs, len(moments))
 
 
 def laplace_epsilon(
@@ -199,18 +164,16 @@ def laplace_epsilon(
     delta: float,
     votes: int = 1,
     orders: ArrayLike | None = None,
-    conversion: Conversion = "tight",
 ) -> float:
     """Return the data-dependent epsilon at ``delta`` of answering all queries with Laplace noise.
 
     Not publishable: see the module's formal guarantees. Parameters and errors as in `laplace_moments` and
-    `rdp_epsilon`; ``tight`` also uses that n queries never lose more than 2 n gamma votes.
+    `rdp_epsilon`. The result is never above ``2 n gamma votes``, what n queries can lose at most.
 
     >>> round(laplace_epsilon([[240, 5, 5]] * 100, gamma=0.05, delta=1e-5), 3)
     0.143
     """
     moments = MOMENTS if orders is None else check_orders(orders, above=0)
     summed = laplace_moments(counts, gamma=gamma, votes=votes, orders=moments)
-    num_queries = len(np.asarray(counts))
-    epsilon = epsilon_of(summed / moments, 1.0 + moments, delta, conversion, num_queries)
-    return min(epsilon, 2.0 * gamma * votes * num_queries) if conversion == "tight" else epsilon
+    epsilon = rdp_epsilon(summed / moments, orders=1.0 + moments, delta=delta)
+    return min(epsilon, 2.0 * gamma * votes * len(np.asarray(counts)))

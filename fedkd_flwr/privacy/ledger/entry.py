@@ -17,10 +17,8 @@ __all__ = [
     "Entry",
     "Events",
     "canonical",
-    "check_delta",
     "check_text",
     "epsilon_of",
-    "is_number",
     "is_whole",
     "lost",
     "plain_events",
@@ -39,7 +37,7 @@ Events = Sequence[tuple[Any, int]]
 
 
 def lost(source: str, rule: str, seen: object, way_out: str = WAY_OUT) -> DataError:
-    """Return the error of a ledger that cannot be believed; code ``ledger-lost``. Never is one silently replaced."""
+    """Return the error of a ledger that cannot be trusted (code ``ledger-lost``): it is never silently replaced."""
     return DataError(explain(source, rule, seen, way_out), code=Code.LEDGER_LOST)
 
 
@@ -172,20 +170,9 @@ def check_text(name: str, value: object) -> None:
         raise ConfigError(explain(name, "be a text that is not empty", value))
 
 
-def check_delta(name: str, value: object) -> None:
-    """Refuse what is no number within [0, 1)."""
-    if not (is_number(value) and 0 <= value < 1):  # type: ignore[operator]
-        raise ConfigError(explain(name, "be a number within [0, 1)", value))
-
-
 def is_whole(value: object) -> bool:
     """Tell whether this is a whole number; True and False are none."""
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def is_number(value: object) -> bool:
-    """Tell whether this is a number; True and False are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def utc(text: str) -> datetime | None:

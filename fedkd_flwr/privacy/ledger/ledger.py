@@ -1,10 +1,10 @@
 """Who has spent what, and who refuses: one party's account of what it released, over all its runs.
 
 Here are the rules, without a disk and without a clock; `fedkd_flwr.stores.ledger.LedgerStore` keeps the account on a
-party's disk. ``python -m fedkd_flwr.privacy.ledger.ledger PATH`` prints one.
+party's disk, and ``python -m fedkd_flwr.apps.ledger PATH`` prints one.
 
 Every decision uses events alone: the parameters of mechanisms, fixed before any private row is looked at. A refusal
-that depended on votes would tell of them.
+that depended on votes would reveal something of them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from fedkd_flwr.checks import check_number
 from fedkd_flwr.errors import Code, ConfigError, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import (
     VERSION,
@@ -25,10 +26,8 @@ from fedkd_flwr.privacy.ledger.entry import (
     Entry,
     Events,
     canonical,
-    check_delta,
     check_text,
     epsilon_of,
-    is_number,
     is_whole,
     lost,
     plain_events,
@@ -61,9 +60,9 @@ class Budget:
     delta: float = 1e-5
 
     def __post_init__(self) -> None:
-        if not (is_number(self.epsilon) and self.epsilon >= 0):
-            raise ConfigError(explain("epsilon-budget", "be a number >= 0", self.epsilon))
-        check_delta("delta-budget", self.delta)
+        if self.epsilon != math.inf:
+            check_number("epsilon-budget", self.epsilon, least=0, way_out="Leave it out for no limit.")
+        check_number("delta-budget", self.delta, least=0, below=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +109,7 @@ class Ledger:
     | some for a party, some for a record under one relation | a record: whoever hides a party hides each of its rows |
     | for records under different relations | nothing by itself: it serves the budget; the print says so |
     | against different adversaries | what the one that sees least learns |
-    | `NoPrivacy` among them | nothing: infinite |
+    | a release without noise among them | nothing: infinite |
     | of another data set that shares rows | not counted here: those rows have paid in both ledgers |
 
     The parameters (noise, number of releases) are taken as chosen without looking at earlier replies. Where a run is
@@ -164,7 +163,7 @@ class Ledger:
 
     def spent(self, delta: float) -> float:
         """Return the epsilon at ``delta`` of all entries of all runs together; infinite where none is proven."""
-        check_delta("delta", delta)
+        check_number("delta", delta, least=0, below=1)
         return epsilon_of(self._events, delta)
 
     def would_exceed(self, events: Events, budget: Budget) -> bool:

@@ -1,18 +1,17 @@
-"""What mechanisms check: their parameters, the counts of votes and the labels they are given."""
+"""What mechanisms check: their fields, and the counts of votes and the labels they are given."""
 
 from __future__ import annotations
 
-import math
-import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.checks import check_number, check_whole
+from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
-__all__ = ["MOST_CLASSES", "check_classes", "check_int", "check_reports", "check_votes", "set_float"]
+__all__ = ["MOST_CLASSES", "check_classes", "check_reports", "check_votes", "set_number", "set_whole"]
 
 MOST_CLASSES = 2**15 - 1
 """Labels are int16."""
@@ -20,25 +19,14 @@ MOST_CLASSES = 2**15 - 1
 _MOST_VOTES = 2**40
 
 
-def set_float(owner: object, name: str, least: float, most: float, way_out: str = "") -> None:
-    """Check a finite number within ``least..most`` and store it as a float."""
-    value = getattr(owner, name)
-    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not (is_number and least <= value <= most and abs(value) <= sys.float_info.max):
-        if most < math.inf:
-            rule = f"be within {least:g}..{most:g}"
-        else:
-            rule = "be finite" + (f" and >= {least:g}" if least > -math.inf else "")
-        raise ConfigError(explain(name, rule, value, way_out))
-    # frozen against users, not against its own check
-    object.__setattr__(owner, name, float(value))
+def set_number(owner: object, name: str, **rule: Any) -> None:
+    """Check a field of a frozen mechanism as `check_number` does, and keep it as a float."""
+    object.__setattr__(owner, name, check_number(name, getattr(owner, name), **rule))
 
 
-def check_int(name: str, value: object, least: int, most: int = _MOST_VOTES) -> None:
-    """Refuse what is not a whole number within ``least..most``; bool is none."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        rule = f"be a whole number >= {least}" if most == _MOST_VOTES else f"be a whole number within {least}..{most}"
-        raise ConfigError(explain(name, rule, value))
+def set_whole(owner: object, name: str, least: int, most: int | None = None) -> None:
+    """Check a field of a frozen mechanism as `check_whole` does, and keep it as an int."""
+    object.__setattr__(owner, name, check_whole(name, getattr(owner, name), least, most))
 
 
 def _check_table(name: str, table: NDArray[Any], most: int) -> NDArray[np.int64]:
@@ -64,9 +52,7 @@ def check_votes(counts: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
 
 def check_reports(name: str, counts: NDArray[np.integer[Any]], num_classes: int, num_reports: int) -> NDArray[np.int64]:
     """Return counts of reports as int64, one column per class, each within ``0..num_reports``."""
-    if isinstance(num_reports, bool) or not isinstance(num_reports, int | np.integer) or not num_reports >= 0:
-        raise DataError(explain("num_reports", "be a whole number >= 0", num_reports))
-    array = _check_table(name, counts, int(num_reports))
+    array = _check_table(name, counts, check_whole("num_reports", num_reports, error=DataError))
     if array.shape[1] != num_classes:
         raise DataError(explain(name, f"have {num_classes} columns, one per class", f"shape {array.shape}"))
     return array

@@ -1,6 +1,6 @@
 """Noise on labels, at the party that holds them: randomised response over classes, or over the bits of one-hot codes.
 
-`mechanisms` exports all of it and says what every mechanism has in common.
+What all mechanisms have in common stands in `fedkd_flwr.privacy.noise`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.checks import check_choice
+from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.voting import Labels
 from fedkd_flwr.privacy.noise import sampling
-from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_classes, check_int, check_reports, set_float
+from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_classes, check_reports, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import WORDS, Rng
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ class RandomizedResponse:
     num_classes: int
 
     def __post_init__(self) -> None:
-        set_float(self, "epsilon", _LEAST_EPSILON, _MOST_EPSILON, "Use NoPrivacy for no noise.")
-        check_int("num_classes", self.num_classes, 2, MOST_CLASSES)
+        set_number(self, "epsilon", least=_LEAST_EPSILON, most=_MOST_EPSILON)
+        set_whole(self, "num_classes", 2, MOST_CLASSES)
 
     @property
     def words(self) -> str:
@@ -111,7 +112,7 @@ class RandomizedResponse:
         labels = check_classes(labels, self.num_classes)
         kept, each = (np.uint64(count) for count in self._words)
         words = sampling.words(labels.size, rng).reshape(labels.shape)
-        # from `kept` on the words are C blocks of `each` words, one block per class
+        # The words from `kept` on are C blocks of `each` words, one block for each class.
         drawn = (np.maximum(words, kept) - kept) // each
         return np.where(words < kept, labels, drawn.astype(np.int16)).astype(np.int16)
 
@@ -151,7 +152,7 @@ class RandomizedResponse:
         from dp_accounting import dp_event as events
 
         _, each = self._words
-        # less noise in the event than in the code, by a rounding: the claim is never the smaller one
+        # Round the event to less noise than the code adds, so that the claim is never too small.
         return events.RandomizedResponseDpEvent(_just_below(self.num_classes * each), self.num_classes)
 
 
@@ -198,10 +199,9 @@ class BitFlip:
     calibration: Literal["exact", "paper"] = "exact"
 
     def __post_init__(self) -> None:
-        set_float(self, "epsilon", _LEAST_EPSILON, _MOST_EPSILON, "Use NoPrivacy for no noise.")
-        check_int("num_classes", self.num_classes, 2, MOST_CLASSES)
-        if self.calibration not in ("exact", "paper"):
-            raise ConfigError(explain("calibration", "be 'exact' or 'paper'", self.calibration))
+        set_number(self, "epsilon", least=_LEAST_EPSILON, most=_MOST_EPSILON)
+        set_whole(self, "num_classes", 2, MOST_CLASSES)
+        check_choice("calibration", self.calibration, ("exact", "paper"))
 
     @property
     def words(self) -> str:
@@ -282,7 +282,7 @@ class BitFlip:
         """Describe one label: two binary randomised responses."""
         from dp_accounting import dp_event as events
 
-        # flipping with p is drawing a fair bit with 2p; less noise in the event than in the code, by a rounding
+        # Flipping with p is drawing a fair bit with 2p. The event is rounded to less noise than the code adds.
         return events.SelfComposedDpEvent(events.RandomizedResponseDpEvent(_just_below(2 * self._flipped), 2), 2)
 
 
@@ -316,8 +316,7 @@ def label_mechanism(
     >>> [type(label_mechanism("auto", epsilon=e, num_classes=10)).__name__ for e in (0.9, 0.92)]
     ['BitFlip', 'RandomizedResponse']
     """
-    if name not in ("auto", "randomized-response", "xor"):
-        raise ConfigError(explain("mechanism", "be 'auto', 'randomized-response' or 'xor'", name))
+    check_choice("mechanism", name, ("auto", "randomized-response", "xor"))
     response = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
     flips = BitFlip(epsilon=epsilon, num_classes=num_classes, calibration=calibration)
     if name == "auto":

@@ -12,7 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import ConfigError, check_whole, explain
+from fedkd_flwr.checks import check_choice, check_whole
+from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
@@ -58,7 +59,7 @@ class NoisyVotes:
     release : {"labels", "counts"}
         The noisy winners, or the noisy counts: they cost the same, and counts tell more.
     unit : int
-        How many counted units make one vote, where votes are counted in halves; for words only.
+        Give the mechanism ``counts_per_vote`` instead; this goes when nobody passes it any more.
     """
 
     mechanism: Noise
@@ -69,13 +70,9 @@ class NoisyVotes:
 
     def __post_init__(self) -> None:
         check_whole("num_queries", self.num_queries, 1)
-        if isinstance(self.max_answers, bool) or not (
-            isinstance(self.max_answers, int) and 0 <= self.max_answers <= self.num_queries
-        ):
-            raise ConfigError(explain("max_answers", f"be within 0..{self.num_queries}", self.max_answers))
+        check_whole("max_answers", self.max_answers, 0, self.num_queries)
+        check_choice("release", self.release, ("labels", "counts"))
         confident = isinstance(self.mechanism, ConfidentGaussianMax)
-        if self.release not in ("labels", "counts"):
-            raise ConfigError(explain("release", 'be "labels" or "counts"', self.release))
         if self.release == "counts" and confident:
             way_out = 'Use noise "gaussian", or release "labels".'
             raise ConfigError(explain("release", 'be "labels" with confident-gaussian', self.release, way_out))
@@ -125,9 +122,14 @@ class NoisyVotes:
         Parameters
         ----------
         counts : ndarray of shape (num_queries, num_classes), integer
-            The true votes on the queried rows.
+            The true votes on the queried rows, ``mechanism.counts_per_vote`` for each.
         rng : Generator, optional
             For tests: seeded noise protects nothing. By default the operating system's entropy.
+
+        Raises
+        ------
+        ConfigError, DataError
+            If ``counts`` has another number of rows, or holds anything but vote counts.
         """
         if len(counts) != self.num_queries:
             raise ConfigError(explain("counts", f"have {self.num_queries} rows", len(counts)))
@@ -147,6 +149,7 @@ def make_noise(
     noise: str,
     *,
     votes: int,
+    counts_per_vote: int = 1,
     gamma: float = 0.0,
     sigma: float = 0.0,
     threshold: float = 0.0,
@@ -154,15 +157,27 @@ def make_noise(
 ) -> Noise:
     """Return the mechanism called ``noise``; parameters it does not take are ignored.
 
+    Parameters
+    ----------
+    noise : {"laplace", "gaussian", "confident-gaussian"}
+        Its name.
+    votes, counts_per_vote, gamma, sigma, threshold, sigma_threshold
+        As in `LaplaceMax`, `GaussianMax` and `ConfidentGaussianMax`, in whole votes.
+
     Raises
     ------
     ConfigError
         If the name is unknown, or a parameter it takes is out of range.
+
+    Examples
+    --------
+    >>> make_noise("laplace", votes=2, gamma=0.04).words
+    'noisy max, Laplace noise of scale 25 votes (gamma 0.04), 2 votes may move'
     """
+    check_choice("noise", noise, NOISES)
+    counted = {"votes": votes, "counts_per_vote": counts_per_vote}
     if noise == "laplace":
-        return LaplaceMax(gamma=gamma, votes=votes)
+        return LaplaceMax(gamma=gamma, **counted)
     if noise == "gaussian":
-        return GaussianMax(sigma=sigma, votes=votes)
-    if noise == "confident-gaussian":
-        return ConfidentGaussianMax(threshold=threshold, sigma_threshold=sigma_threshold, sigma=sigma, votes=votes)
-    raise ConfigError(explain("noise", f"be one of {', '.join(NOISES)}", noise))
+        return GaussianMax(sigma=sigma, **counted)
+    return ConfidentGaussianMax(threshold=threshold, sigma_threshold=sigma_threshold, sigma=sigma, **counted)

@@ -1,7 +1,7 @@
 """From 64-bit words to noise: whole numbers, so that what is drawn is what is claimed.
 
 Every draw of the privacy room starts at `words`: the operating system's entropy, or a seeded generator in tests and
-simulations. Nothing here adds noise to data; `mechanisms` does.
+simulations. Nothing here adds noise to data; the mechanisms beside this file do.
 
 Why not ``rng.laplace``: the floating-point numbers it can return are unevenly spaced, and ``count + noise`` shows in
 its lowest bits what the count was (Mironov, "On significance of the least significant bits for differential privacy",

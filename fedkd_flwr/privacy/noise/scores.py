@@ -1,8 +1,8 @@
 """Noise on class scores at the party that holds them: Laplace or Gaussian, on probabilities or clipped logits.
 
 FedMD-LDP of Sun and Lyu, "Federated model distillation with noise-free differential privacy" (IJCAI 2021), section 3,
-which leaves sensitivity and composition to the reader. Here a row's scores may change entirely, and rows and rounds
-compose, one use each.
+which states neither sensitivity nor composition. Here a row's scores may change entirely, and each row of each round is
+one use.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.privacy.noise import sampling
-from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_int, set_float
+from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import CELLS_PER_VOTE, UNITS_PER_VOTE, Rng
 
 if TYPE_CHECKING:
@@ -36,17 +37,17 @@ class _Scores:
     scale: float
 
     def __post_init__(self) -> None:
-        if self.kind not in ("probs", "logits"):
-            raise ConfigError(explain("kind", "be probs or logits", self.kind))
-        check_int("num_classes", self.num_classes, 2, MOST_CLASSES)
+        check_choice("kind", self.kind, ("probs", "logits"))
+        set_whole(self, "num_classes", 2, MOST_CLASSES)
         if self.kind == "probs":
             if self.bound:
                 raise ConfigError(explain("bound", "be 0 for probabilities", self.bound, "They lie within [0, 1]."))
         else:
-            set_float(self, "bound", 1 / CELLS_PER_VOTE, _MOST_LOGIT, "Logits beyond it are cut off.")
-            # a bound on the grid: clipped values stay within it when they are rounded to the grid
+            least = 1 / CELLS_PER_VOTE
+            set_number(self, "bound", least=least, most=_MOST_LOGIT, way_out="Logits beyond it are cut off.")
+            # Round the bound down to the grid, so that clipped values stay within it when they are rounded.
             object.__setattr__(self, "bound", math.floor(self.bound * CELLS_PER_VOTE) / CELLS_PER_VOTE)
-        set_float(self, "scale", _LEAST, _MOST, "Use no noise without this mechanism.")
+        set_number(self, "scale", least=_LEAST, most=_MOST)
 
     @property
     def _what(self) -> str:
@@ -71,7 +72,7 @@ class _Scores:
             raise DataError(explain("probs", "have a sum above 0 in every row", 0.0))
         exact = values / totals * CELLS_PER_VOTE
         cells: NDArray[np.int64] = np.floor(exact).astype(np.int64)
-        # every row sums to exactly one: plain rounding would widen the distance of two rows
+        # Keep every row's sum exactly one: plain rounding could widen the distance between two rows.
         missing = CELLS_PER_VOTE - cells.sum(axis=1)
         ranks = np.argsort(np.argsort(-(exact - cells), axis=1, kind="stable"), axis=1, kind="stable")
         cells += ranks < missing[:, None]
@@ -185,11 +186,6 @@ class GaussianScores(_Scores):
         """The mechanism and its parameters, for a claim."""
         return f"Gaussian noise of standard deviation {self.scale:g} on {self._what}"
 
-    @property
-    def pure_epsilon(self) -> float:
-        """Infinite: Gaussian noise has no epsilon at delta 0."""
-        return math.inf
-
     def privatize(self, scores: NDArray[Any], /, *, rng: Rng = None) -> NDArray[np.float64]:
         """Return scores plus noise, on a grid of 2^-20; see `LaplaceScores.privatize`."""
         cells = self._cells(scores)
@@ -200,7 +196,7 @@ class GaussianScores(_Scores):
         from dp_accounting import dp_event as events
 
         distance = math.sqrt(2) if self.kind == "probs" else 2 * self.bound * math.sqrt(self.num_classes)
-        # the quotient may round up: take the less noisy end
+        # The quotient may round up; the event must not have more noise than is added.
         return events.GaussianDpEvent(math.nextafter(self.scale / (distance * (1 + 2.0**-52)), 0.0))
 
 
@@ -217,8 +213,6 @@ def score_mechanism(
     ConfigError
         If the noise is unknown or a parameter out of range.
     """
-    if noise == "laplace":
-        return LaplaceScores(kind=kind, num_classes=num_classes, scale=scale, bound=bound)
-    if noise == "gaussian":
-        return GaussianScores(kind=kind, num_classes=num_classes, scale=scale, bound=bound)
-    raise ConfigError(explain("score_noise", "be laplace or gaussian", noise))
+    check_choice("score_noise", noise, ("laplace", "gaussian"))
+    scores = LaplaceScores if noise == "laplace" else GaussianScores
+    return scores(kind=kind, num_classes=num_classes, scale=scale, bound=bound)

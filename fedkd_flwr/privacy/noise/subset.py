@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import check_flag
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.noise import sampling
-from fedkd_flwr.privacy.noise.checks import check_int
+from fedkd_flwr.privacy.noise.checks import set_whole
 from fedkd_flwr.privacy.noise.sampling import Rng
 
 __all__ = ["Subsampling"]
@@ -59,10 +60,9 @@ class Subsampling:
     replacement: bool
 
     def __post_init__(self) -> None:
-        if not isinstance(self.replacement, bool):
-            raise ConfigError(explain("replacement", "be true or false", self.replacement))
-        check_int("num_rows", self.num_rows, 1)
-        check_int("subset_rows", self.subset_rows, 1)
+        check_flag("replacement", self.replacement)
+        set_whole(self, "num_rows", 1)
+        set_whole(self, "subset_rows", 1)
         if not self.replacement and not self.subset_rows <= self.num_rows:
             way_out = "Draw fewer rows, or draw with replacement."
             raise ConfigError(explain("subset_rows", f"be <= num_rows ({self.num_rows})", self.subset_rows, way_out))

@@ -1,102 +1,31 @@
-"""The only code that adds noise: noisy votes, noisy labels, noisy choice of rows; each knows what one use of it is.
+"""Noise on votes, at the server or at a party: a noisy count for each class, then the class with the most.
 
-Describing (``dp_event()``, one query or one label) and measuring (`accounting`) are two files. Every guarantee below
-is stated for *one neighbouring change*, a change of the input of one use; which change of whose data that is (one
-record, one party) is the caller's to say, in a claim. Noise comes from the operating system's entropy; a seeded ``rng``
-is for tests and simulations, and whoever passes one must not claim privacy. How exactly the noise follows its law
-stands in `fedkd_flwr.privacy.noise.sampling`.
-
-| mechanism | input | released | one neighbouring change |
-|---|---|---|---|
-| `LaplaceMax`, `GaussianMax` | vote counts of a row | class, or noisy counts | ``votes`` votes go to other classes |
-| `ConfidentGaussianMax` | vote counts of a row | class, or `ABSTAIN` | ``votes`` votes go to other classes |
-| `RandomizedResponse` | a label | a label | the label becomes any other |
-| `BitFlip` | a label | C bits | the label becomes any other |
-| `Subsampling` | a party's rows | what is computed from the drawn rows | a row is added or removed |
+Everything is said in whole votes: the noise, the threshold, and the ``votes`` that one neighbouring change moves.
+Counts may arrive in parts of a vote: ``counts_per_vote`` says what one vote adds to a count (2 where votes are counted
+in halves), and noisy counts come back in the same parts.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.privacy.noise import sampling
-from fedkd_flwr.privacy.noise.checks import check_int, check_votes, set_float
-from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share, label_mechanism
+from fedkd_flwr.privacy.noise.checks import check_votes, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import UNITS_PER_VOTE, Rng
-from fedkd_flwr.privacy.noise.subset import Subsampling
 
 if TYPE_CHECKING:
     from dp_accounting import dp_event as events
 
-__all__ = [
-    "BitFlip",
-    "ConfidentGaussianMax",
-    "GaussianMax",
-    "LaplaceMax",
-    "Mechanism",
-    "NoPrivacy",
-    "RandomizedResponse",
-    "Subsampling",
-    "kept_share",
-    "label_mechanism",
-]
+__all__ = ["ConfidentGaussianMax", "GaussianMax", "LaplaceMax"]
 
 _LEAST_GAMMA = 1e-9
 _LEAST_SIGMA, _MOST_SIGMA = 1e-3, 1e9
-
-
-@runtime_checkable
-class Mechanism(Protocol):
-    """What every mechanism offers; write your own against it.
-
-    A mechanism's fields are public knowledge; what depends on private data arrives in ``privatize``.
-    """
-
-    @property
-    def words(self) -> str:
-        """The mechanism and its parameters, for a claim."""
-
-    def privatize(self, x: NDArray[Any], /, *, rng: Rng = None) -> NDArray[Any]:
-        """Return what may be released of ``x``; ``rng=None`` draws from the operating system."""
-
-    def dp_event(self) -> events.DpEvent:
-        """Describe one use (one row of votes, one label) to an accountant."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoPrivacy:
-    """Release the input as it is.
-
-    Formal guarantees
-    -----------------
-    None: one use is a ``NonPrivateDpEvent``, epsilon is infinite.
-    """
-
-    @property
-    def words(self) -> str:
-        """The mechanism, for a claim."""
-        return "no noise"
-
-    @property
-    def pure_epsilon(self) -> float:
-        """Infinite."""
-        return math.inf
-
-    def privatize(self, x: NDArray[Any], /, *, rng: Rng = None) -> NDArray[Any]:
-        """Return ``x`` itself."""
-        return x
-
-    def dp_event(self) -> events.DpEvent:
-        """Describe one use: it is not private."""
-        from dp_accounting import dp_event as events
-
-        return events.NonPrivateDpEvent()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +42,8 @@ class LaplaceMax:
     votes : int
         Votes that one neighbouring change can take from classes and give to others (FedKT: s at L1, 1 at L2 for a
         record, t at L2 for a party).
+    counts_per_vote : int
+        What one vote adds to a count: 2 where votes are counted in halves.
 
     Formal guarantees
     -----------------
@@ -143,10 +74,12 @@ class LaplaceMax:
 
     gamma: float
     votes: int = 1
+    counts_per_vote: int = 1
 
     def __post_init__(self) -> None:
-        set_float(self, "gamma", _LEAST_GAMMA, math.inf, "Use NoPrivacy for no noise.")
-        check_int("votes", self.votes, 1)
+        set_number(self, "gamma", least=_LEAST_GAMMA)
+        set_whole(self, "votes", 1)
+        set_whole(self, "counts_per_vote", 1)
 
     @property
     def words(self) -> str:
@@ -161,19 +94,19 @@ class LaplaceMax:
         return 2 * self.gamma * self.votes
 
     def noisy_counts(self, counts: NDArray[np.integer[Any]], *, rng: Rng = None) -> NDArray[np.float64]:
-        """Return ``counts`` plus noise, on a grid of 2^-21 votes.
+        """Return ``counts`` plus noise, on a grid of 2^-21.
 
         Parameters
         ----------
         counts : ndarray of shape (rows, classes), integers
-            Votes per row and class, at least two classes.
+            ``counts_per_vote`` for each vote, per row and class; at least two classes.
         rng : Generator or None
             None draws from the operating system.
 
         Returns
         -------
         ndarray of shape (rows, classes), float64
-            Unbiased noisy counts, in votes; they may be negative.
+            Unbiased noisy counts, ``counts_per_vote`` a vote like ``counts``; they may be negative.
 
         Raises
         ------
@@ -195,7 +128,7 @@ class LaplaceMax:
 
     def _noisy_units(self, counts: NDArray[np.integer[Any]], rng: Rng) -> NDArray[np.int64]:
         units = check_votes(counts) * UNITS_PER_VOTE
-        return units + sampling.laplace_units(self.gamma, units.shape, rng)
+        return units + sampling.laplace_units(self.gamma / self.counts_per_vote, units.shape, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +143,8 @@ class GaussianMax:
         Standard deviation of the noise, in votes: within 1e-3..1e9.
     votes : int
         Votes that one neighbouring change can take from classes and give to others.
+    counts_per_vote : int
+        What one vote adds to a count.
 
     Formal guarantees
     -----------------
@@ -234,23 +169,20 @@ class GaussianMax:
 
     sigma: float
     votes: int = 1
+    counts_per_vote: int = 1
 
     def __post_init__(self) -> None:
-        set_float(self, "sigma", _LEAST_SIGMA, _MOST_SIGMA, "Use NoPrivacy for no noise.")
-        check_int("votes", self.votes, 1)
+        set_number(self, "sigma", least=_LEAST_SIGMA, most=_MOST_SIGMA)
+        set_whole(self, "votes", 1)
+        set_whole(self, "counts_per_vote", 1)
 
     @property
     def words(self) -> str:
         """The mechanism and its parameters, for a claim."""
         return f"noisy max, Gaussian noise of standard deviation {self.sigma:g} votes, {_moving(self.votes)}"
 
-    @property
-    def pure_epsilon(self) -> float:
-        """Infinite: Gaussian noise has no epsilon at delta 0."""
-        return math.inf
-
     def noisy_counts(self, counts: NDArray[np.integer[Any]], *, rng: Rng = None) -> NDArray[np.float64]:
-        """Return ``counts`` plus noise, on a grid of 2^-21 votes; see `LaplaceMax.noisy_counts`."""
+        """Return ``counts`` plus noise, on a grid of 2^-21; see `LaplaceMax.noisy_counts`."""
         return self._noisy_units(counts, rng) / UNITS_PER_VOTE
 
     def privatize(self, counts: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> Labels:
@@ -266,7 +198,7 @@ class GaussianMax:
 
     def _noisy_units(self, counts: NDArray[np.integer[Any]], rng: Rng) -> NDArray[np.int64]:
         units = check_votes(counts) * UNITS_PER_VOTE
-        return units + sampling.gaussian_units(self.sigma, units.shape, rng)
+        return units + sampling.gaussian_units(self.sigma * self.counts_per_vote, units.shape, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,6 +217,8 @@ class ConfidentGaussianMax:
         Standard deviation of the noise of the answer, in votes: within 1e-3..1e9.
     votes : int
         Votes that one neighbouring change can take from classes and give to others.
+    counts_per_vote : int
+        What one vote adds to a count.
 
     Formal guarantees
     -----------------
@@ -308,12 +242,14 @@ class ConfidentGaussianMax:
     sigma_threshold: float
     sigma: float
     votes: int = 1
+    counts_per_vote: int = 1
 
     def __post_init__(self) -> None:
-        set_float(self, "threshold", -math.inf, math.inf, "Use GaussianMax to answer every row.")
-        set_float(self, "sigma_threshold", _LEAST_SIGMA, _MOST_SIGMA)
-        set_float(self, "sigma", _LEAST_SIGMA, _MOST_SIGMA)
-        check_int("votes", self.votes, 1)
+        set_number(self, "threshold", way_out="Use GaussianMax to answer every row.")
+        set_number(self, "sigma_threshold", least=_LEAST_SIGMA, most=_MOST_SIGMA)
+        set_number(self, "sigma", least=_LEAST_SIGMA, most=_MOST_SIGMA)
+        set_whole(self, "votes", 1)
+        set_whole(self, "counts_per_vote", 1)
 
     @property
     def words(self) -> str:
@@ -323,17 +259,12 @@ class ConfidentGaussianMax:
             f"{self.sigma_threshold:g} (threshold) and {self.sigma:g} (answer) votes, {_moving(self.votes)}"
         )
 
-    @property
-    def pure_epsilon(self) -> float:
-        """Infinite: Gaussian noise has no epsilon at delta 0."""
-        return math.inf
-
     def privatize(self, counts: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> Labels:
         """Return (rows,) int16: the noisy winner, `ABSTAIN` where the noisy highest count is below the threshold."""
-        units = check_votes(counts) * UNITS_PER_VOTE
-        highest = units.max(axis=1) + sampling.gaussian_units(self.sigma_threshold, units.shape[:1], rng)
-        winner = (units + sampling.gaussian_units(self.sigma, units.shape, rng)).argmax(axis=1)
-        return np.where(highest >= self.threshold * UNITS_PER_VOTE, winner, ABSTAIN).astype(np.int16)
+        units, vote = check_votes(counts) * UNITS_PER_VOTE, self.counts_per_vote
+        highest = units.max(axis=1) + sampling.gaussian_units(self.sigma_threshold * vote, units.shape[:1], rng)
+        winner = (units + sampling.gaussian_units(self.sigma * vote, units.shape, rng)).argmax(axis=1)
+        return np.where(highest >= self.threshold * vote * UNITS_PER_VOTE, winner, ABSTAIN).astype(np.int16)
 
     def threshold_event(self) -> events.DpEvent:
         """Describe the comparison of one row."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,16 +14,14 @@ from fedkd_flwr.privacy.claims.claim import (
     SERVER,
     PrivacyClaim,
     label_privacy,
-    no_privacy,
     noisy_max_at_party,
     noisy_max_at_server,
     subsampling,
 )
-from fedkd_flwr.privacy.claims.joining import parallel, sequential
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax, NoPrivacy
+from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 from fedkd_flwr.report.claims import CLAIM_FIELDS, claim_cells, claim_meaning
 
 LAPLACE = LaplaceMax(gamma=0.04)
@@ -51,7 +48,7 @@ def _all_claims():
         *noisy_max_at_party(GaussianMax(sigma=20.0), num_queries=81, delta=1e-5, teachers=25),
         label_privacy(RandomizedResponse(epsilon=1e-3, num_classes=10), num_labels=5000, delta=1e-5),
         subsampling(Subsampling(num_rows=1000, subset_rows=300, replacement=True)),
-        no_privacy(),
+        _claim(epsilon=math.inf),
     ]
 
 
@@ -97,7 +94,7 @@ def test_votes_give_no_bound_for_released_counts():
         noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, counts=CLEAR, released="counts")
     (claim,) = noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, released="counts")
     assert "noisy counts released" in claim.mechanism
-    with pytest.raises(ConfigError, match='released must be "labels" or "counts"'):
+    with pytest.raises(ConfigError, match="released must be one of labels, counts"):
         noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, released="votes")
 
 
@@ -112,7 +109,7 @@ def test_noise_at_a_party_protects_a_record_and_t_times_less_the_whole_party():
     assert party.epsilon == pytest.approx(25 * record.epsilon)
     with pytest.raises(ConfigError, match="votes must be 1 for noise at the party, got 5"):
         noisy_max_at_party(LaplaceMax(gamma=0.04, votes=5), num_queries=10, delta=0.0, teachers=25)
-    with pytest.raises(ConfigError, match="teachers must be an int >= 1"):
+    with pytest.raises(ConfigError, match="teachers must be a whole number >= 1"):
         noisy_max_at_party(LAPLACE, num_queries=10, delta=0.0, teachers=0)
 
 
@@ -149,7 +146,7 @@ def test_a_smaller_sensitivity_is_named_in_basis_and_relation(sensitivity, publi
 
 def test_a_sensitivity_that_is_not_the_worst_case_needs_a_number_and_the_worst_case_takes_none():
     response = RandomizedResponse(epsilon=1e-3, num_classes=10)
-    with pytest.raises(ConfigError, match="changed_labels must be an int >= 1, got None"):
+    with pytest.raises(ConfigError, match="changed_labels must be a whole number >= 1, got None"):
         label_privacy(response, num_labels=10, delta=0.0, sensitivity="assumed")
     with pytest.raises(ConfigError, match="changed_labels must be None in the worst case"):
         label_privacy(response, num_labels=10, delta=0.0, changed_labels=3)
@@ -157,10 +154,10 @@ def test_a_sensitivity_that_is_not_the_worst_case_needs_a_number_and_the_worst_c
         label_privacy(response, num_labels=10, delta=0.0, sensitivity="hoped", changed_labels=3)
 
 
-def test_labels_without_noise_claim_nothing():
-    claim = label_privacy(NoPrivacy(), num_labels=10, delta=1e-5)
-    assert (claim.epsilon, claim.basis) == (math.inf, "none: no finite bound")
-    assert claim.as_dict()["epsilon"] is None
+def test_a_claim_without_a_bound_says_so_in_its_basis_too():
+    for claim in (_claim(epsilon=math.inf), _claim(delta=1.0)):
+        assert (claim.epsilon, claim.basis) == (math.inf, "none: no finite bound")
+        assert (claim.as_dict()["epsilon"], claim.as_dict()["delta"]) == (None, None)
 
 
 def test_a_subset_s_claim_warns_that_its_delta_exposes_records():
@@ -179,58 +176,201 @@ def test_a_delta_of_one_in_n_or_more_warns(delta, warns):
     assert bool(claim.notes) is warns
 
 
-@pytest.mark.parametrize(
-    "claims",
-    [
-        noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, counts=CLEAR, seeded=True),
-        noisy_max_at_party(LAPLACE, num_queries=81, delta=1e-5, teachers=5, seeded=True),
-        (label_privacy(RandomizedResponse(epsilon=1.0, num_classes=2), num_labels=1, delta=0.0, seeded=True),),
-        (subsampling(Subsampling(num_rows=10, subset_rows=3, replacement=True), seeded=True),),
+SEEDED = {
+    "server": lambda seeded: noisy_max_at_server(
+        LaplaceMax(gamma=0.1), num_queries=81, delta=1e-5, counts=CLEAR, seeded=seeded
+    ),
+    "party": lambda seeded: noisy_max_at_party(LAPLACE, num_queries=81, delta=1e-5, teachers=5, seeded=seeded),
+    "labels": lambda seeded: [
+        label_privacy(RandomizedResponse(epsilon=1.0, num_classes=2), num_labels=1, delta=0.0, seeded=seeded)
     ],
-)
-def test_seeded_noise_claims_nothing(claims):
+    "subset": lambda seeded: [subsampling(Subsampling(num_rows=10, subset_rows=3, replacement=True), seeded=seeded)],
+}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_seeded_noise_claims_nothing(name):
+    assert all(claim.basis == "proven" for claim in SEEDED[name](False))
+    claims = SEEDED[name](True)
     for claim in claims:
         assert (claim.basis, claim.epsilon, claim.as_dict()["epsilon"]) == ("none: seeded", math.inf, None)
         assert claim_meaning(claim.as_dict()).startswith("No guarantee")
+        assert claim.publishable  # not even the operator's number is left
 
 
-def test_over_parties_the_worst_claim_covers_all_and_over_rounds_claims_add():
-    weak, strong = _claim(epsilon=2.0, delta=1e-6), _claim(epsilon=0.5, delta=1e-5, notes=("a",))
-    assert (parallel([weak, strong]).epsilon, parallel([weak, strong]).delta) == (2.0, 1e-5)
-    assert (sequential([weak, strong]).epsilon, sequential([weak, strong]).delta) == (2.5, pytest.approx(1.1e-5))
-    assert parallel([weak, strong]).notes == ("a",)
-    assert parallel([weak]) == sequential([weak]) == weak
+def test_a_basis_of_none_makes_any_epsilon_infinite():
+    assert _claim(basis="none: no noise", epsilon=1.0).epsilon == math.inf
 
 
-def test_joined_claims_are_as_weak_as_the_weakest():
-    joined = parallel([_claim(), _claim(basis="assumed sensitivity"), _claim(publishable=False)])
-    assert (joined.basis, joined.publishable) == ("assumed sensitivity", False)
-    nothing = _claim(basis="none: seeded")
-    assert (parallel([_claim(), nothing]).epsilon, sequential([_claim(), nothing]).basis) == (math.inf, "none: seeded")
+# ---------------------------------------------------------------- word for word
+
+AT_PARTY = "the server and everyone after it; the party adds the noise itself"
 
 
-@pytest.mark.parametrize("field", ["unit", "adversary", "neighbouring_relation"])
-def test_claims_about_different_things_are_not_joined(field):
-    other = replace(_claim(), **{field: "party" if field == "unit" else "else"})
-    with pytest.raises(ConfigError, match=f"{field} of the claims must be the same"):
-        parallel([_claim(), other])
+def test_the_claim_of_noise_at_the_server_word_for_word():
+    (claim,) = noisy_max_at_server(GaussianMax(sigma=400.0, votes=2), num_queries=1200, delta=0.02, num_parties=50)
+    assert claim.as_dict() == {
+        "unit": "party",
+        "adversary": "everyone who sees the result",
+        "epsilon": Accountant().compose(GaussianMax(sigma=400.0, votes=2).dp_event(), 1200).epsilon(0.02),
+        "delta": 0.02,
+        "neighbouring relation": "replace one party",
+        "publishable": True,
+        "basis": "proven",
+        "mechanism": "noisy max, Gaussian noise of standard deviation 400 votes, 2 votes may move; 1,200 queries, "
+        "labels released",
+        "protects from": "everyone but the server, which sees the votes as they were cast and is trusted to add the "
+        "noise",
+        "notes": "Warning: delta 0.02 is at least 1 in 50, the number of parties: a mechanism that simply exposes one "
+        "party entirely would satisfy this delta.",
+    }
 
 
-def test_no_claims_are_not_joined():
-    with pytest.raises(ConfigError, match="claims must hold at least one claim"):
-        parallel([])
+def test_the_claims_of_noise_at_a_party_word_for_word():
+    noise = ConfidentGaussianMax(threshold=4.0, sigma_threshold=90.0, sigma=30.0)
+    record, party = noisy_max_at_party(
+        noise, num_queries=600, delta=0.01, teachers=5, partitions=2, num_records=100, num_parties=50, max_answers=500
+    )
+    words = (
+        "confident noisy max, threshold 4 votes, Gaussian noise of standard deviation 90 (threshold) and 30 (answer) "
+        "votes, {} may move; 1,200 queries, labels released, at most 1,000 answers"
+    )
+    spent = Accountant().compose(noise.threshold_event(), 1200).compose(noise.answer_event(), 1000)
+    assert record.as_dict() == {
+        "unit": "record",
+        "adversary": "server",
+        "epsilon": spent.epsilon(0.01),
+        "delta": 0.01,
+        "neighbouring relation": "replace one record, number of records public",
+        "publishable": True,
+        "basis": "proven",
+        "mechanism": words.format("1 vote"),
+        "protects from": AT_PARTY,
+        "notes": "Warning: delta 0.01 is at least 1 in 100, the number of records: a mechanism that simply exposes one "
+        "record entirely would satisfy this delta.",
+    }
+    assert (party.unit, party.mechanism, party.protects_from) == ("party", words.format("5 votes"), AT_PARTY)
+    assert party.notes == ()
+    (_, party) = noisy_max_at_party(noise, num_queries=6, delta=0.02, teachers=5, num_parties=50)
+    assert "1 in 50, the number of parties" in party.notes[0]
+
+
+def test_the_claim_of_privatised_labels_word_for_word():
+    response = RandomizedResponse(epsilon=1e-3, num_classes=10)
+    claim = label_privacy(response, num_labels=5000, delta=0.5, rounds=1000, num_parties=2)
+    assert claim.as_dict() == {
+        "unit": "party",
+        "adversary": "server",
+        "epsilon": claim.epsilon,
+        "delta": 0.5,
+        "neighbouring relation": "any change of the party's data",
+        "publishable": True,
+        "basis": "proven",
+        "mechanism": f"{response.words}; 5,000 labels a round, 1,000 rounds",
+        "protects from": AT_PARTY,
+        "notes": "Warning: delta 0.5 is at least 1 in 2, the number of parties: a mechanism that simply exposes one "
+        "party entirely would satisfy this delta.",
+    }
+
+
+def test_the_claim_of_a_subset_word_for_word():
+    drawn = Subsampling(num_rows=1000, subset_rows=300, replacement=True)
+    assert subsampling(drawn).as_dict() == {
+        "unit": "record",
+        "adversary": "server",
+        "epsilon": drawn.epsilon,
+        "delta": drawn.delta,
+        "neighbouring relation": "add or remove one record",
+        "publishable": True,
+        "basis": "proven",
+        "mechanism": "random subset of 300 of 1000 rows, with replacement (NFDP)",
+        "protects from": "the server and everyone after it; the party draws the subset itself",
+        "notes": "Holds if the subset is drawn once and kept for ever, and nothing is computed from the other rows. "
+        "Warning: delta 0.259 is at least 1 in 1,000, the number of records: a mechanism that simply exposes one "
+        "record entirely would satisfy this delta.",
+    }
+
+
+def test_the_operator_s_claim_differs_from_the_publishable_one_in_its_number_and_in_saying_so():
+    # one query that all of 240 voters agree on: pure epsilon 2 to publish, at delta 0
+    public, private = noisy_max_at_server(
+        LaplaceMax(gamma=1.0), num_queries=1, delta=1e-30, counts=[[240, 0, 0]], num_parties=10**31
+    )
+    assert (public.epsilon, public.delta, public.notes) == (pytest.approx(2.0), 0.0, ())
+    assert private.epsilon < 1.0
+    assert (private.delta, private.publishable) == (1e-30, False)
+    note, warning = private.notes
+    assert note == "Computed from the private votes: for the operator only."
+    assert "the number of parties" in warning
+    assert private.mechanism == public.mechanism
+
+
+def test_fewer_answers_cost_less_at_the_server_and_the_claim_names_them():
+    noise = ConfidentGaussianMax(threshold=4.0, sigma_threshold=90.0, sigma=30.0)
+    (all_of_them,), (few,) = (
+        noisy_max_at_server(noise, num_queries=60, delta=1e-5, max_answers=most) for most in (0, 3)
+    )
+    assert few.mechanism == f"{all_of_them.mechanism}, at most 3 answers"
+    assert few.epsilon < all_of_them.epsilon
+
+
+def test_a_record_s_operator_claim_stands_between_the_record_s_and_the_party_s():
+    noise = LaplaceMax(gamma=0.1)
+    claims = noisy_max_at_party(noise, num_queries=81, delta=1e-5, teachers=250, counts=CLEAR)
+    assert [(claim.unit, claim.publishable) for claim in claims] == [
+        ("record", True),
+        ("record", False),
+        ("party", True),
+    ]
+
+
+def test_votes_that_lower_nothing_make_no_second_claim():
+    # a tie: the data-dependent bound is that of PATE's moments, above the tight composition
+    assert len(noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, counts=np.full((81, 2), 5))) == 1
+
+
+def test_no_more_labels_can_change_than_there_are():
+    response = RandomizedResponse(epsilon=1e-3, num_classes=10)
+    claim = label_privacy(response, num_labels=40, delta=1e-5, sensitivity="estimated", changed_labels=41)
+    assert "at most 40 labels a round" in claim.neighbouring_relation
+    assert claim.epsilon == label_privacy(response, num_labels=40, delta=1e-5).epsilon
+
+
+def test_one_unit_alone_is_warned_only_of_certain_exposure():
+    (claim,) = noisy_max_at_server(GaussianMax(sigma=40.0), num_queries=1, delta=0.6, num_parties=1)
+    assert claim.notes == ()
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, True])
+@pytest.mark.parametrize("name", ["teachers", "partitions"])
+def test_impossible_numbers_at_a_party_are_refused(name, value):
+    with pytest.raises(ConfigError, match=f"{name} must be a whole number >= 1, got"):
+        noisy_max_at_party(LAPLACE, **{"num_queries": 1, "delta": 0.0, "teachers": 5, name: value})
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, True])
+@pytest.mark.parametrize("name", ["num_labels", "rounds"])
+def test_impossible_numbers_of_labels_are_refused(name, value):
+    response = RandomizedResponse(epsilon=1.0, num_classes=2)
+    with pytest.raises(ConfigError, match=f"{name} must be a whole number >= 1, got"):
+        label_privacy(response, **{"num_labels": 1, "delta": 0.0, name: value})
+
+
+def test_a_label_of_one_round_costs_its_own_epsilon():
+    response = RandomizedResponse(epsilon=1.0, num_classes=2)
+    assert label_privacy(response, num_labels=1, delta=0.0).epsilon == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"unit": "person"}, 'unit must be "record" or "party"'),
+        ({"unit": "person"}, "unit must be one of record, party"),
         ({"basis": "believed"}, "basis must begin with one of"),
         ({"publishable": 1}, "publishable must be true or false"),
-        ({"epsilon": -1.0}, "epsilon must be a number"),
-        ({"epsilon": math.nan}, "epsilon must be a number"),
-        ({"delta": 1.5}, "delta must be a number"),
-        ({"delta": math.nan}, "delta must be a number"),
+        ({"epsilon": -1.0}, "epsilon must be finite and >= 0, got -1.0. Infinite is possible too"),
+        ({"epsilon": math.nan}, "epsilon must be finite and >= 0, got nan"),
+        ({"delta": 1.5}, r"delta must be within \[0, 1\], got 1\.5"),
+        ({"delta": math.nan}, r"delta must be within \[0, 1\], got nan"),
     ],
 )
 def test_an_impossible_claim_is_refused(changes, match):

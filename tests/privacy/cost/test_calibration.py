@@ -15,7 +15,6 @@ from fedkd_flwr.privacy.cost.calibration import (
     calibrate_gaussian,
     calibrate_labels,
     calibrate_laplace,
-    calibrate_subsampling,
 )
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.votes import LaplaceMax
@@ -123,34 +122,34 @@ def test_gaussian_noise_at_delta_zero_is_refused_with_a_way_out():
         calibrate_gaussian(num_queries=6, epsilon=1.0, delta=0.0)
 
 
-@pytest.mark.parametrize("replacement", [True, False])
-def test_the_largest_subset_within_the_target_is_drawn(replacement):
-    found = calibrate_subsampling(num_rows=1000, epsilon=0.5, delta=0.3, replacement=replacement)
-    assert (found.epsilon <= 0.5, found.delta <= 0.3) == (True, True)
-    larger = type(found)(num_rows=1000, subset_rows=found.subset_rows + 1, replacement=replacement)
-    assert larger.epsilon > 0.5 or larger.delta > 0.3
-
-
-def test_a_delta_below_one_row_allows_no_subset_and_the_message_says_what_one_row_costs():
-    with pytest.raises(ConfigError, match=r"delta must allow a subset of one row.* delta 0.001"):
-        calibrate_subsampling(num_rows=1000, epsilon=0.5, delta=1e-5, replacement=False)
+@pytest.mark.parametrize("votes", [1, 5])
+def test_noise_on_half_votes_is_half_of_what_the_search_finds_for_twice_the_votes(votes):
+    target = {"num_queries": 40, "epsilon": 2.0, "delta": 1e-5}
+    laplace = calibrate_laplace(**target, votes=votes, counts_per_vote=2)
+    assert laplace.gamma == 2 * calibrate_laplace(**target, votes=2 * votes).gamma
+    gaussian = calibrate_gaussian(**target, votes=votes, counts_per_vote=2)
+    assert gaussian.sigma == calibrate_gaussian(**target, votes=2 * votes).sigma / 2
+    confident = calibrate_confident(**target, threshold=6.0, votes=votes, counts_per_vote=2)
+    other = calibrate_confident(**target, threshold=12.0, votes=2 * votes)
+    assert (confident.sigma, confident.sigma_threshold) == (other.sigma / 2, other.sigma_threshold / 2)
+    assert (confident.threshold, confident.sigma_threshold) == (6.0, 3 * confident.sigma)
+    assert {m.votes for m in (laplace, gaussian, confident)} == {votes}
+    assert {m.counts_per_vote for m in (laplace, gaussian, confident)} == {2}
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, True, "1"])
 def test_an_impossible_epsilon_is_refused(epsilon):
-    with pytest.raises(ConfigError, match="epsilon must be a finite number > 0"):
+    with pytest.raises(ConfigError, match=r"epsilon must be finite and > 0, got .* For no noise use mechanism none"):
         calibrate_laplace(num_queries=1, epsilon=epsilon, delta=1e-5)
-    with pytest.raises(ConfigError, match="epsilon must be a finite number > 0"):
-        calibrate_subsampling(num_rows=10, epsilon=epsilon, delta=0.5, replacement=True)
 
 
 @pytest.mark.parametrize("delta", [1.0, 2.0, -0.1, math.nan, math.inf])
 def test_an_impossible_delta_is_refused(delta):
-    with pytest.raises(ConfigError, match=r"delta must be a number within \[0, 1\)"):
+    with pytest.raises(ConfigError, match=r"delta must be within \[0, 1\), got"):
         calibrate_gaussian(num_queries=1, epsilon=1.0, delta=delta)
 
 
 @pytest.mark.parametrize("count", [0, -3, 1.5, True])
 def test_an_impossible_number_of_uses_is_refused(count):
-    with pytest.raises(ConfigError, match="count must be an int >= 1"):
+    with pytest.raises(ConfigError, match="count must be a whole number >= 1"):
         calibrate(lambda gamma: LaplaceMax(gamma=gamma), count=count, epsilon=1.0, delta=1e-5)

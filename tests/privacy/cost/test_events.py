@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 
 import dp_accounting as dp
+import mpmath
+import numpy as np
 import pytest
 
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent, event_from_json, event_to_json, leaves
+from fedkd_flwr.privacy.cost.events import (
+    ApproximateEvent,
+    PureEvent,
+    event_from_json,
+    event_to_json,
+    leaves,
+    pure_epsilon,
+)
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax, NoPrivacy
+from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
 MECHANISMS = [
-    NoPrivacy(),
     LaplaceMax(gamma=0.1, votes=2),
     GaussianMax(sigma=0.3),
     ConfidentGaussianMax(threshold=1.0, sigma_threshold=3.0, sigma=1.0),
@@ -40,14 +49,14 @@ def test_every_mechanism_s_event_comes_back_from_json_bit_for_bit(mechanism):
         ({"kind": ["pure"]}, "event must be of a kind"),
         ({"kind": "pure"}, "event pure must have the fields epsilon"),
         ({"kind": "pure", "epsilon": 1.0, "note": ""}, "event pure must have the fields epsilon"),
-        ({"kind": "pure", "epsilon": -1.0}, "epsilon must be a number within"),
-        ({"kind": "pure", "epsilon": math.nan}, "epsilon must be a number within"),
-        ({"kind": "pure", "epsilon": True}, "epsilon must be a number within"),
-        ({"kind": "pure", "epsilon": 10**400}, "epsilon must be a number within"),
-        ({"kind": "gaussian", "noise_multiplier": "1"}, "noise_multiplier must be a number"),
+        ({"kind": "pure", "epsilon": -1.0}, "epsilon must be finite and >= 0, got"),
+        ({"kind": "pure", "epsilon": math.nan}, "epsilon must be finite and >= 0, got"),
+        ({"kind": "pure", "epsilon": True}, "epsilon must be finite and >= 0, got"),
+        ({"kind": "pure", "epsilon": 10**400}, "epsilon must be finite and >= 0, got"),
+        ({"kind": "gaussian", "noise_multiplier": "1"}, "noise_multiplier must be finite and >= 0, got"),
         ({"kind": "randomized-response", "noise_parameter": 1.5, "num_buckets": 2}, "noise_parameter must be"),
         ({"kind": "randomized-response", "noise_parameter": 0.5, "num_buckets": 0}, "num_buckets must be"),
-        ({"kind": "self-composed", "event": {"kind": "no-op"}, "count": -2}, "count must be an int"),
+        ({"kind": "self-composed", "event": {"kind": "no-op"}, "count": -2}, "count must be a whole number within"),
         ({"kind": "composed", "events": {"kind": "no-op"}}, "events must be a list"),
     ],
 )
@@ -56,10 +65,12 @@ def test_what_no_event_looks_like_is_refused(data, match):
         event_from_json(data)
 
 
-def test_a_bottomless_event_is_refused_before_python_gives_up():
+@pytest.mark.parametrize("kind", ["self-composed", "composed"])
+def test_a_bottomless_event_is_refused_before_python_gives_up(kind):
     data = {"kind": "no-op"}
     for _ in range(5000):
-        data = {"kind": "self-composed", "event": data, "count": 1}
+        inner = {"event": data, "count": 1} if kind == "self-composed" else {"events": [data]}
+        data = {"kind": kind, **inner}
     with pytest.raises(DataError, match="event must be of a kind"):
         event_from_json(data)
 
@@ -76,5 +87,132 @@ def test_composed_events_are_counted_through():
 
 def test_statements_outside_their_range_are_refused():
     for epsilon, delta in ((-1.0, 0.1), (1.0, -0.1), (1.0, 1.1), (math.nan, 0.1), (1.0, math.nan)):
-        with pytest.raises(ConfigError, match="must be a number within"):
+        with pytest.raises(ConfigError, match=r"(epsilon must be finite and >= 0|delta must be within \[0, 1\]), got"):
             ApproximateEvent(epsilon, delta)
+
+
+def test_each_kind_is_written_under_its_name_and_read_again():
+    inner = {"kind": "laplace", "noise_multiplier": 2.0}
+    written = [
+        {"kind": "gaussian", "noise_multiplier": 2.0},
+        inner,
+        {"kind": "randomized-response", "noise_parameter": 0.5, "num_buckets": 3},
+        {"kind": "pure", "epsilon": 0.5},
+        {"kind": "approximate", "epsilon": 0.5, "delta": 0.25},
+        {"kind": "non-private"},
+        {"kind": "no-op"},
+        {"kind": "self-composed", "event": inner, "count": 4},
+        {"kind": "composed", "events": [inner, {"kind": "no-op"}]},
+    ]
+    events = [
+        dp.GaussianDpEvent(2.0),
+        dp.LaplaceDpEvent(2.0),
+        dp.RandomizedResponseDpEvent(0.5, 3),
+        PureEvent(0.5),
+        ApproximateEvent(0.5, 0.25),
+        dp.NonPrivateDpEvent(),
+        dp.NoOpDpEvent(),
+        dp.SelfComposedDpEvent(dp.LaplaceDpEvent(2.0), 4),
+        dp.ComposedDpEvent([dp.LaplaceDpEvent(2.0), dp.NoOpDpEvent()]),
+    ]
+    assert [event_to_json(event) for event in events] == written
+    assert [event_from_json(data) for data in written] == events
+
+
+NON_PRIVATE = dp.NonPrivateDpEvent()
+
+
+@pytest.mark.parametrize(
+    ("event", "leaf"),
+    [
+        (dp.GaussianDpEvent(0.5), dp.GaussianDpEvent(0.5)),
+        (dp.GaussianDpEvent(0.0), NON_PRIVATE),
+        (dp.LaplaceDpEvent(0.5), dp.LaplaceDpEvent(0.5)),
+        (dp.LaplaceDpEvent(0), NON_PRIVATE),
+        (dp.RandomizedResponseDpEvent(0.5, 2), dp.RandomizedResponseDpEvent(0.5, 2)),
+        (dp.RandomizedResponseDpEvent(1.0, 10**15), dp.RandomizedResponseDpEvent(1.0, 10**15)),
+        (dp.RandomizedResponseDpEvent(0.0, 2), NON_PRIVATE),
+        (dp.RandomizedResponseDpEvent(0.0, 1), None),
+        (PureEvent(math.inf), NON_PRIVATE),
+        (ApproximateEvent(0.5, 0.5), ApproximateEvent(0.5, 0.5)),
+        (ApproximateEvent(0.5, 1.0), NON_PRIVATE),
+        (ApproximateEvent(math.inf, 0.5), NON_PRIVATE),
+        (NON_PRIVATE, NON_PRIVATE),
+        (dp.NoOpDpEvent(), None),
+    ],
+    ids=str,
+)
+def test_what_adds_no_noise_is_not_private_and_what_tells_nothing_is_nothing(event, leaf):
+    assert list(leaves(event, 3)) == ([] if leaf is None else [(leaf, 3)])
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        dp.RandomizedResponseDpEvent(0.5, 10**15 + 1),
+        dp.RandomizedResponseDpEvent(0.5, 0),
+        dp.RandomizedResponseDpEvent(-0.1, 2),
+        dp.GaussianDpEvent(-1.0),
+        dp.SelfComposedDpEvent(PureEvent(1.0), 10**15 + 1),
+    ],
+    ids=str,
+)
+def test_an_impossible_event_is_refused(event):
+    with pytest.raises(ConfigError, match="must be"):
+        list(leaves(event, 1))
+
+
+def test_up_to_ten_to_the_fifteen_uses_are_counted():
+    assert list(leaves(PureEvent(1.0), 10**15)) == [(PureEvent(1.0), 10**15)]
+    assert list(leaves(PureEvent(1.0), 0)) == [(PureEvent(1.0), 0)]
+    for count in (10**15 + 1, -1):
+        with pytest.raises(ConfigError, match="count must be a whole number within"):
+            list(leaves(PureEvent(1.0), count))
+
+
+@pytest.mark.parametrize(
+    ("wrap", "wrap_data"),
+    [
+        (
+            lambda event: dp.SelfComposedDpEvent(event, 1),
+            lambda data: {"kind": "self-composed", "event": data, "count": 1},
+        ),
+        (lambda event: dp.ComposedDpEvent([event]), lambda data: {"kind": "composed", "events": [data]}),
+    ],
+    ids=["self-composed", "composed"],
+)
+def test_events_may_be_nested_twenty_deep_and_no_deeper(wrap, wrap_data):
+    event, data = PureEvent(1.0), {"kind": "pure", "epsilon": 1.0}
+    for _ in range(20):
+        event, data = wrap(event), wrap_data(data)
+    assert list(leaves(event, 1)) == [(PureEvent(1.0), 1)]
+    assert event_from_json(data) == event
+    with pytest.raises(ConfigError, match="event must be nested at most 20 deep"):
+        list(leaves(wrap(event), 1))
+    with pytest.raises(DataError, match="event must be"):
+        event_from_json(wrap_data(data))
+
+
+def test_a_laplace_epsilon_is_rounded_up_and_hardly():
+    for noise in np.random.default_rng(0).uniform(0.01, 1000, 2000).tolist():
+        epsilon = Fraction(pure_epsilon(dp.LaplaceDpEvent(noise)))
+        assert 1 / Fraction(noise) <= epsilon <= (1 + Fraction(1, 2**48)) / Fraction(noise)
+
+
+def test_a_response_s_epsilon_is_rounded_up_and_hardly():
+    for noise in (0.9, 0.5, 1e-3, 1 - 2**-20):
+        for buckets in (2, 10):
+            exact = mpmath.log1p(buckets * (1 - mpmath.mpf(noise)) / mpmath.mpf(noise))
+            epsilon = pure_epsilon(dp.RandomizedResponseDpEvent(noise, buckets))
+            assert exact <= epsilon <= exact * (1 + mpmath.mpf(2) ** -30)
+
+
+def test_other_epsilons_are_as_stated_and_gaussian_noise_has_none():
+    assert (pure_epsilon(PureEvent(0.5)), pure_epsilon(ApproximateEvent(0.25, 0.1))) == (0.5, 0.25)
+    assert pure_epsilon(dp.GaussianDpEvent(5.0)) == math.inf
+
+
+def test_an_event_of_an_unknown_kind_names_the_known_ones():
+    known = "a Gaussian, Laplace, randomised-response, composed, pure, approximate, NonPrivate or NoOp event"
+    with pytest.raises(ConfigError, match=f"event must be {known}, got 'ZCDpEvent'"):
+        list(leaves(dp.ZCDpEvent(1.0), 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -206,17 +207,38 @@ def test_auto_survives_extreme_epsilons(epsilon: float) -> None:
     assert label_mechanism("auto", epsilon=epsilon, num_classes=3).epsilon == epsilon
 
 
+@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
+def test_seeded_labels_are_the_same_twice_and_keep_their_shape(kind: type) -> None:
+    mechanism, labels = kind(epsilon=0.5, num_classes=3), np.arange(300) % 3
+    first, again = (mechanism.privatize(labels, rng=np.random.default_rng(1)) for _ in range(2))
+    assert np.array_equal(first, again)
+    table = RandomizedResponse(epsilon=0.5, num_classes=3).privatize(labels.reshape(2, 150))
+    assert table.shape == (2, 150)
+
+
+@pytest.mark.parametrize("calibration", ["exact", "paper"])
+def test_the_calibration_reaches_the_bit_flips(calibration: Literal["exact", "paper"]) -> None:
+    flips = label_mechanism("xor", epsilon=1.0, num_classes=5, calibration=calibration)
+    assert flips == BitFlip(epsilon=1.0, num_classes=5, calibration=calibration)
+
+
+def test_what_cannot_be_counts_is_called_by_the_name_it_has() -> None:
+    for kind, name in ((RandomizedResponse, "counts"), (BitFlip, "bit_sums")):
+        with pytest.raises(DataError, match=rf"{name} must lie within 0\.\.1, got 2"):
+            kind(epsilon=1.0, num_classes=2).debias(np.array([[2, 0]]), 1)
+
+
 def test_named_mechanisms_are_what_they_are_called() -> None:
     assert isinstance(label_mechanism("xor", epsilon=9, num_classes=2), BitFlip)
     assert isinstance(label_mechanism("randomized-response", epsilon=1e-3, num_classes=99), RandomizedResponse)
-    with pytest.raises(ConfigError, match=r"mechanism must be 'auto', 'randomized-response' or 'xor', got 'rr'"):
+    with pytest.raises(ConfigError, match="mechanism must be one of auto, randomized-response, xor, got 'rr'"):
         label_mechanism("rr", epsilon=1, num_classes=2)
 
 
 @pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
 @pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, 701.0, 1e-11, True, "1", None, 10**400])
 def test_impossible_epsilons_are_refused(kind: type, epsilon: object) -> None:
-    with pytest.raises(ConfigError, match=r"epsilon must be within 1e-10\.\.700, got"):
+    with pytest.raises(ConfigError, match=r"epsilon must be within \[1e-10, 700\], got"):
         kind(epsilon=epsilon, num_classes=3)
 
 
@@ -228,7 +250,7 @@ def test_impossible_class_counts_are_refused(kind: type, num_classes: object) ->
 
 
 def test_unknown_calibration_is_refused() -> None:
-    with pytest.raises(ConfigError, match="calibration must be 'exact' or 'paper', got 'loose'"):
+    with pytest.raises(ConfigError, match="calibration must be one of exact, paper, got 'loose'"):
         BitFlip(epsilon=1.0, num_classes=3, calibration="loose")  # type: ignore[arg-type]
 
 

@@ -40,7 +40,8 @@ def test_words_without_rng_are_the_operating_systems_and_never_the_same_twice(mo
 
     monkeypatch.setattr(os, "urandom", urandom)
     assert sampling.words(2, None).tobytes() == bytes(range(16))
-    assert asked == [16]
+    assert sampling.words(2, None).dtype == np.uint64
+    assert asked == [16, 16]
 
 
 def test_words_reach_both_ends_of_64_bits() -> None:
@@ -48,6 +49,29 @@ def test_words_reach_both_ends_of_64_bits() -> None:
     assert drawn.dtype == np.uint64
     assert drawn.max() > WORDS * 0.99
     assert drawn.min() < WORDS * 0.01
+
+
+def test_seeded_words_are_the_generator_s_own_64_bits_from_the_first_to_the_last() -> None:
+    generator = np.random.default_rng(0)
+    assert sampling.words(100, np.random.default_rng(0)).tolist() == generator.bit_generator.random_raw(100).tolist()
+
+
+SEEDED = {
+    "laplace": lambda rng: sampling.laplace_units(1.0, (500,), rng),
+    "gaussian": lambda rng: sampling.gaussian_units(1.0, (500,), rng),
+    "bits": lambda rng: sampling.bernoulli(WORDS // 3, (20, 25), rng),
+    "rows": lambda rng: sampling.subset(1000, 30, replacement=False, rng=rng),
+    "rows again and again": lambda rng: sampling.subset(1000, 30, replacement=True, rng=rng),
+}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_a_seed_decides_every_part_of_a_draw(name: str) -> None:
+    first, again, other = (SEEDED[name](np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert first.dtype == (np.bool_ if name == "bits" else np.int64)
+    assert np.unique(first).size > 1
 
 
 @pytest.mark.parametrize("rng", [0, "seed", np.random])
@@ -150,6 +174,52 @@ def test_noise_lies_in_the_middle_of_cells_so_neighbouring_counts_reach_the_same
         assert (noise % 2 == 1).all()  # and a vote is an even number of units
 
 
+def test_a_word_of_zero_is_the_cell_next_to_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "words", lambda count, rng: np.zeros(count, dtype=np.uint64))
+    # the coin of a zero bit is minus
+    assert sampling.laplace_units(1.0, (2,), None).tolist() == [-1, -1]
+    assert sampling.gaussian_units(1.0, (2,), None).tolist() == [-1, -1]
+
+
+def test_a_digit_counts_the_thresholds_up_to_its_word_and_the_top_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = sampling._digit_tables(_rate(1.0))
+    assert len(tables) == 3
+    lowest, middle, top = (thresholds for _, thresholds in tables)
+    position = tables[0][0] + tables[1][0]
+    queue = [[lowest[4], lowest[4] - 1], [middle[2], 0], [top[-1], top[9]], [top[7]]]
+
+    def served(count: int, rng: object) -> np.ndarray:
+        assert len(queue[0]) == count
+        return np.array(queue.pop(0), dtype=np.uint64)
+
+    monkeypatch.setattr(sampling, "words", served)
+    first, second = sampling._geometric(tables, 2, None).tolist()
+    assert first == 5 + (3 << tables[0][0]) + ((len(top) + 8) << position)
+    assert second == 4 + (10 << position)
+    assert not queue
+
+
+@pytest.mark.parametrize("cell", [0, 700_000])
+def test_a_gaussian_proposal_is_kept_with_the_density_in_the_middle_of_its_cell(
+    cell: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # sigma 1: 2^20 cells; the edge lies where exp(-(x - 1)^2 / 2) is, at the middle x of the cell
+    edge = math.exp(-(((cell + 0.5) / 2**20 - 1) ** 2) / 2)
+    proposals = [np.array([cell, cell]), np.array([5])]
+    monkeypatch.setattr(sampling, "_geometric", lambda tables, count, rng: proposals.pop(0))
+    answers = [[int(edge * 2**64 * (1 - 1e-9)), int(edge * 2**64 * (1 + 1e-9))], [0], [0]]
+    monkeypatch.setattr(sampling, "words", lambda count, rng: np.array(answers.pop(0), dtype=np.uint64))
+    assert sampling.gaussian_units(1.0, (2,), None).tolist() == [-(2 * cell + 1), -11]
+
+
+def test_the_widest_noise_still_lies_in_the_middle_of_cells() -> None:
+    # beyond 2^53 a float would have lost the last bit
+    for draw, parameter in ((sampling.laplace_units, 1e-9), (sampling.gaussian_units, 1e9)):
+        noise = draw(parameter, (200_000,), np.random.default_rng(7))
+        assert np.abs(noise).max() > 2**53
+        assert (noise % 2 == 1).all()
+
+
 def test_smallest_and_largest_noise_stays_in_range() -> None:
     assert np.abs(sampling.laplace_units(1e300, (1000,), None)).max() < 40 * 2**11
     for draw, parameter in ((sampling.laplace_units, 1e-9), (sampling.gaussian_units, 1e9)):
@@ -192,6 +262,7 @@ def test_sixty_digits_survive_a_careless_decimal_context() -> None:
 
 def test_flip_words_looser_by_the_root() -> None:
     assert sampling.flip_words(6.0, looser_by=9) == sampling.flip_words(2.0)
+    assert sampling.flip_words(1.0, looser_by=2) / WORDS == pytest.approx(1 / (1 + math.exp(1 / math.sqrt(8))))
 
 
 def test_bernoulli_uses_its_threshold_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,15 +287,20 @@ def test_rows_with_replacement_are_equally_likely() -> None:
     assert stats.chisquare(np.bincount(drawn, minlength=6)).pvalue > 0.01
 
 
+def _as_many(count: int, words: np.ndarray) -> np.ndarray:
+    assert len(words) == count
+    return words
+
+
 def test_a_word_above_the_last_multiple_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     # 2^64 = 1 mod 3: the topmost word would favour row 0
     queue = [np.array([WORDS - 1, WORDS - 2], dtype=np.uint64), np.array([4], dtype=np.uint64)]
-    monkeypatch.setattr(sampling, "words", lambda count, rng: queue.pop(0))
+    monkeypatch.setattr(sampling, "words", lambda count, rng: _as_many(count, queue.pop(0)))
     assert sampling.subset(3, 2, replacement=True, rng=None).tolist() == [1, 2]
     assert not queue
 
 
 def test_equal_keys_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = [np.array([5, 5, 9], dtype=np.uint64), np.array([8, 2, 1], dtype=np.uint64)]
-    monkeypatch.setattr(sampling, "words", lambda count, rng: queue.pop(0))
+    monkeypatch.setattr(sampling, "words", lambda count, rng: _as_many(count, queue.pop(0)))
     assert sampling.subset(3, 2, replacement=False, rng=None).tolist() == [1, 2]

@@ -1,0 +1,94 @@
+"""DS-FL: the mean of the parties' probabilities, made more certain (entropy reduction, ERA); and its card.
+
+Itahara, Nishio, Koda, Morikura, Yamamoto, "Distillation-Based Semi-Supervised Federated Learning for
+Communication-Efficient Collaborative Training with Non-IID Private Data", IEEE Transactions on Mobile Computing, 2021
+(arXiv 2008.06180), equation (11). The whole round is told in `fedkd_flwr.strategies.dsfl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.algorithms import score_exchange
+from fedkd_flwr.algorithms.card import Card, setting
+from fedkd_flwr.algorithms.score_exchange import DigestConfig, ScoreFacts, passes_on_pooled
+from fedkd_flwr.errors import ConfigError, explain
+
+__all__ = ["CARD", "DSFLConfig", "aggregate", "entropy_reduction"]
+
+
+class DSFLConfig(DigestConfig):
+    """Settings of DS-FL."""
+
+    section: ClassVar[str] = "dsfl"
+
+    temperature: float = setting(0.1, gt=0)
+    """The paper's T: the averages are the softmax of the mean probabilities over T. Lower is more certain."""
+
+    def check(self) -> None:
+        """Refuse logits: what is sharpened are probabilities."""
+        super().check()
+        if self.share == "logits":
+            raise ConfigError(explain("share", "be softmax or argmax for DS-FL", "logits", "Use fedmd for logits."))
+
+
+def entropy_reduction(probs: NDArray[np.floating[Any]], temperature: float) -> NDArray[np.float64]:
+    """Return ``softmax(probs / temperature)`` of each row.
+
+    Parameters
+    ----------
+    probs : ndarray of shape (num_rows, num_classes)
+        Probabilities.
+    temperature : float
+        T, > 0.
+
+    Returns
+    -------
+    ndarray of the same shape, float64
+        Each row of sum 1.
+
+    Examples
+    --------
+    At T = 1 / ln 2 a lead of one whole probability doubles the weight:
+
+    >>> entropy_reduction(np.array([[1.0, 0.0], [0.5, 0.5]]), 1 / np.log(2)).round(6).tolist()
+    [[0.666667, 0.333333], [0.5, 0.5]]
+    """
+    scaled = np.asarray(probs, dtype=np.float64) / temperature
+    weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    sharpened: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
+    return sharpened
+
+
+def aggregate(
+    answers: Sequence[NDArray[Any]], *, config: DSFLConfig, num_classes: int, rng: np.random.Generator | None = None
+) -> tuple[NDArray[np.float64], ScoreFacts]:
+    """Return the sharpened average of the parties' answers. Parameters and result as `score_exchange.aggregate`'s.
+
+    Examples
+    --------
+    >>> answers = [np.array(labels, np.int16) for labels in ([0, 1], [0, 0], [0, 1], [0, 1])]
+    >>> config = DSFLConfig(share="argmax", temperature=0.5)
+    >>> aggregate(answers, config=config, num_classes=2)[0].round(3).tolist()
+    [[0.881, 0.119], [0.269, 0.731]]
+    """
+    mean, facts = score_exchange.aggregate(answers, config=config, num_classes=num_classes)
+    return entropy_reduction(mean, config.temperature), facts
+
+
+CARD = Card(
+    name="dsfl",
+    title="DS-FL",
+    paper='Itahara et al., "Distillation-Based Semi-Supervised Federated Learning", IEEE TMC, 2021',
+    config=DSFLConfig,
+    strategy="fedkd_flwr.strategies.dsfl:DSFL",
+    client="fedkd_flwr.clients.dsfl:DSFLClient",
+    sends="scores",
+    default_rounds=20,
+    noise=("party",),
+    train_pooled=passes_on_pooled,
+)

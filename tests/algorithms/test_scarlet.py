@@ -1,0 +1,85 @@
+"""SCARLET's average and cache: computed by hand, and kept the same at both ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedkd_flwr.algorithms.scarlet import (
+    CACHED,
+    EXPIRED,
+    NEWLY_CACHED,
+    Cache,
+    ScarletConfig,
+    aggregate,
+    enhanced_entropy_reduction,
+)
+from fedkd_flwr.errors import ConfigError
+
+PROBS = arrays(np.float64, (4, 3), elements=st.floats(0.001, 1)).map(lambda x: x / x.sum(axis=1, keepdims=True))
+
+
+def test_the_average_is_the_power_of_the_mean_as_computed_by_hand():
+    answers = [np.array([[0.8, 0.2]], np.float32), np.array([[0.4, 0.6]], np.float32)]
+    average, facts = aggregate(answers, config=ScarletConfig(exponent=2.0), num_classes=2)
+    assert average[0] == pytest.approx([0.36 / 0.52, 0.16 / 0.52])  # of the mean (0.6, 0.4)
+    assert facts.agreement == 0.5
+
+
+@given(PROBS)
+def test_an_exponent_of_one_leaves_the_mean_and_more_makes_the_likeliest_class_likelier(probs):
+    assert np.allclose(enhanced_entropy_reduction(probs, 1.0), probs)
+    sharp = enhanced_entropy_reduction(probs, 2.0)
+    assert np.allclose(sharp.sum(axis=1), 1)
+    assert (sharp.max(axis=1) >= probs.max(axis=1) - 1e-12).all()
+
+
+def test_a_large_exponent_of_small_probabilities_stays_a_distribution():
+    assert enhanced_entropy_reduction(np.full((1, 4), 0.25), 1000.0)[0].tolist() == [0.25] * 4
+
+
+def test_a_row_is_new_then_kept_for_d_rounds_then_expired():
+    rows, cache = np.array([3, 5]), Cache.empty(12, 2)
+    seen = []
+    for server_round in range(1, 6):
+        asked = cache.stale(rows[:1], server_round=server_round, cache_rounds=3)
+        seen.append(int(cache.signals(rows[:1], asked)[0]))
+        if len(asked):
+            cache = cache.stored(asked, np.full((len(asked), 2), 0.5), server_round=server_round)
+    # a round must ask for something: alone, the row is asked in every round
+    assert seen == [NEWLY_CACHED, EXPIRED, EXPIRED, EXPIRED, EXPIRED]
+    cache = Cache.empty(12, 2)
+    seen = []
+    for server_round in range(1, 6):
+        both = np.array([3, server_round + 3 if server_round != 4 else 3])
+        both = np.unique(both)
+        asked = cache.stale(both, server_round=server_round, cache_rounds=3)
+        seen.append(int(cache.signals(both, asked)[0]))
+        cache = cache.stored(asked, np.full((len(asked), 2), 0.5), server_round=server_round)
+    assert seen == [NEWLY_CACHED, CACHED, CACHED, EXPIRED, CACHED]
+
+
+def test_a_new_average_changes_its_rows_alone_and_the_old_cache_stays_as_it_was():
+    empty = Cache.empty(4, 2)
+    first = empty.stored(np.array([1, 3]), np.array([[0.9, 0.1], [0.2, 0.8]]), server_round=2)
+    assert empty.rows.tolist() == []
+    assert first.rows.tolist() == [1, 3]
+    assert first.averages[[1, 3]].round(6).tolist() == np.float32([[0.9, 0.1], [0.2, 0.8]]).round(6).tolist()
+    assert first.averages[[0, 2]].sum() == 0
+    assert first.since.tolist() == [0, 2, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"share": "logits"}, "share must be softmax or argmax for SCARLET, got 'logits'. Use fedmd"),
+        ({"exponent": 0.0}, "scarlet.exponent must be a number > 0, got 0.0"),
+        ({"cache_rounds": 0}, "scarlet.cache-rounds must be a whole number >= 1, got 0"),
+    ],
+)
+def test_what_cannot_be_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        ScarletConfig(**settings)

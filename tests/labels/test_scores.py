@@ -1,0 +1,46 @@
+"""The probabilities nearest to estimates that are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkd_flwr.errors import DataError
+from fedkd_flwr.labels.scores import onto_simplex
+
+
+@given(row=st.lists(st.floats(-5, 5), min_size=2, max_size=6))
+def test_the_projection_is_a_probability_and_no_other_one_is_nearer(row):
+    estimate = np.array([row])
+    nearest = onto_simplex(estimate)
+    assert (nearest >= 0).all()
+    assert nearest.sum() == pytest.approx(1.0)
+    others = np.random.default_rng(1).dirichlet(np.full(len(row), 0.5), 200)
+    distances = ((others - estimate) ** 2).sum(axis=1)
+    assert ((nearest - estimate) ** 2).sum() <= distances.min() + 1e-9
+
+
+def test_probabilities_are_their_own_projection():
+    probs = np.array([[1.0, 0.0, 0.0], [0.8, 0.1, 0.1], [1 / 3, 1 / 3, 1 / 3]])
+    assert onto_simplex(probs) == pytest.approx(probs)
+
+
+def test_each_row_is_projected_by_itself():
+    rows = np.random.default_rng(0).normal(size=(20, 4))
+    assert onto_simplex(rows) == pytest.approx(np.concatenate([onto_simplex(row[None]) for row in rows]))
+
+
+def test_the_result_is_float64_whatever_came_in():
+    assert onto_simplex(np.array([[2, 0]])).tolist() == [[1.0, 0.0]]
+    float32 = onto_simplex(np.array([[0.1, 0.4, 0.9]], dtype=np.float32))
+    assert float32.dtype == np.float64
+    # the projection itself is computed in float64 too
+    assert float32.tolist() == onto_simplex(np.array([[0.1, 0.4, 0.9]], dtype=np.float32).astype(np.float64)).tolist()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_an_estimate_that_is_no_number_is_refused(wrong):
+    with pytest.raises(DataError, match="estimates must be finite, got NaN or infinity"):
+        onto_simplex(np.array([[wrong, 1.0]]))

@@ -1,0 +1,45 @@
+"""Ledgers and entries for tests."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import dp_accounting as dp
+
+from fedkd_flwr.privacy.cost.events import PureEvent
+from fedkd_flwr.privacy.ledger.entry import Entry, plain_events
+from fedkd_flwr.privacy.ledger.ledger import Ledger
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+DIGEST = "ab" * 32
+ONE_LABEL = ((PureEvent(0.4), 1),)
+NON_PRIVATE = dp.NonPrivateDpEvent()
+
+
+def make_entry(server_round=1, *, run_id="r1", events=ONE_LABEL, **changes):
+    values = {
+        "run_id": run_id,
+        "server_round": server_round,
+        "algorithm": "fedct",
+        "mechanism": "randomised response, epsilon 0.4 a label",
+        "unit": "record",
+        "adversary": "server",
+        "neighbouring_relation": "replace one record",
+        "events": plain_events(events),
+        "when": "2029-12-31T10:00:00+00:00",
+        "reply_digest": "0" * 64,
+    }
+    return Entry(**{**values, **changes})
+
+
+def make_ledger(*entries, party="party-000"):
+    return Ledger(party=party, data_digest=DIGEST, entries=entries)
+
+
+def gaussian(noise):
+    return dp.GaussianDpEvent(noise)
+
+
+def full_ledger():
+    events = [(PureEvent(0.1), 3), (gaussian(7.5), 2)]
+    return make_ledger(make_entry(1, events=events), make_entry(2), make_entry(1, run_id="r2"))

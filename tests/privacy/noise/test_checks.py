@@ -1,0 +1,98 @@
+"""What mechanisms take for votes and labels, to the last row and column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.privacy.noise.checks import (
+    MOST_CLASSES,
+    check_classes,
+    check_reports,
+    check_votes,
+    set_number,
+    set_whole,
+)
+
+
+@dataclass(frozen=True)
+class _Mechanism:
+    scale: float
+    votes: int
+
+
+def test_a_checked_field_is_kept_as_a_plain_number():
+    noise = _Mechanism(scale=np.float32(0.5), votes=np.int64(3))
+    set_number(noise, "scale", least=0.5, most=0.5)
+    set_whole(noise, "votes", 3, 3)
+    assert (type(noise.scale), type(noise.votes)) == (float, int)
+    assert noise == _Mechanism(0.5, 3)
+    with pytest.raises(ConfigError, match=r"scale must be finite and > 0\.5, got 0\.5"):
+        set_number(noise, "scale", above=0.5)
+    with pytest.raises(ConfigError, match=r"votes must be a whole number >= 4, got 3"):
+        set_whole(noise, "votes", 4)
+    with pytest.raises(ConfigError, match=r"votes must be a whole number within 1\.\.2, got 3"):
+        set_whole(noise, "votes", 1, 2)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
+def test_votes_come_back_as_int64_up_to_the_largest_that_leaves_room_for_noise(dtype):
+    counts = check_votes(np.array([[0, 7], [2, 0]], dtype=dtype))
+    assert (counts.dtype, counts.tolist()) == (np.int64, [[0, 7], [2, 0]])
+    assert check_votes(np.array([[2**40, 0]])).max() == 2**40
+    with pytest.raises(DataError, match=r"counts must lie within 0\.\.1099511627776, got 1099511627777"):
+        check_votes(np.array([[2**40 + 1, 0]]))
+
+
+def test_as_many_classes_as_labels_have_room_for():
+    assert check_votes(np.zeros((1, MOST_CLASSES), dtype=np.int8)).shape == (1, 32767)
+    with pytest.raises(DataError, match="counts must have at most 32767 classes, got 32768"):
+        check_votes(np.zeros((1, MOST_CLASSES + 1), dtype=np.int8))
+
+
+@pytest.mark.parametrize("counts", [[1, 2], [[1], [2]], [[[1, 2]]]], ids=["flat", "one class", "cube"])
+def test_votes_of_another_shape_are_refused(counts):
+    with pytest.raises(DataError, match=r"counts must have shape \(rows, classes\) with classes >= 2, got shape"):
+        check_votes(np.array(counts))
+
+
+def test_what_has_the_right_type_is_not_copied():
+    counts, labels = np.array([[3, 1]], dtype=np.int64), np.array([2, 0], dtype=np.int16)
+    assert np.shares_memory(check_votes(counts), counts)
+    assert np.shares_memory(check_classes(labels, 3), labels)
+
+
+def test_a_number_of_reports_that_is_none_is_an_error_of_the_data():
+    with pytest.raises(DataError, match="num_reports must be a whole number >= 0, got -1"):
+        check_reports("counts", np.zeros((1, 2), dtype=int), 2, -1)
+
+
+def test_no_rows_are_checked_too():
+    assert check_votes(np.zeros((0, 2), dtype=np.int64)).shape == (0, 2)
+    assert check_classes(np.zeros(0, dtype=np.int64), 3).shape == (0,)
+
+
+def test_of_wrong_counts_the_one_that_breaks_the_rule_is_named():
+    with pytest.raises(DataError, match=r"counts must lie within 0\.\.5, got -3"):
+        check_reports("counts", np.array([[-3, 9]]), 2, 5)
+    with pytest.raises(DataError, match=r"counts must lie within 0\.\.5, got 6"):
+        check_reports("counts", np.array([[1, 6]]), 2, 5)
+    assert check_reports("counts", np.array([[0, 5]]), 2, 5).tolist() == [[0, 5]]
+
+
+def test_no_reports_at_all_are_counts_of_zero():
+    assert check_reports("counts", np.zeros((1, 2), dtype=int), 2, 0).tolist() == [[0, 0]]
+
+
+def test_labels_are_classes_from_the_first_to_the_last():
+    labels = check_classes(np.array([0, 2]), 3)
+    assert (labels.dtype, labels.tolist()) == (np.int16, [0, 2])
+    with pytest.raises(DataError, match=r"labels must lie within 0\.\.2, got 3. Use the schema's classes"):
+        check_classes(np.array([0, 3]), 3)
+    with pytest.raises(DataError, match=r"labels must lie within 0\.\.2, got -1. Abstentions would be visible: give"):
+        check_classes(np.array([-1, 5]), 3)
+    with pytest.raises(DataError, match=r"labels must lie within 0\.\.2, got -2. Use the schema's classes"):
+        check_classes(np.array([-2, 0]), 3)

@@ -1,0 +1,125 @@
+"""Noisy voting as a plan: what it may ask, what that costs, and what comes out."""
+
+from __future__ import annotations
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.privacy.noise.plan import NOISES, NoisyVotes, make_noise
+from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
+
+LAPLACE = LaplaceMax(gamma=0.5)
+CONFIDENT = ConfidentGaussianMax(threshold=6.5, sigma_threshold=0.01, sigma=0.01)
+SURE = np.array([[9, 0, 0], [0, 8, 0], [0, 2, 3], [0, 0, 7]])
+
+
+def test_a_plan_costs_each_of_its_queries_and_composes():
+    plan = NoisyVotes(mechanism=LAPLACE, num_queries=40)
+    assert plan.events() == [(LAPLACE.dp_event(), 40)]
+    assert plan.events(times=3) == [(LAPLACE.dp_event(), 120)]
+
+
+def test_confident_answers_cost_every_threshold_and_as_many_answers_as_may_come():
+    threshold, answer = dp.GaussianDpEvent(0.01), GaussianMax(sigma=0.01).dp_event()
+    all_of_them = NoisyVotes(mechanism=CONFIDENT, num_queries=40)
+    assert all_of_them.events() == [(threshold, 40), (answer, 40)]
+    capped = NoisyVotes(mechanism=CONFIDENT, num_queries=40, max_answers=5)
+    assert capped.events(times=2) == [(threshold, 80), (answer, 10)]
+
+
+def test_the_words_of_a_plan_are_those_of_its_noise_and_what_is_released():
+    plan = NoisyVotes(mechanism=LAPLACE, num_queries=40)
+    assert plan.words == f"{LAPLACE.words}, 40 queries, noisy winners released"
+    counts = NoisyVotes(mechanism=LAPLACE, num_queries=40, release="counts")
+    assert counts.words == f"{LAPLACE.words}, 40 queries, noisy counts released"
+    capped = NoisyVotes(mechanism=CONFIDENT, num_queries=40, max_answers=5)
+    assert capped.words == f"{CONFIDENT.words}, 40 queries, at most 5 answers, noisy winners released"
+
+
+@pytest.mark.parametrize("noise", [LAPLACE, GaussianMax(sigma=2.0)])
+def test_counts_are_released_with_the_winners_of_the_same_draw(noise):
+    asked = [
+        NoisyVotes(mechanism=noise, num_queries=4, release=release).ask(SURE, rng=np.random.default_rng(0))
+        for release in ("labels", "counts")
+    ]
+    assert asked[0].counts is None
+    assert asked[1].counts.tolist() == noise.noisy_counts(SURE, rng=np.random.default_rng(0)).tolist()
+    assert asked[0].labels.tolist() == asked[1].labels.tolist() == asked[1].counts.argmax(axis=1).tolist()
+    assert asked[0].labels.dtype == asked[1].labels.dtype == np.int16
+
+
+def test_answers_end_after_the_most_that_are_paid_for():
+    everything = NoisyVotes(mechanism=CONFIDENT, num_queries=4).ask(SURE)
+    assert everything.labels.tolist() == [0, 1, ABSTAIN, 2]
+    for most, labels in ((1, [0, -1, -1, -1]), (2, [0, 1, -1, -1]), (3, [0, 1, -1, 2]), (4, [0, 1, -1, 2])):
+        capped = NoisyVotes(mechanism=CONFIDENT, num_queries=4, max_answers=most).ask(SURE)
+        assert capped.labels.tolist() == labels
+        assert (capped.labels.dtype, capped.counts) == (np.int16, None)
+
+
+def test_a_plan_asks_as_many_rows_as_it_says():
+    with pytest.raises(ConfigError, match="counts must have 3 rows, got 4"):
+        NoisyVotes(mechanism=LAPLACE, num_queries=3).ask(SURE)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_queries": 0}, "num_queries must be a whole number >= 1, got 0"),
+        ({"num_queries": True}, "num_queries must be a whole number >= 1, got True"),
+        ({"mechanism": CONFIDENT, "max_answers": 11}, r"max_answers must be a whole number within 0\.\.10, got 11"),
+        ({"mechanism": CONFIDENT, "max_answers": -1}, r"max_answers must be a whole number within 0\.\.10, got -1"),
+        ({"max_answers": 3}, "max_answers must be 0 but for confident-gaussian, got 3. .* lower num-queries"),
+        ({"release": "votes"}, "release must be one of labels, counts, got 'votes'"),
+        (
+            {"mechanism": CONFIDENT, "release": "counts"},
+            'release must be "labels" with confident-gaussian, got \'counts\'. Use noise "gaussian"',
+        ),
+    ],
+)
+def test_impossible_plans_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        NoisyVotes(**{"mechanism": LAPLACE, "num_queries": 10, **settings})
+
+
+def test_a_plan_may_allow_every_query_an_answer():
+    assert NoisyVotes(mechanism=CONFIDENT, num_queries=10, max_answers=10).max_answers == 10
+
+
+def test_each_name_makes_its_mechanism_with_the_parameters_it_takes():
+    told = {"votes": 3, "counts_per_vote": 2, "gamma": 0.5, "sigma": 4.0, "threshold": 6.0, "sigma_threshold": 9.0}
+    counted = {"votes": 3, "counts_per_vote": 2}
+    assert [make_noise(noise, **told) for noise in NOISES] == [
+        LaplaceMax(gamma=0.5, **counted),
+        GaussianMax(sigma=4.0, **counted),
+        ConfidentGaussianMax(threshold=6.0, sigma_threshold=9.0, sigma=4.0, **counted),
+    ]
+    assert make_noise("laplace", votes=1, gamma=0.5).counts_per_vote == 1
+
+
+def test_noise_that_is_not_given_is_refused_not_guessed():
+    for noise, given in (
+        ("laplace", {}),
+        ("gaussian", {}),
+        ("confident-gaussian", {"sigma": 1.0, "threshold": 5.0}),
+        ("confident-gaussian", {"sigma_threshold": 1.0, "threshold": 5.0}),
+    ):
+        with pytest.raises(ConfigError, match=r"must be (finite and >= 1e-09|within .0.001, 1e.09.), got 0.0"):
+            make_noise(noise, votes=1, **given)
+    assert make_noise("confident-gaussian", votes=1, sigma=1.0, sigma_threshold=1.0).threshold == 0.0
+
+
+@pytest.mark.parametrize("noise", [LAPLACE, ConfidentGaussianMax(threshold=5.0, sigma_threshold=3.0, sigma=4.0)])
+def test_a_seeded_plan_answers_the_same_twice(noise):
+    counts = np.tile(SURE, (25, 1))
+    plan = NoisyVotes(mechanism=noise, num_queries=100)
+    first, again, other = (plan.ask(counts, rng=np.random.default_rng(seed)).labels for seed in (1, 1, 2))
+    assert first.tolist() == again.tolist() != other.tolist()
+
+
+def test_an_unknown_noise_names_the_known_ones():
+    with pytest.raises(ConfigError, match="noise must be one of laplace, gaussian, confident-gaussian, got 'uniform'"):
+        make_noise("uniform", votes=1)

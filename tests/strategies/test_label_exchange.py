@@ -1,0 +1,111 @@
+"""What every exchange of labels has in common at the server: bases, what is read of a reply, what the record says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from federation import fedct_grid, parties, public_set
+
+from fedkd_flwr.errors import DataError, PayloadError
+from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
+from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels, encode_labels
+from fedkd_flwr.wire.records import Reply
+
+
+def test_later_rounds_send_only_what_changed(tmp_path):
+    public = public_set(3000)
+    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False), public=public)
+    strategy.start(fedct_grid(parties(state=tmp_path, public=public)), num_rounds=3)
+    first, _, third = strategy.record.rounds
+    assert third.changed_share < 0.02
+    assert third.bytes_up < first.bytes_up / 2
+
+
+def test_a_party_without_its_base_sends_a_full_array_and_is_counted():
+    strategy = FedCT(config=FedCTConfig(node_settle_s=1e-6, stop_when_converged=False), public=public_set())
+    strategy.start(fedct_grid(parties()), num_rounds=3)
+    assert [len(r.answered) for r in strategy.record.rounds] == [5, 5, 5]
+
+
+def _strategy(count=4, **settings):
+    return FedCT(config=FedCTConfig(**settings), public=public_set(count))
+
+
+def _answers(*labels, changed=None):
+    return [PartyLabels(party=str(i), labels=np.array([one], np.int16), changed_share=changed)
+            for i, one in enumerate(labels)]  # fmt: skip
+
+
+def test_nothing_goes_out_before_the_first_consensus_and_labels_with_abstentions_after_it():
+    strategy = _strategy()
+    assert strategy.outgoing("fit", 1) == {}
+    strategy.consensus = np.array([0, ABSTAIN, 2, 1], dtype=np.int16)
+    sent = strategy.outgoing("fit", 2)["labels"]
+    assert decode_labels(sent, public=strategy.spec, server_round=2).tolist() == [[0, -1, 2, 1]]
+
+
+def test_bits_are_zero_or_one_in_every_place():
+    strategy = _strategy(label_mechanism="xor", label_epsilon=2.0)
+    spec = PublicSpec(num_public=12, num_classes=2, fingerprint=strategy.spec.fingerprint)
+    for bits, good in ((np.zeros((1, 12), np.int16), True), (np.full((1, 12), ABSTAIN, np.int16), False)):
+        reply = Reply(node_id=1, party="a", arrays={"bits": encode_labels(bits, public=spec, server_round=1)})
+        if good:
+            assert strategy.read(reply, 1).labels.tolist() == bits.tolist()
+        else:
+            with pytest.raises(PayloadError, match="bits must be 0 or 1, got -1") as caught:
+                strategy.read(reply, 1)
+            assert caught.value.reason == "class-out-of-range"
+
+
+def test_a_reply_without_the_payload_cannot_be_read():
+    reply = Reply(node_id=1, party="a", arrays={"bits": np.zeros(4)})
+    with pytest.raises(PayloadError, match="no labels in the reply"):
+        _strategy().read(reply, 1)
+
+
+def test_the_record_says_how_much_is_labelled_agreed_and_changed():
+    strategy, this = _strategy(consensus="qualified-majority", quorum=1.0), RoundRecord(server_round=2)
+    strategy._nodes = [1, 2, 3]
+    result = strategy.combine_answers(2, _answers([0, 1, 2, 0], [0, 1, 2, 1], changed=0.25), this)
+    assert result["labels"].numpy().tolist() == strategy.consensus.tolist() == [0, 1, 2, ABSTAIN]
+    assert (this.labelled_share, this.agreement, this.changed_share) == (0.75, 1.0, 0.25)
+    truth = public_set(4).y[:3]
+    assert this.consensus_accuracy == pytest.approx((truth == [0, 1, 2]).mean())
+
+
+def test_a_consensus_that_is_none_is_refused():
+    class Wrong(FedCT):
+        def combine(self, server_round, answers, this):
+            return np.array([0, 1, 2, 3], dtype=np.int16)
+
+    with pytest.raises(DataError, match=r"consensus must lie within -1\.\.2, got 3"):
+        Wrong(config=FedCTConfig(), public=public_set(4)).combine_answers(1, [], RoundRecord(server_round=1))
+
+
+def test_parties_that_tell_no_classes_apart_are_named_in_the_first_round_alone():
+    strategy = _strategy()
+    blind = _answers([0, 1, 2, 0], [0, 1, 2, 0], [1, 1, 1, 1])
+    strategy.combine(2, blind, RoundRecord(server_round=2))
+    assert strategy.record.notes == []
+    strategy.combine(1, blind, RoundRecord(server_round=1))
+    assert strategy.record.notes == ["1 of 3 parties label every public row alike and cast no vote."]
+
+
+@pytest.mark.parametrize(
+    ("voters", "notes"),
+    [
+        ([2, 2, 0], ["class 'blue' must be given by >= 2 parties, got 0. Nothing learnt from this vote can know it."]),
+        (
+            [2, 2, 1],
+            ["class 'blue' must be given by >= 2 parties, got 1. A majority outvotes that party; dawid-skene may not."],
+        ),
+        ([1, 1, 1], []),  # nobody is outvoted
+        ([2, 3, 2], []),
+    ],
+)
+def test_classes_that_nobody_or_one_party_alone_gave_are_named(voters, notes):
+    strategy = _strategy()
+    strategy.note_classes(np.array(voters, dtype=np.int32))
+    assert strategy.record.notes == notes

@@ -1,0 +1,112 @@
+"""Checks refuse everything but what they name, and say name, rule and value."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkd_flwr.checks import check_choice, check_flag, check_number, check_whole, number_rule
+from fedkd_flwr.errors import ConfigError, DataError
+
+ENDS = st.one_of(st.integers(-5, 5), st.floats(-5, 5))
+OTHERS = [True, False, np.True_, None, "1", "", b"1", [1], {}, 1j, np.array([1, 2]), math.nan, object()]
+
+
+@given(st.integers(-20, 20), st.integers(-5, 5), st.none() | st.integers(-5, 5))
+def test_a_whole_number_passes_within_its_range_alone(value, least, most):
+    for kind in (int, np.int64):
+        if least <= value and (most is None or value <= most):
+            assert type(check_whole("rounds", kind(value), least, most)) is int
+        else:
+            with pytest.raises(ConfigError, match=r"^rounds must be a whole number "):
+                check_whole("rounds", kind(value), least, most)
+
+
+@pytest.mark.parametrize("value", [*OTHERS, 1.0, np.float64(1.0), math.inf])
+def test_nothing_else_is_a_whole_number(value):
+    with pytest.raises(ConfigError, match=r"^rounds must be a whole number >= 1, got "):
+        check_whole("rounds", value, 1)
+
+
+@given(st.floats(-10, 10) | st.integers(-10, 10), ENDS, ENDS, ENDS, ENDS)
+def test_a_number_passes_within_its_range_alone(value, least, above, most, below):
+    ends = {"least": least, "above": above, "most": most, "below": below}
+    if least <= value <= most and above < value < below:
+        assert check_number("share", value, **ends) == value
+    else:
+        with pytest.raises(ConfigError, match=r"^share must be "):
+            check_number("share", value, **ends)
+
+
+@pytest.mark.parametrize("value", [*OTHERS, math.inf, -math.inf, 10**400])
+def test_nothing_else_is_a_number(value):
+    with pytest.raises(ConfigError, match=r"^share must be a finite number, got "):
+        check_number("share", value)
+
+
+@pytest.mark.parametrize("kind", [int, float, np.int16, np.float32])
+def test_a_number_is_returned_as_a_float(kind):
+    assert type(check_number("share", kind(1))) is float
+
+
+@pytest.mark.parametrize(
+    ("ends", "rule"),
+    [
+        ({}, "be a finite number"),
+        ({"least": 0}, "be finite and >= 0"),
+        ({"above": 0}, "be finite and > 0"),
+        ({"most": 2}, "be finite and <= 2"),
+        ({"below": 2}, "be finite and < 2"),
+        ({"least": 0, "most": 1}, "be within [0, 1]"),
+        ({"above": 0, "most": 1}, "be within (0, 1]"),
+        ({"least": 0, "below": 1}, "be within [0, 1)"),
+        ({"above": 0, "below": 0.5}, "be within (0, 0.5)"),
+        ({"least": 1, "above": 0}, "be finite and >= 1"),
+        ({"least": 0, "above": 0}, "be finite and > 0"),
+    ],
+)
+def test_the_rule_names_the_ends_that_bind_and_whether_they_are_in(ends, rule):
+    assert number_rule(**ends) == rule
+
+
+def test_a_choice_is_one_of_them_and_of_the_same_type():
+    assert check_choice("ties", "lowest", ("random", "lowest")) == "lowest"
+    assert check_choice("bits", 16, (16, 32)) == 16
+    for value, choices in (("first", ("random", "lowest")), (True, (1, 2)), (1, (True, False)), (16.0, (16, 32))):
+        with pytest.raises(ConfigError, match=rf"^ties must be one of {choices[0]}, {choices[1]}, got {value!r}\.$"):
+            check_choice("ties", value, choices)
+
+
+def test_an_array_is_no_choice():
+    with pytest.raises(ConfigError, match="ties must be one of"):
+        check_choice("ties", np.array([1, 2]), ("random",))
+
+
+@pytest.mark.parametrize("value", [0, 1, np.True_, None, "true"])
+def test_only_true_and_false_are_flags(value):
+    assert check_flag("freeze", True) is True
+    assert check_flag("freeze", False) is False
+    with pytest.raises(ConfigError, match=r"^freeze must be true or false, got "):
+        check_flag("freeze", value)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda **k: check_whole("x", "no", **k),
+        lambda **k: check_number("x", "no", **k),
+        lambda **k: check_choice("x", "no", ("yes",), **k),
+    ],
+)
+def test_the_caller_chooses_the_error_and_the_way_out(check):
+    with pytest.raises(DataError, match=r"got 'no'\. Use another\.$"):
+        check(error=DataError, way_out="Use another.")
+
+
+def test_the_caller_of_a_flag_chooses_the_error():
+    with pytest.raises(DataError, match="x must be true or false, got 'no'"):
+        check_flag("x", "no", error=DataError)

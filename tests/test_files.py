@@ -1,0 +1,61 @@
+"""Files that must survive: whole or not at all, and for their owner alone."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+from fedkd_flwr import files
+from fedkd_flwr.files import write_atomic
+
+
+def test_what_is_written_is_read_and_the_folder_is_made(tmp_path):
+    path = write_atomic(tmp_path / "new" / "folder" / "x.json", b"{}")
+    assert path.read_bytes() == b"{}"
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("crash", [OSError, KeyboardInterrupt])
+def test_a_crash_before_the_rename_leaves_the_old_file_whole_and_no_other(tmp_path, monkeypatch, step, crash):
+    path = write_atomic(tmp_path / "x", b"old")
+
+    def fail(*args):
+        raise crash("power cut")
+
+    monkeypatch.setattr(files.os, step, fail)
+    with pytest.raises(crash, match="power cut"):
+        write_atomic(path, b"new and longer")
+    monkeypatch.undo()
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_the_bytes_are_on_the_disk_before_the_name_points_to_them_and_then_the_name_is(tmp_path, monkeypatch):
+    calls = []
+    for step in ("fsync", "replace"):
+        real = getattr(os, step)
+        monkeypatch.setattr(files.os, step, lambda *a, step=step, real=real: (calls.append(step), real(*a)))
+    write_atomic(tmp_path / "x", b"new")
+    assert calls == ["fsync", "replace", *(["fsync"] if os.name != "nt" else [])]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_a_file_is_for_its_owner_alone_also_where_an_open_one_stood(tmp_path):
+    (tmp_path / "x").write_bytes(b"open")
+    (tmp_path / "x").chmod(0o644)
+    old = os.umask(0)
+    try:
+        write_atomic(tmp_path / "x", b"private")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o600
+
+
+def test_a_link_is_replaced_and_its_target_left_alone(tmp_path):
+    target = tmp_path / "target"
+    target.write_bytes(b"elsewhere")
+    (tmp_path / "x").symlink_to(target)
+    write_atomic(tmp_path / "x", b"new")
+    assert target.read_bytes() == b"elsewhere"

@@ -1,0 +1,68 @@
+"""A small federation whose nets' weights go round, behind Flower's records and ours."""
+
+from __future__ import annotations
+
+import numpy as np
+from federation import model, parties, public_set, rows
+from grid import InProcessGrid
+
+from fedkd_flwr.apps.client_app import answer, finish
+from fedkd_flwr.clients import FedKTProxClient, FedProxClient
+from fedkd_flwr.strategies import FedKTProx, FedKTProxConfig, FedProx, FedProxConfig
+
+TEST = rows(100, seed=7)
+CLIENTS = {"fedprox": FedProxClient, "fedkt-prox": FedKTProxClient}
+
+
+def net(*, seed, hidden=(8,), **params):
+    settings = {"optimizer": "sgd", "lr": 0.1, "batch_size": 8, "epochs": 5, **params}
+    return model(seed=seed, name="mlp", hidden=list(hidden), **settings)
+
+
+def members(count=4, algorithm="fedprox", **changes):
+    return parties(count, **{"allow": frozenset({algorithm}), "model": net, **changes})
+
+
+def mounted(clients, first=1000):
+    """Mount clients as the ClientApp does, for Flower's records and ours."""
+
+    def handle(message, context):
+        respond_to = answer if message.metadata.message_type == "train" else finish
+        return respond_to(clients[context.node_id - first], message)
+
+    return handle
+
+
+def client(one, algorithm):
+    trees = {"teacher": model, "student": model} if algorithm == "fedkt-prox" else {}
+    return CLIENTS[algorithm](one, **trees)
+
+
+def make(algorithm="fedprox", *, minimum=2, fraction=1.0, names=None, global_model=net, **settings):
+    settings = {"seed": 1, "node_settle_s": 1e-6, "local_epochs": 1, **settings}
+    shared = {"public": public_set(), "global_model": global_model, "test": TEST, "names": names}
+    if algorithm == "fedprox":
+        return FedProx(fraction, min_train_nodes=minimum, config=FedProxConfig(**settings), **shared)
+    config = FedKTProxConfig(students_per_party=1, teachers_per_student=2, **settings)
+    return FedKTProx(fraction, min_train_nodes=minimum, config=config, **shared)
+
+
+def grid_of(held, algorithm="fedprox", **keywords):
+    first = keywords.get("first_node_id", 1000)
+    return InProcessGrid(mounted([client(p, algorithm) for p in held], first), [{}] * len(held), **keywords)
+
+
+def run(algorithm="fedprox", *, rounds=3, held=None, tamper=None, order=None, first_node_id=1000, **settings):
+    held = members(algorithm=algorithm) if held is None else held
+    strategy = make(algorithm, **settings)
+    grid = grid_of(held, algorithm, tamper=tamper, order=order, first_node_id=first_node_id)
+    strategy.start(grid, num_rounds=rounds)
+    return strategy, grid
+
+
+def codes(strategy, server_round=1):
+    return {r.party or r.node_id: r.code for r in strategy.record.rounds[server_round - 1].rejected}
+
+
+def same(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
