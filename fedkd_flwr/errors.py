@@ -6,7 +6,6 @@ fixed list. The text stays in the process that raised it, because it may hold pr
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from enum import StrEnum
 
 __all__ = [
@@ -20,8 +19,6 @@ __all__ = [
     "PayloadError",
     "RefusalError",
     "TooFewPartiesError",
-    "check_choice",
-    "check_whole",
     "explain",
 ]
 
@@ -83,30 +80,6 @@ class ConfigError(FedkdError, ValueError):
     """A setting is unknown, of the wrong type, out of range, or impossible together with another one."""
 
     code = Code.WRONG_CONFIG
-
-
-def check_whole(name: str, value: object, least: int) -> None:
-    """Refuse a setting that is no whole number of at least ``least``; True and False are none.
-
-    Raises
-    ------
-    ConfigError
-        Naming it.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or not value >= least:
-        raise ConfigError(explain(name, f"be a whole number >= {least}", value))
-
-
-def check_choice(name: str, value: object, choices: Collection[object]) -> None:
-    """Refuse a setting that is none of ``choices``.
-
-    Raises
-    ------
-    ConfigError
-        Naming it, and them.
-    """
-    if value not in choices:
-        raise ConfigError(explain(name, f"be one of {', '.join(str(choice) for choice in choices)}", value))
 
 
 class DataError(FedkdError, ValueError):

@@ -103,33 +103,21 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         if not queries <= num_public:
             way_out = f"Lower num-queries to at most {num_public}."
             raise ConfigError(explain("num-queries", f"be at most {num_public} (public rows)", queries, way_out))
+        counted = {"votes": votes, "counts_per_vote": unit}
         if self.epsilon:
             from fedkd_flwr.privacy.cost import calibration
 
-            target: dict[str, Any] = {
-                "num_queries": queries * times,
-                "epsilon": self.epsilon,
-                "delta": self.delta,
-                "votes": votes * unit,
-            }
             find: dict[str, Callable[..., Any]] = {
                 "laplace": calibration.calibrate_laplace,
                 "gaussian": calibration.calibrate_gaussian,
-                "confident-gaussian": partial(calibration.calibrate_confident, threshold=self.threshold * unit),
+                "confident-gaussian": partial(calibration.calibrate_confident, threshold=self.threshold),
             }
-            mechanism: Any = find[self.noise](**target)
+            target = {"epsilon": self.epsilon, "delta": self.delta}
+            mechanism: Any = find[self.noise](num_queries=queries * times, **target, **counted)
         else:
-            mechanism = make_noise(
-                self.noise,
-                votes=votes * unit,
-                gamma=self.gamma / unit,
-                sigma=self.sigma * unit,
-                threshold=self.threshold * unit,
-                sigma_threshold=self.sigma_threshold * unit,
-            )
-        return NoisyVotes(
-            mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.release, unit=unit
-        )
+            strength = {name: getattr(self, name) for name in STRENGTHS}
+            mechanism = make_noise(self.noise, **counted, **strength)
+        return NoisyVotes(mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.release)
 
     def server_plan(self, num_public: int) -> NoisyVotes | None:
         """Return the noise that the server adds to the parties' votes; None where it adds none."""

@@ -10,7 +10,6 @@ How votes are counted and made noisy is `fedkd_flwr.algorithms.one_shot_vote`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from logging import INFO
 from typing import Any, Self
@@ -196,18 +195,15 @@ class OneShotVote(LabelExchange):
         if not self.times_asked or (plan := self.plan) is None:
             return []
         labels_only = plan.release == "labels" and self.votes is not None
-        claims = noisy_max_at_server(
-            plan.mechanism,
-            num_queries=plan.num_queries,
-            delta=self.config.delta,
-            num_parties=len(self.times_asked),
-            counts=self.votes[self.queries] if labels_only and self.votes is not None else None,
-            max_answers=plan.max_answers,
-            released=plan.release,
-            seeded=self.noise_rng is not None,
+        return list(
+            noisy_max_at_server(
+                plan.mechanism,
+                num_queries=plan.num_queries,
+                delta=self.config.delta,
+                num_parties=len(self.times_asked),
+                counts=self.votes[self.queries] if labels_only and self.votes is not None else None,
+                max_answers=plan.max_answers,
+                released=plan.release,
+                seeded=self.noise_rng is not None,
+            )
         )
-        # said in whole votes, where they are counted in halves
-        return [
-            replace(claim, mechanism=claim.mechanism.replace(plan.mechanism.words, plan.noise_words))
-            for claim in claims
-        ]

@@ -6,7 +6,7 @@ the mechanism's ``votes`` differs: how many votes one neighbouring change moves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -58,15 +58,12 @@ class NoisyVotes:
         that of ``num_queries`` thresholds and so many answers, whatever the votes are.
     release : {"labels", "counts"}
         The noisy winners, or the noisy counts: they cost the same, and counts tell more.
-    unit : int
-        Give the mechanism ``counts_per_vote`` instead; this goes when nobody passes it any more.
     """
 
     mechanism: Noise
     num_queries: int
     max_answers: int = 0
     release: Literal["labels", "counts"] = "labels"
-    unit: int = 1
 
     def __post_init__(self) -> None:
         check_whole("num_queries", self.num_queries, 1)
@@ -95,26 +92,7 @@ class NoisyVotes:
         """The plan in words, for claims."""
         what = "noisy counts" if self.release == "counts" else "noisy winners"
         cap = f", at most {self.max_answers} answers" if self.max_answers else ""
-        return f"{self.noise_words}, {self.num_queries} queries{cap}, {what} released"
-
-    @property
-    def noise_words(self) -> str:
-        """The noise in words, in whole votes."""
-        unit, noise = self.unit, self.mechanism
-        if unit == 1:
-            return noise.words
-        votes = noise.votes // unit
-        if isinstance(noise, LaplaceMax):
-            return replace(noise, gamma=noise.gamma * unit, votes=votes).words
-        if isinstance(noise, GaussianMax):
-            return replace(noise, sigma=noise.sigma / unit, votes=votes).words
-        return replace(
-            noise,
-            threshold=noise.threshold / unit,
-            sigma_threshold=noise.sigma_threshold / unit,
-            sigma=noise.sigma / unit,
-            votes=votes,
-        ).words
+        return f"{self.mechanism.words}, {self.num_queries} queries{cap}, {what} released"
 
     def ask(self, counts: NDArray[np.integer[Any]], *, rng: np.random.Generator | None = None) -> NoisyAnswers:
         """Answer the queries.
