@@ -33,7 +33,7 @@ def test_a_level_says_where_noise_is_and_how_many_models_there_are(settings, pri
 
 def test_at_level_l1_one_party_moves_all_its_students_votes():
     plan = FedKTConfig(**L1, students_per_party=3, num_queries=20).server_plan(60)
-    assert (plan.mechanism, plan.num_queries, plan.unit) == (LaplaceMax(gamma=0.25, votes=6), 20, 2)
+    assert (plan.mechanism, plan.num_queries) == (LaplaceMax(gamma=0.5, votes=3, counts_per_vote=2), 20)
     whole = FedKTConfig(**L1, students_per_party=3, uninformative_voters="leave-out").server_plan(60)
     assert whole.mechanism == LaplaceMax(gamma=0.5, votes=3)
     assert FedKTConfig().server_plan(60) is None
@@ -42,7 +42,7 @@ def test_at_level_l1_one_party_moves_all_its_students_votes():
 
 def test_at_level_l2_one_record_moves_one_teacher_s_vote():
     plan = FedKTConfig(**L2, students_per_party=3, num_queries=20).party_plan(60)
-    assert (plan.mechanism, plan.num_queries, plan.unit) == (GaussianMax(sigma=2.0, votes=1), 20, 1)
+    assert (plan.mechanism, plan.num_queries) == (GaussianMax(sigma=2.0, votes=1), 20)
     assert FedKTConfig().party_plan(60) is None
     assert FedKTConfig(**L1).party_plan(60) is None
 

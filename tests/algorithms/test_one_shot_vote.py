@@ -201,21 +201,21 @@ def test_the_share_of_winners_that_noise_left_as_they_were():
 )
 def test_a_plan_is_in_votes(settings, mechanism):
     plan = OneShotVoteConfig(**settings).plan(votes=3, num_public=60)
-    assert (plan.mechanism, plan.num_queries, plan.unit) == (mechanism, 60, 1)
+    assert (plan.mechanism, plan.num_queries) == (mechanism, 60)
     assert (plan.max_answers, plan.release) == (0, "labels")
 
 
 @pytest.mark.parametrize(
     ("settings", "mechanism"),
     [
-        ({"noise": "laplace", "gamma": 0.5}, LaplaceMax(gamma=0.25, votes=6)),
-        ({"noise": "gaussian", "sigma": 2.0}, GaussianMax(sigma=4.0, votes=6)),
-        (CONFIDENT, ConfidentGaussianMax(threshold=6.0, sigma_threshold=8.0, sigma=4.0, votes=6)),
+        ({"noise": "laplace", "gamma": 0.5}, LaplaceMax(gamma=0.5, votes=3, counts_per_vote=2)),
+        ({"noise": "gaussian", "sigma": 2.0}, GaussianMax(sigma=2.0, votes=3, counts_per_vote=2)),
+        (CONFIDENT, ConfidentGaussianMax(threshold=3.0, sigma_threshold=4.0, sigma=2.0, votes=3, counts_per_vote=2)),
     ],
 )
 def test_where_halves_are_counted_the_noise_is_twice_as_many(settings, mechanism):
     plan = OneShotVoteConfig(**settings).plan(votes=3, num_public=60, unit=2)
-    assert (plan.mechanism, plan.unit) == (mechanism, 2)
+    assert plan.mechanism == mechanism
     whole = OneShotVoteConfig(**settings).plan(votes=3, num_public=60)
     assert plan.noise_words == whole.noise_words
 
@@ -242,13 +242,13 @@ def test_a_plan_asks_as_many_rows_as_the_run_says():
 def test_noise_found_for_an_epsilon_spends_it_over_all_queries_and_times(settings, unit):
     config = PATEConfig(**settings, epsilon=5.0, delta=1e-4, num_queries=20)
     plan = config.plan(votes=2, num_public=60, times=3, unit=unit)
-    assert (plan.num_queries, plan.mechanism.votes, plan.unit) == (20, 2 * unit, unit)
+    assert (plan.num_queries, plan.mechanism.votes, plan.mechanism.counts_per_vote) == (20, 2, unit)
     accountant = Accountant()
     for event, count in plan.events(times=3):
         accountant = accountant.compose(event, count)
     assert 4.9 < accountant.epsilon(1e-4) <= 5.0
     if "threshold" in settings:
-        assert plan.mechanism.threshold == 3.0 * unit
+        assert plan.mechanism.threshold == 3.0
         assert plan.mechanism.sigma_threshold == pytest.approx(3 * plan.mechanism.sigma)
 
 
@@ -256,9 +256,9 @@ def test_noise_is_at_the_server_where_the_algorithm_says_so():
     assert OneShotVoteConfig(noise="laplace", gamma=1.0).server_plan(60) is None  # this one says nowhere
     assert PATEConfig().server_plan(60) is None
     halves = PATEConfig(noise="laplace", gamma=1.0, num_queries=7).server_plan(60)
-    assert (halves.mechanism, halves.num_queries, halves.unit) == (LaplaceMax(gamma=0.5, votes=2), 7, 2)
+    assert (halves.mechanism, halves.num_queries) == (LaplaceMax(gamma=1.0, votes=1, counts_per_vote=2), 7)
     whole = PATEConfig(noise="laplace", gamma=1.0, uninformative_voters="leave-out").server_plan(60)
-    assert (whole.mechanism, whole.num_queries, whole.unit) == (LaplaceMax(gamma=1.0, votes=1), 60, 1)
+    assert (whole.mechanism, whole.num_queries) == (LaplaceMax(gamma=1.0, votes=1), 60)
 
 
 # ------------------------------------------------------------------------------------------------ settings
