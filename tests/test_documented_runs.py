@@ -27,7 +27,11 @@ def _found(pattern):
 PAIRS = _found(r"--run-config '([^']+)'")
 FILES = _found(r"--run-config (simulations/[a-z\d-]+\.toml)")
 NODES = _found(r"--node-config '([^'.]+(?:\.(?!\.\.)[^'.]+)*)'")
-TABLES = [block for block in _found(r"```toml\n(.*?)```") if re.search("^algorithm = ", block.values[0], re.MULTILINE)]
+TABLES = [
+    block
+    for block in _found(r"```toml\n(.*?)```")
+    if re.search("^algorithm = ", block.values[0], re.MULTILINE) and "[project]" not in block.values[0]
+]
 
 
 @pytest.mark.parametrize("text", PAIRS)

@@ -1,7 +1,8 @@
+import math
+
 import pytest
 from sample_claims import AT_SERVER, LABELS, PARTY, RECORD
 
-from fedkd_flwr.privacy.claims.claim import no_privacy
 from fedkd_flwr.report import claims, run_privacy
 from fedkd_flwr.run_record import WITHHELD, RoundRecord, RunRecord
 
@@ -53,7 +54,10 @@ def test_the_headline_does_not_take_a_number_for_the_operator_only_where_there_i
 
 @pytest.mark.parametrize(
     ("claim", "figure"),
-    [({**LABELS, "epsilon": WITHHELD}, "withheld"), (no_privacy().as_dict(), "no guarantee")],
+    [
+        ({**LABELS, "epsilon": WITHHELD}, "withheld"),
+        ({**LABELS, "epsilon": math.inf, "basis": "none: no finite bound"}, "no guarantee"),
+    ],
 )
 def test_a_headline_without_a_number_says_why(claim, figure):
     assert run_privacy.headline(RunRecord(run_id="7", algorithm="fedct", claims=[claim]))[0] == figure
