@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
@@ -168,6 +168,16 @@ class Config(BaseModel):
         return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **values})
 
     # ---------------------------------------------------------------- what is refused
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _check_type(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse True and 1.0 where 1 is a choice: pydantic takes them for equal."""
+        name = str(info.field_name)
+        choices = _choices(cls.model_fields[name])
+        if choices and type(value) not in {type(choice) for choice in choices}:
+            raise ValueError(explain(cls.keys()[name], f"be one of {cls.rule(name)}", value))
+        return value
 
     @model_validator(mode="after")
     def _check(self) -> Self:
