@@ -4,7 +4,7 @@
         --vary partition-index 0 1 2 3 4
 
 It prints one line per run, and then the means. ``--out`` keeps them as JSON, with the command that made them. "up KB"
-is what a party sent in the last round.
+is what a party sent in the last round, "in all KB" what one party sent or received over all rounds.
 """
 
 from __future__ import annotations
@@ -148,6 +148,8 @@ def line(record: RunRecord, peak: int) -> dict[str, Any]:
         "consensus": last.consensus_accuracy,
         "labelled": last.labelled_share,
         "up KB": last.bytes_up / max(last.asked, 1) / 1e3,
+        "up in all KB": sum(r.bytes_up / max(r.asked, 1) for r in record.rounds) / 1e3,
+        "down in all KB": sum(r.bytes_down / max(r.asked, 1) for r in record.rounds) / 1e3,
         "start-up s": record.startup_seconds,
         "exchange s": sum(r.seconds for r in record.rounds),
         "all s": record.seconds,

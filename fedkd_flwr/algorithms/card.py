@@ -171,11 +171,10 @@ class Config(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _check_type(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse True and 1.0 where 1 is a choice: pydantic takes them for equal."""
+    def _of_its_kind(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse True where 1 is a choice, and 16.0 where 16 is one: to pydantic they are equal."""
         name = str(info.field_name)
-        choices = _choices(cls.model_fields[name])
-        if choices and type(value) not in {type(choice) for choice in choices}:
+        if (choices := _choices(cls.model_fields[name])) and type(value) is not type(choices[0]):
             raise ValueError(explain(cls.keys()[name], f"be one of {cls.rule(name)}", value))
         return value
 

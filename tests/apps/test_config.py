@@ -321,13 +321,13 @@ def test_the_reference_prints_the_lines_that_such_a_card_adds_to_a_pyproject(min
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("fedavg", "algorithm must be one of dd, fedct, fedkt, .* or a card of your own as package.module:CARD, got"),
+        ("fedavg", "algorithm must be one of dd, .*fedct, .* or a card of your own as package.module:CARD, got"),
         ("nowhere_to_be_found:CARD", "algorithm must name a card that can be imported, got nowhere_to_be_found:CARD"),
         ("json:CARD", "algorithm must name a card that can be imported, got json:CARD"),
         ("..:CARD", "algorithm must name a card that can be imported, got ..:CARD"),
         (":", "algorithm must name a card that can be imported, got :"),
         ("json:dumps", "algorithm must name a fedkd_flwr Card, got json:dumps, a function"),
-        (3, "algorithm must be one of dd, fedct, .*, got '3'"),
+        (3, "algorithm must be one of dd, .*fedct, .*, got '3'"),
     ],
 )
 def test_what_is_no_algorithm_is_refused(name, message):
@@ -376,7 +376,12 @@ QUORUM = {"fedct.consensus": "qualified-majority"}
         ({"centralised": 1}, "centralised must be true or false, got 1."),
         ({"centralised": "yes"}, "centralised must be true or false, got 'yes'."),
         ({"model": 3}, "model must be text, got 3."),
-        ({"algorithm": "fedmd", "soft-bits": True}, "soft-bits must be one of 32, 16, got True."),
+        ({"algorithm": "fedmd", "soft-bits": True}, "soft-bits must be one of 32, 16, 8, 4, 2, 1, got True."),
+        ({"algorithm": "fedmd", "soft-bits": 16.0}, "soft-bits must be one of 32, 16, 8, 4, 2, 1, got 16.0."),
+        (
+            {"algorithm": "fedmd", "average-bits": False},
+            "average-bits must be one of 0, 32, 16, 8, 4, 2, 1, got False.",
+        ),
         # out of range
         (
             {"fedct.consensus": "loud"},

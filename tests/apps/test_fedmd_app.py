@@ -94,7 +94,7 @@ def test_public_labels_of_a_simulated_set_are_known_only_where_the_run_says_so(t
         ({"subset-rows": 5}, "subset-rows must not be set for fedct, got 5"),
         ({"score-noise": "laplace"}, "score-noise must not be set for fedct"),
         ({"algorithm": "fedmd", "noise": "laplace"}, "noise must not be set for fedmd"),
-        ({"algorithm": "fedmd", "soft-bits": 8}, "soft-bits must be one of 32, 16, got 8"),
+        ({"algorithm": "fedmd", "soft-bits": 12}, "soft-bits must be one of 32, 16, 8, 4, 2, 1, got 12"),
         ({"algorithm": "dd", "subset-rows": True}, "subset-rows must be a whole number >= 0, got True"),
     ],
 )

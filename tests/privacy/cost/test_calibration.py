@@ -80,6 +80,16 @@ def test_more_queries_or_votes_need_more_noise():
     assert five == pytest.approx(5 * one, rel=1e-4)
 
 
+def test_one_vote_moves_unless_more_are_named():
+    target = {"num_queries": 10, "epsilon": 1.0, "delta": 1e-5}
+    for noise in (
+        calibrate_laplace(**target),
+        calibrate_gaussian(**target),
+        calibrate_confident(**target, threshold=5.0),
+    ):
+        assert (noise.votes, noise.counts_per_vote) == (1, 1)
+
+
 def test_auto_takes_the_mechanism_whose_counts_vary_less():
     few = calibrate_labels("auto", num_labels=1, epsilon=0.5, delta=0.0, num_classes=10)
     much = calibrate_labels("auto", num_labels=1, epsilon=4.0, delta=0.0, num_classes=10)

@@ -217,6 +217,11 @@ def test_epsilon_is_that_of_the_orders_and_votes_that_are_given():
     assert gaussian_epsilon(rows, sigma=0.2, delta=0.9) <= gaussian_epsilon(rows, sigma=0.2, delta=0.9, orders=[1.05])
 
 
+def test_one_vote_moves_unless_more_are_named():
+    for cost in (gaussian_independent_rdp, lambda **setting: gaussian_rdp([-9.0], **setting)):
+        assert cost(sigma=3.0, orders=[2.0]) == cost(sigma=3.0, votes=1, orders=[2.0])
+
+
 def test_no_query_costs_nothing():
     assert gaussian_epsilon(np.zeros((0, 3), dtype=np.int64), sigma=1.0, delta=1e-5) == 0
 

@@ -1,0 +1,65 @@
+"""What README and docs tell people to type: each run config in them is one that runs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from flwr.common.config import flatten_dict, fuse_dicts, parse_config_args
+
+from fedkd_flwr.apps.config import parse_node_config, parse_run_config
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "simulations" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DEFAULTS = flatten_dict(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"])
+
+
+def _found(pattern):
+    return [
+        pytest.param(text, id=f"{page.name}-{number}")
+        for page in PAGES
+        for number, text in enumerate(re.findall(pattern, page.read_text(encoding="utf-8"), re.DOTALL), 1)
+    ]
+
+
+PAIRS = _found(r"--run-config '([^']+)'")
+FILES = _found(r"--run-config (simulations/[a-z\d-]+\.toml)")
+NODES = _found(r"--node-config '([^'.]+(?:\.(?!\.\.)[^'.]+)*)'")
+TABLES = [block for block in _found(r"```toml\n(.*?)```") if re.search("^algorithm = ", block.values[0], re.MULTILINE)]
+
+
+@pytest.mark.parametrize("text", PAIRS)
+def test_a_documented_run_config_is_valid(text):
+    parse_run_config(fuse_dicts(DEFAULTS, parse_config_args([text])))
+
+
+@pytest.mark.parametrize("text", TABLES)
+def test_a_documented_toml_file_is_a_valid_run_config(text):
+    parse_run_config(fuse_dicts(DEFAULTS, flatten_dict(tomllib.loads(text))))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_documented_run_config_file_is_there(name):
+    assert (ROOT / name).is_file()
+
+
+@pytest.mark.parametrize("text", NODES)
+def test_a_documented_node_config_is_valid(text):
+    parse_node_config(parse_config_args([text]))
+
+
+def test_what_is_documented_was_found():
+    assert len(PAIRS) >= 12
+    assert FILES
+    assert NODES
+    assert TABLES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_setting_of_one_algorithm_is_mentioned_with_its_section(page):
+    names = {key.partition(".")[2] for key in DEFAULTS if "." in key}
+    mentioned = set(re.findall(r"`([a-z-]+)(?==|`)", page.read_text(encoding="utf-8")))
+    assert {"quorum", "level"} <= names
+    assert not mentioned & names
