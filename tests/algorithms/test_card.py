@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 import sys
+from dataclasses import replace
 from pkgutil import resolve_name
 from types import ModuleType
 from typing import ClassVar, Literal, get_args
@@ -186,6 +187,20 @@ def test_several_ways_out_are_all_named():
         Three(tint=4)
 
 
+def test_all_settings_that_nobody_reads_are_named_at_once_each_by_one_reason():
+    class Many(Red):
+        hue: int = setting(0, only={"way": ("long",), "seed": (2,)})
+
+    with pytest.raises(ConfigError) as caught:
+        Many(step_size=0.25, hue=3)
+    first, second = str(caught.value).split("\n")
+    assert first.startswith("red.step-size must keep its default (0.5) where red.way is 'short', got 0.25.")
+    assert second.startswith("hue must keep its default (0) where red.way is 'short', got 3.")
+    assert Many(hue=3, way="long", seed=2).hue == 3
+    with pytest.raises(ConfigError, match=r"hue must keep its default \(0\) where seed is 1, got 3"):
+        Many(hue=3, way="long")
+
+
 def test_settings_do_not_change_and_a_change_makes_new_ones_checked_anew():
     made = Both(way="long", step_size=0.25, seed=3)
     with pytest.raises(ValidationError):
@@ -262,6 +277,7 @@ HELPERS = (
     {"share": "logits", "score_noise": "gaussian", "score_scale": 0.5},
     {"share": "softmax", "score_noise": "laplace", "score_scale": 0.5},
     {"share": "softmax", "score_noise": "gaussian", "epsilon": 3.0},
+    {"share": "softmax", "soft_bits": 8},
     {"subset_rows": 5},
     {"consensus": "qualified-majority"},
     {"consensus": "dawid-skene"},
@@ -298,21 +314,30 @@ SETTINGS = [(card.config, name) for card in CARDS for name in card.config.model_
 NAMES = [f"{card.name}-{name}" for card in CARDS for name in card.config.model_fields]
 
 
+PROBABILITIES_ALONE = {"share": ("logits",), "digest_loss": ("l1-logits",), "logit_bound": (11.0, 5.0)}
+LABELS_ALONE = {"label_mechanism": ("auto", "xor")}
+NO_NOISE = ("level", "noise", "gamma", "sigma", "threshold", "sigma_threshold", "num_queries", "max_answers", "release")
+NEVER = {
+    "FedKTProxConfig": (*NO_NOISE, "epsilon", "delta", "party_models"),
+    "FedMDConfig": LABELS_ALONE,
+    "DDConfig": LABELS_ALONE,
+    "DSFLConfig": {**LABELS_ALONE, **PROBABILITIES_ALONE},
+    "ScarletConfig": {**LABELS_ALONE, **PROBABILITIES_ALONE},
+}
+
+
+def _never(config, name):
+    """Return the values that an algorithm never takes, whatever the others are: `check` has them refused."""
+    never = NEVER.get(config.__name__, {})
+    if isinstance(never, tuple):
+        return _others(config, name) if name in never else ()
+    return never.get(name, ())
+
+
 @pytest.mark.parametrize(("config", "name"), SETTINGS, ids=NAMES)
 def test_every_setting_can_be_set_and_every_choice_taken(config, name):
-    possible = [value for value in _others(config, name) if any(_made(config, **{name: value}))]
-    if config.__name__ == "FedKTProxConfig" and name in NOT_WITHOUT_NOISE:
-        assert possible == []  # FedProx's weights carry no noise
-    elif get_args(config.model_fields[name].annotation) and name not in ("label_mechanism",):
-        assert possible == _others(config, name)
-    else:
-        assert possible
-
-
-NOT_WITHOUT_NOISE = {
-    *("level", "noise", "gamma", "sigma", "threshold", "sigma_threshold", "num_queries", "max_answers", "release"),
-    *("epsilon", "delta", "party_models"),
-}
+    possible = [value for value in _others(config, name) if _made(config, **{name: value})]
+    assert possible == [value for value in _others(config, name) if value not in _never(config, name)]
 
 
 @pytest.mark.parametrize(("config", "name"), SETTINGS, ids=NAMES)
@@ -429,7 +454,8 @@ def test_cards_are_found_by_name_in_order():
 @pytest.fixture
 def own(monkeypatch):
     module = ModuleType("their_package")
-    module.CARD = cards()["fedct"]
+    module.CARD = replace(cards()["fedct"], name="theirs")
+    module.TAKEN = replace(cards()["fedct"])
     module.nothing = 3
     monkeypatch.setitem(sys.modules, "their_package", module)
     find_card.cache_clear()
@@ -439,7 +465,7 @@ def own(monkeypatch):
 
 @pytest.mark.usefixtures("own")
 def test_anybody_s_card_is_found_by_where_it_is():
-    assert find_card("their_package:CARD") is cards()["fedct"]
+    assert find_card("their_package:CARD") is sys.modules["their_package"].CARD
 
 
 @pytest.mark.usefixtures("own")
@@ -449,6 +475,9 @@ def test_anybody_s_card_is_found_by_where_it_is():
         ("fedsgd", f"algorithm must be one of {', '.join(IDS)}, or a card of your own as package.module:CARD, got"),
         ("their_package:OTHER", "algorithm must name a card that can be imported, got their_package:OTHER .*no attrib"),
         ("no_such_package:CARD", "must name a card that can be imported, got no_such.*Install its package where"),
+        (":CARD", "must name a card that can be imported"),
+        ("..their_package:CARD", "must name a card that can be imported"),
+        ("their_package:TAKEN", "name of the card must be none of this package's algorithms, got 'fedct'. Give your"),
         ("their_package:nothing", "algorithm must name a fedkd_flwr Card, got their_package:nothing, a int"),
     ],
 )

@@ -57,14 +57,17 @@ def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
     [
         (
             {"level": "L1", "noise": "laplace", "gamma": 0.1},
-            "fedkt.level must be L0: FedProx's weights carry no noise, got 'L1'. Use fedkt for L1 and L2, or L0 here",
+            "fedkt.level must be L0: FedProx's weights carry no noise, got 'L1'. Drop it, or use fedkt.",
         ),
         (
             {"level": "L2", "noise": "gaussian", "sigma": 1.0},
             "fedkt.level must be L0: FedProx's weights carry no noise",
         ),
         ({"party_models": False}, "party-models must keep its default: parties get FedProx's net, got False. It would"),
-        ({"noise": "laplace", "gamma": 0.1}, "noise must fit level L0, got 'laplace'"),
+        (
+            {"noise": "laplace", "gamma": 0.1},
+            "noise must be none: FedProx's weights carry no noise, got 'laplace'",
+        ),
         ({"proximal_mu": -1.0}, "fedprox.proximal-mu must be a number >= 0, got -1.0"),
     ],
 )

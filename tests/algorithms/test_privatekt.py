@@ -1,4 +1,4 @@
-"""What PrivateKT's server keeps and draws: entropy, draws by it, projection, targets, the buffer of rounds."""
+"""What PrivateKT's server learns, keeps and draws: estimates, targets, entropy, draws by it, the buffer of rounds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,23 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fedkd_flwr.algorithms.privatekt import Knowledge, KnowledgeBuffer, draw_by_entropy, entropy, hard_targets
+from fedkd_flwr.algorithms.privatekt import (
+    CARD,
+    Knowledge,
+    KnowledgeBuffer,
+    PrivateKTConfig,
+    aggregate,
+    draw_by_entropy,
+    entropy,
+    estimate,
+    hard_targets,
+)
 from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.labels.scores import onto_simplex
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 
 PROBS = np.array([[1.0, 0.0, 0.0], [0.8, 0.1, 0.1], [1 / 3, 1 / 3, 1 / 3]])
 
@@ -87,3 +101,148 @@ def test_an_empty_buffer_teaches_nothing_and_says_so():
 def test_knowledge_without_a_target_for_each_row_is_refused():
     with pytest.raises(DataError, match=r"knowledge must be \(n,\) rows and \(n, classes\) targets"):
         Knowledge(rows=np.array([1, 2]), targets=np.eye(3))
+
+
+# ------------------------------------------------------------------------------------------------ the aggregate
+
+CLEAR = 160.0  # an epsilon of two labels at which every label is kept
+
+
+def _labels(*rows):
+    return [np.array(row, dtype=np.int16) for row in rows]
+
+
+def _aggregate(answers, *, num_classes=3, seed=1, **settings):
+    config = PrivateKTConfig(**settings)
+    return aggregate(answers, config=config, num_classes=num_classes, rng=np.random.default_rng(seed))
+
+
+def test_the_estimate_is_equation_3_by_hand():
+    """K = 2 labels of epsilon 2 ln 4 together: ln 4 each, so beta = (4 - 1) / (4 - 1 + 3) = 1/2."""
+    config = PrivateKTConfig(round_epsilon=2 * np.log(4), transfer_rows=2)
+    assert config.mechanism(3).keep == pytest.approx(0.5)
+    found = estimate(_labels([0, 1], [0, 2], [0, 1], [1, 1]), config=config, num_classes=3)
+    shares = np.array([[3, 1, 0], [0, 3, 1]]) / 4
+    assert found == pytest.approx((shares - 0.5 / 3) / 0.5)
+    assert found.min() < 0 < 1 < found.max()
+    assert found.sum(axis=1) == pytest.approx(np.ones(2))
+
+
+def test_the_estimate_is_unbiased():
+    """Mean over seeded runs of the noise within four standard errors of the true mean one-hot label."""
+    config = PrivateKTConfig(round_epsilon=2.0, transfer_rows=3)
+    mechanism, rng = config.mechanism(3), np.random.default_rng(11)
+    labels = np.array([[0, 1, 2], [0, 1, 1], [0, 2, 1], [0, 0, 1]], dtype=np.int16)
+    truth = np.stack([np.bincount(column, minlength=3) for column in labels.T]) / len(labels)
+    found = np.stack([
+        estimate([mechanism.privatize(row, rng=rng) for row in labels], config=config, num_classes=3)
+        for _ in range(4000)
+    ])  # fmt: skip
+    errors = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+    assert found.min() < -0.2  # what a biased estimate, clipped to shares, would never be
+    assert (np.abs(found.mean(axis=0) - truth) < 4 * errors).all()
+    assert found.sum(axis=2) == pytest.approx(np.ones((4000, 3)))
+
+
+def test_hard_targets_are_the_likeliest_classes_and_soft_ones_the_nearest_probabilities():
+    answers = _labels([0, 1], [0, 2], [0, 1], [1, 1])
+    settings = {"round_epsilon": 2 * np.log(4), "ties": "lowest"}
+    hard, labels = _aggregate(answers, **settings)
+    assert (hard.tolist(), labels.tolist(), labels.dtype) == ([[1, 0, 0], [0, 1, 0]], [0, 1], np.int16)
+    soft, same = _aggregate(answers, targets="soft", **settings)
+    estimates = estimate(answers, config=PrivateKTConfig(**settings), num_classes=3)
+    assert soft == pytest.approx(onto_simplex(estimates))
+    assert soft == pytest.approx(np.eye(3)[:2])
+    assert same.tolist() == [0, 1]
+
+
+def test_without_noise_to_speak_of_soft_targets_are_the_shares_of_the_parties():
+    soft, labels = _aggregate(_labels([0, 1], [2, 1], [2, 0], [2, 1]), round_epsilon=CLEAR, targets="soft")
+    assert soft == pytest.approx(np.array([[0.25, 0, 0.75], [0.25, 0.75, 0]]))
+    assert labels.tolist() == [2, 1]
+
+
+def test_one_party_is_believed():
+    hard, labels = _aggregate(_labels([2, 0]), round_epsilon=CLEAR)
+    assert (hard.tolist(), labels.tolist()) == ([[0, 0, 1], [1, 0, 0]], [2, 0])
+    noisy, _ = _aggregate(_labels([2, 0]), round_epsilon=0.1)
+    assert noisy.tolist() == hard.tolist()
+
+
+def test_equal_estimates_are_drawn_or_go_to_the_lowest_class():
+    torn = _labels([0, 1] * 100, [1, 0] * 100)
+    settings = {"round_epsilon": CLEAR * 100, "transfer_rows": 200, "num_classes": 2}
+    assert _aggregate(torn, ties="lowest", **settings)[1].sum() == 0
+    drawn = _aggregate(torn, **settings)[1]
+    assert 60 < drawn.sum() < 140
+    assert (drawn == _aggregate(torn, **settings)[1]).all()
+    assert (drawn != _aggregate(torn, seed=2, **settings)[1]).any()
+
+
+matrices = st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=2), min_size=1, max_size=7)
+
+
+@given(rows=matrices, seed=st.integers(0, 50), targets=st.sampled_from(["hard", "soft"]))
+def test_the_order_of_parties_changes_nothing(rows, seed, targets):
+    order = np.random.default_rng(seed).permutation(len(rows))
+    answers = _labels(*rows)
+    one, labels = _aggregate(answers, targets=targets, seed=seed)
+    other, same = _aggregate([answers[i] for i in order], targets=targets, seed=seed)
+    assert one.tolist() == other.tolist()
+    assert labels.tolist() == same.tolist()
+    assert one.sum(axis=1) == pytest.approx(np.ones(2))
+    assert one.min() >= 0
+
+
+@given(rows=matrices, order=st.permutations(range(3)))
+def test_other_names_of_the_classes_permute_the_estimates(rows, order):
+    order, config = np.array(order), PrivateKTConfig()
+    plain = estimate(_labels(*rows), config=config, num_classes=3)
+    renamed = estimate([order[labels].astype(np.int16) for labels in _labels(*rows)], config=config, num_classes=3)
+    assert renamed[:, order] == pytest.approx(plain)
+
+
+# ------------------------------------------------------------------------------------------------ settings
+
+
+def test_the_defaults_are_the_published_ones():
+    config = PrivateKTConfig()
+    assert (config.round_epsilon, config.transfer_rows, config.buffer_rounds, config.buffer_steps) == (5.0, 2, 25, 4)
+    assert (config.self_training_share, config.targets, config.participation) == (0.1, "hard", "any")
+    assert (config.privacy, config.ties, config.delta) == ("party", "random", 1e-5)
+    assert PrivateKTConfig(delta=1e-3).delta == 1e-3  # there is always noise
+    assert (CARD.config, CARD.sends, CARD.resumes, CARD.samples) == (PrivateKTConfig, "labels", True, True)
+
+
+def test_a_round_s_epsilon_is_shared_by_its_labels():
+    assert PrivateKTConfig().mechanism(3) == RandomizedResponse(epsilon=2.5, num_classes=3)
+    assert PrivateKTConfig(round_epsilon=6.0, transfer_rows=4).mechanism(5) == RandomizedResponse(
+        epsilon=1.5, num_classes=5
+    )
+
+
+def test_alone_a_net_trains_for_as_many_rounds_as_a_party_was_asked_in():
+    sizes = {"num_public": 60, "num_classes": 3}
+    assert PrivateKTConfig(local_epochs=2).resolved(**sizes, num_rounds=4).solo_epochs == 8
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"round_epsilon": 0.0}, r"privatekt\.round-epsilon must be a number > 0, got 0\.0"),
+        ({"round_epsilon": -1.0}, r"privatekt\.round-epsilon must be a number > 0, got -1\.0"),
+        ({"round_epsilon": float("nan")}, r"privatekt\.round-epsilon must be a number > 0, got nan"),
+        ({"transfer_rows": 0}, r"privatekt\.transfer-rows must be a whole number >= 1, got 0"),
+        ({"transfer_rows": True}, r"privatekt\.transfer-rows must be a whole number >= 1, got True"),
+        ({"buffer_rounds": 0}, r"privatekt\.buffer-rounds must be a whole number >= 1, got 0"),
+        ({"buffer_steps": 0}, r"privatekt\.buffer-steps must be a whole number >= 1, got 0"),
+        ({"local_epochs": 0}, "local-epochs must be a whole number >= 1, got 0"),
+        ({"self_training_share": 1.5}, r"privatekt\.self-training-share must be a number >= 0 and <= 1, got 1\.5"),
+        ({"self_training_share": -0.5}, r"privatekt\.self-training-share must be a number >= 0 and <= 1, got -0\.5"),
+        ({"targets": "raw"}, r"privatekt\.targets must be one of hard, soft, got 'raw'"),
+        ({"participation": "twice"}, r"privatekt\.participation must be one of any, once, got 'twice'"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        PrivateKTConfig(**settings)

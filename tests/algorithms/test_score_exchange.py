@@ -1,0 +1,394 @@
+"""The average of scores: by hand, without the bias of noise, and by its invariants; and what its settings amount to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkd_flwr.algorithms.score_exchange import (
+    DigestConfig,
+    ScoreExchangeConfig,
+    aggregate,
+    as_labels,
+    passes_on_pooled,
+    with_answers,
+)
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.labels.scores import onto_simplex
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
+from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
+
+RESPONSE = {"share": "argmax", "label_mechanism": "randomized-response"}
+SIZES = {"num_public": 60, "num_classes": 3}
+
+
+def _labels(*rows):
+    return [np.array(row, dtype=np.int16) for row in rows]
+
+
+def _probs(*parties):
+    return [np.array(one, dtype=np.float32) for one in parties]
+
+
+def _mean(answers, *, num_classes=3, **settings):
+    return aggregate(answers, config=ScoreExchangeConfig(**settings), num_classes=num_classes)
+
+
+# ------------------------------------------------------------------------------------------------ by hand
+
+
+def test_labels_average_to_shares():
+    average, facts = _mean(_labels([0, 1, 2], [0, 2, 2]), share="argmax")
+    assert average.tolist() == [[1, 0, 0], [0, 0.5, 0.5], [0, 0, 1]]
+    assert average.dtype == np.float64
+    assert facts.agreement == pytest.approx(5 / 6)  # in row 1 the lowest of the two is the average's class
+    assert facts.kept_share is None
+
+
+def test_probabilities_average_to_probabilities():
+    average, facts = _mean(_probs([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25]], [[0.0, 0.5, 0.5], [0.75, 0.25, 0.0]]))
+    assert average.tolist() == [[0.25, 0.5, 0.25], [0.5, 0.375, 0.125]]
+    # each party's classes: (0, 1) and (1, 0); the average's: (1, 0)
+    assert facts.agreement == 0.5
+
+
+def test_probabilities_that_lost_their_sum_on_the_wire_get_it_back():
+    average, _ = _mean(_probs([[0.5, 0.25, 0.125]], [[0.5, 0.25, 0.125]]))
+    assert average == pytest.approx(np.array([[4, 2, 1]]) / 7)
+
+
+def test_logits_average_to_logits_and_are_not_brought_to_a_sum():
+    average, facts = _mean(_probs([[2.0, -1.0, 0.0]], [[4.0, 1.0, 0.5]], [[0.0, 6.0, 1.0]]), share="logits")
+    assert average.tolist() == [[2.0, 2.0, 0.5]]
+    assert facts.agreement == pytest.approx(2 / 3)
+
+
+def test_the_weights_are_the_weighting_s():
+    answers = _labels([0, 1, 2], [0, 1, 2], [1, 0, 0])
+    assert _mean(answers, share="argmax", aggregation_weights="agreement")[0].tolist() == np.eye(3).tolist()
+    assert _mean(answers, share="argmax", aggregation_weights="dawid-skene")[0] == pytest.approx(np.eye(3))
+    equal, _ = _mean(answers, share="argmax")
+    assert equal[0] == pytest.approx([2 / 3, 1 / 3, 0])
+    probs = _probs([[0.8, 0.2], [0.1, 0.9]], [[0.6, 0.4], [0.3, 0.7]], [[0.2, 0.8], [1.0, 0.0]])
+    weighted, _ = _mean(probs, aggregation_weights="agreement", num_classes=2)
+    assert weighted == pytest.approx(np.array([[0.7, 0.3], [0.2, 0.8]]))
+
+
+def test_one_party_s_average_is_its_own_answer():
+    for share, answer in (
+        ("argmax", np.array([0, 2, 1], dtype=np.int16)),
+        ("softmax", np.array([[0.5, 0.25, 0.25]], dtype=np.float32)),
+        ("logits", np.array([[5.0, -3.0, 0.5]], dtype=np.float32)),
+    ):
+        average, facts = _mean([answer], share=share)
+        expected = np.eye(3)[answer] if share == "argmax" else answer
+        assert average.tolist() == expected.tolist()
+        assert facts.agreement == 1.0
+
+
+def test_an_answer_s_labels():
+    labels = np.array([2, 0], dtype=np.int16)
+    assert as_labels(labels) is labels
+    found = as_labels(np.array([[0.1, 0.2, 0.7], [0.4, 0.4, 0.2]]))
+    assert (found.tolist(), found.dtype) == ([2, 0], np.int16)
+
+
+# ------------------------------------------------------------------------------------------------ under noise
+
+
+def test_randomised_labels_are_averaged_without_their_bias():
+    settings = {**RESPONSE, "label_epsilon": 1.0}
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=3)
+    reports = _labels(*[[0]] * 50, *[[1]] * 30, *[[2]] * 20)
+    average, facts = _mean(reports, **settings)
+    expected = onto_simplex(mechanism.debias(np.array([[50, 30, 20]]), 100) / 100)
+    assert average == pytest.approx(expected)
+    assert average[0, 0] > 0.5
+    assert facts.kept_share == kept_share(mechanism)
+    assert facts.agreement == 0.5
+
+
+def test_many_randomised_labels_are_nearly_what_they_were():
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=3)
+    noisy = mechanism.privatize(np.zeros(9000, dtype=np.int16), rng=np.random.default_rng(4))
+    average, _ = _mean([labels[None] for labels in noisy], **RESPONSE, label_epsilon=1.0)
+    assert average[0, 0] > 0.93
+    assert average.sum() == pytest.approx(1.0)
+
+
+def test_noisy_probabilities_are_averaged_without_bias_and_brought_back_to_probabilities():
+    config = ScoreExchangeConfig(score_noise="laplace", score_scale=0.5)
+    rng, truth = np.random.default_rng(3), np.array([[0.7, 0.2, 0.1], [0.0, 0.5, 0.5]])
+    mechanism = config.mechanism(num_classes=3)
+    noisy = [mechanism.privatize(truth, rng=rng).astype(np.float32) for _ in range(4000)]
+    average, facts = aggregate(noisy, config=config, num_classes=3)
+    assert np.abs(average - truth).max() < 4 * 0.5 * np.sqrt(2 / 4000) + 0.01
+    assert average.min() >= 0
+    assert average.sum(axis=1) == pytest.approx(np.ones(2))
+    assert facts.kept_share is None
+    few, _ = aggregate(noisy[:2], config=config, num_classes=3)
+    assert few == pytest.approx(onto_simplex((noisy[0].astype(float) + noisy[1]) / 2))
+
+
+def test_noisy_logits_stay_logits():
+    answers = _probs([[20.0, -3.0, 0.0]], [[0.0, -5.0, 1.0]])
+    average, _ = _mean(answers, share="logits", score_noise="gaussian", score_scale=1.0)
+    assert average.tolist() == [[10.0, -4.0, 0.5]]
+
+
+# ------------------------------------------------------------------------------------------------ invariants
+
+label_rows = st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=6)
+weightings = st.sampled_from(["equal", "agreement", "dawid-skene"])
+
+
+def _as_scores(rows, seed):
+    rng = np.random.default_rng(seed)
+    scores = [np.eye(3)[labels] + rng.random((4, 3)) / 2 for labels in rows]
+    return [(one / one.sum(axis=1, keepdims=True)).astype(np.float32) for one in scores]
+
+
+@given(rows=label_rows, weighting=weightings, seed=st.integers(0, 50), share=st.sampled_from(["argmax", "softmax"]))
+def test_the_order_of_parties_changes_nothing_but_the_last_digit(rows, weighting, seed, share):
+    answers = _labels(*rows) if share == "argmax" else _as_scores(rows, seed)
+    order = np.random.default_rng(seed).permutation(len(rows))
+    settings = {"share": share, "aggregation_weights": weighting}
+    one, facts = _mean(answers, **settings)
+    other, same = _mean([answers[i] for i in order], **settings)
+    assert one == pytest.approx(other, abs=1e-9)
+    assert one.sum(axis=1) == pytest.approx(np.ones(4))
+    tops = np.sort(one, axis=1)
+    if (tops[:, -1] - tops[:, -2] > 1e-9).all():
+        assert facts.agreement == same.agreement
+
+
+@given(rows=label_rows, seed=st.integers(0, 50), order=st.permutations(range(3)))
+def test_other_names_of_the_classes_permute_the_averages(rows, seed, order):
+    order = np.array(order)
+    plain, _ = _mean(_labels(*rows), share="argmax")
+    renamed, _ = _mean([order[labels].astype(np.int16) for labels in _labels(*rows)], share="argmax")
+    assert renamed[:, order] == pytest.approx(plain)
+    scores = _as_scores(rows, seed)
+    mean, facts = _mean(scores)
+    other, same = _mean([one[:, np.argsort(order)] for one in scores])
+    assert other[:, order] == pytest.approx(mean)
+    assert same.agreement == facts.agreement
+
+
+# ------------------------------------------------------------------------------------------------ earlier answers
+
+
+def test_the_last_answer_on_each_row_is_kept_in_steps():
+    probs = np.array([[1.0, 0.0], [0.0, 1.0]])
+    first = with_answers(None, np.array([3, 1]), probs, bits=2, num_public=4)
+    assert (first.shape, first.dtype) == ((4, 2), np.uint8)
+    assert first[[0, 2]].tolist() == [[0, 0], [0, 0]]
+    assert first[3].tolist() == first[1, ::-1].tolist()
+    assert first[3, 0] > first[3, 1]
+    before = first.copy()
+    second = with_answers(first, np.array([1]), np.array([[1.0, 0.0]]), bits=2, num_public=4)
+    assert (first == before).all()
+    assert second[1].tolist() == second[3].tolist() == first[3].tolist()
+
+
+# ------------------------------------------------------------------------------------------------ what settings mean
+
+
+@pytest.mark.parametrize(
+    ("settings", "privacy", "noisy", "kind", "payload", "loss"),
+    [
+        ({}, "none", False, "probs", "probs", "cross-entropy"),
+        ({"share": "logits"}, "none", False, "logits", "logits", "l1-logits"),
+        ({"share": "argmax"}, "none", False, "probs", "labels", "cross-entropy"),
+        ({"score_noise": "laplace", "score_scale": 1.0}, "party", True, "probs", "scores", "cross-entropy"),
+        (
+            {"share": "logits", "score_noise": "laplace", "score_scale": 1.0},
+            *("party", True, "logits", "logits", "l1-logits"),
+        ),
+        ({**RESPONSE, "label_epsilon": 1.0}, "party", True, "probs", "labels", "cross-entropy"),
+        ({"subset_rows": 5}, "party", False, "probs", "probs", "cross-entropy"),
+        ({"share": "logits", "digest_loss": "mse-probs"}, "none", False, "logits", "logits", "mse-probs"),
+    ],
+)
+def test_what_settings_amount_to(settings, privacy, noisy, kind, payload, loss):
+    config = ScoreExchangeConfig(**settings)
+    assert (config.privacy, config.noisy, config.kind, config.payload, config.loss) == (
+        privacy, noisy, kind, payload, loss,
+    )  # fmt: skip
+
+
+def test_the_usual_number_of_rows_a_round_is_5000_or_all_where_there_are_fewer():
+    assert ScoreExchangeConfig().batch(4999) == 4999
+    assert ScoreExchangeConfig().batch(5000) == ScoreExchangeConfig().batch(9000) == 5000
+    assert ScoreExchangeConfig(public_batch=7).batch(7) == 7
+    assert ScoreExchangeConfig(public_batch=6000).batch(9000) == 6000
+    rule = r"public-batch must be at most 6 \(public rows\), got 7\. Lower public-batch, or 0 for the usual number"
+    with pytest.raises(ConfigError, match=rule):
+        ScoreExchangeConfig(public_batch=7).batch(6)
+
+
+def test_averages_travel_as_answers_do_unless_the_run_says_otherwise():
+    assert ScoreExchangeConfig().bits_down == 32
+    assert ScoreExchangeConfig(soft_bits=16).bits_down == 16
+    assert ScoreExchangeConfig(share="argmax").bits_down == 16
+    assert ScoreExchangeConfig(soft_bits=4, average_bits=2).bits_down == 2
+    assert ScoreExchangeConfig(share="argmax", average_bits=32).bits_down == 32
+
+
+@pytest.mark.parametrize(
+    ("settings", "mechanism"),
+    [
+        ({}, None),
+        ({"subset_rows": 5}, None),
+        ({"score_noise": "laplace", "score_scale": 0.5}, LaplaceScores(kind="probs", num_classes=3, scale=0.5)),
+        ({"score_noise": "gaussian", "score_scale": 0.5}, GaussianScores(kind="probs", num_classes=3, scale=0.5)),
+        (
+            {"share": "logits", "score_noise": "laplace", "score_scale": 0.5},
+            LaplaceScores(kind="logits", num_classes=3, scale=0.5, bound=10.0),
+        ),
+        (
+            {"share": "logits", "score_noise": "gaussian", "score_scale": 0.5, "logit_bound": 4.0},
+            GaussianScores(kind="logits", num_classes=3, scale=0.5, bound=4.0),
+        ),
+        ({**RESPONSE, "label_epsilon": 1.5}, RandomizedResponse(epsilon=1.5, num_classes=3)),
+    ],
+)
+def test_noise_is_as_given(settings, mechanism):
+    config = ScoreExchangeConfig(**settings)
+    assert config.mechanism(num_classes=3) == config.mechanism(num_classes=3, num_answers=9) == mechanism
+    told = config.resolved(**SIZES, num_rounds=2)
+    assert told == config.changed(digest_loss=config.loss)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"score_noise": "laplace"},
+        {"score_noise": "gaussian"},
+        {"share": "logits", "score_noise": "gaussian", "logit_bound": 4.0},
+        RESPONSE,
+    ],
+)
+def test_noise_found_for_an_epsilon_covers_the_answers_of_all_rounds(settings):
+    config = ScoreExchangeConfig(**settings, epsilon=4.0, delta=1e-4, public_batch=20)
+    told = config.resolved(**SIZES, num_rounds=3)
+    mechanism = told.mechanism(num_classes=3)
+    assert mechanism == config.mechanism(num_classes=3, num_answers=60)
+    assert 3.9 < Accountant().compose(mechanism.dp_event(), 60).epsilon(1e-4) <= 4.0
+    assert (told.epsilon, told.digest_loss) == (0.0, config.loss)
+    assert bool(told.label_epsilon) == ("label_mechanism" in settings)
+    assert bool(told.score_scale) == ("score_noise" in settings)
+    assert told.changed(epsilon=4.0, label_epsilon=0.0, score_scale=0.0, digest_loss="auto") == config
+
+
+def test_the_defaults_are_those_that_are_documented():
+    config = DigestConfig()
+    assert (config.share, config.public_batch, config.digest_loss, config.soft_bits) == ("softmax", 0, "auto", 32)
+    assert (config.aggregation_weights, config.pretrain_epochs, config.logit_bound) == ("equal", 0, 10.0)
+    assert (config.subset_rows, config.subset_replacement) == (0, True)
+    assert (config.score_noise, config.score_scale) == ("none", 0.0)
+    assert (config.initial_epochs, config.digest_epochs, config.digest_batch, config.revisit_epochs) == (20, 2, 64, 1)
+    assert (config.final_revisit, config.digest_order) == (True, "digest-first")
+
+
+NOISE = {"score_noise": "laplace", "score_scale": 1.0}
+ALONE = "score-scale or label-epsilon or epsilon must be given alone, with the noise it belongs to"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"share": "votes"}, "share must be one of logits, softmax, argmax, got 'votes'"),
+        (
+            {"aggregation_weights": "loud"},
+            "aggregation-weights must be one of equal, agreement, dawid-skene, got 'loud'",
+        ),
+        ({"soft_bits": 3}, "soft-bits must be one of 32, 16, 8, 4, 2, 1, got 3"),
+        ({"soft_bits": 16.0}, "soft-bits must be one of 32, 16, 8, 4, 2, 1, got 16.0"),
+        ({"soft_bits": True}, "soft-bits must be one of 32, 16, 8, 4, 2, 1, got True"),
+        ({"public_batch": -1}, "public-batch must be a whole number >= 0, got -1"),
+        ({"pretrain_epochs": -1}, "pretrain-epochs must be a whole number >= 0, got -1"),
+        ({"subset_rows": -1}, "subset-rows must be a whole number >= 0, got -1"),
+        ({"score_scale": -1.0}, "score-scale must be a number >= 0, got -1.0"),
+        ({"score_noise": "laplace", "score_scale": float("nan")}, "score-scale must be a number >= 0, got nan"),
+        ({"logit_bound": 0.0}, "logit-bound must be a number > 0, got 0.0"),
+        ({"initial_epochs": 0}, "initial-epochs must be a whole number >= 1, got 0"),
+        ({"digest_epochs": True}, "digest-epochs must be a whole number >= 1, got True"),
+        ({"digest_epochs": 0}, "digest-epochs must be a whole number >= 1, got 0"),
+        ({"digest_batch": 0}, "digest-batch must be a whole number >= 1, got 0"),
+        ({"revisit_epochs": -1}, "revisit-epochs must be a whole number >= 0, got -1"),
+        ({"digest_order": "both"}, "digest-order must be one of digest-first, revisit-first, got 'both'"),
+        ({"final_revisit": "no"}, "final-revisit must be true or false, got 'no'"),
+        (
+            {"digest_loss": "l1-logits"},
+            "digest-loss must fit share 'softmax', got 'l1-logits'. Use share \"logits\" with it, or another loss.",
+        ),
+        (
+            {"label_mechanism": "randomized-response", "label_epsilon": 1.0},
+            "label-mechanism must be none for share 'softmax', got 'randomized-response'. Use score-noise for logits",
+        ),
+        (
+            {"share": "argmax", "label_mechanism": "xor", "label_epsilon": 1.0},
+            "label-mechanism must be none or randomized-response where scores are averaged, got 'xor'. A party answers",
+        ),
+        (
+            {"share": "logits", "soft_bits": 8},
+            "soft-bits must be 16 or 32 for logits and noisy scores, got 8. Only probabilities come in fewer bits",
+        ),
+        ({**NOISE, "soft_bits": 1}, "soft-bits must be 16 or 32 for logits and noisy scores, got 1"),
+        ({"share": "logits", "average_bits": 4}, "average-bits must be 16 or 32 for logits and noisy scores, got 4"),
+        (
+            {"score_noise": "laplace"},
+            f"{ALONE}, got score-scale 0, label-epsilon 0, epsilon 0. epsilon is for the whole",
+        ),
+        ({**NOISE, "epsilon": 2.0}, f"{ALONE}, got score-scale 1, label-epsilon 0, epsilon 2"),
+        ({"score_noise": "laplace", "label_epsilon": 1.5}, f"{ALONE}, got score-scale 0, label-epsilon 1.5, epsilon 0"),
+        (
+            {**RESPONSE, "label_epsilon": 1.5, "epsilon": 2.0},
+            f"{ALONE}, got score-scale 0, label-epsilon 1.5, epsilon 2",
+        ),
+        ({"epsilon": 1.0}, "or epsilon must be 0 without noise, got score-scale 0, label-epsilon 0, epsilon 1"),
+        ({"label_epsilon": 1.0}, "or epsilon must be 0 without noise, got score-scale 0, label-epsilon 1, epsilon 0"),
+        ({**NOISE, "subset_rows": 5}, "subset-rows must be 0 with noise, got 5. Use noise, or a subset without noise."),
+        (
+            {"subset_replacement": False},
+            "subset-replacement must be true without a subset, got False. It would be ignored: drop it, or set subset",
+        ),
+        (
+            {**NOISE, "aggregation_weights": "agreement"},
+            "aggregation-weights must be equal with noise, got 'agreement'. Noisy answers say little about who",
+        ),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError) as caught:
+        DigestConfig(**settings)
+    assert message in str(caught.value)
+
+
+def test_what_stands_beside_a_subset_or_noise_and_does_not_disturb_it():
+    assert DigestConfig(subset_rows=5, subset_replacement=False, aggregation_weights="agreement").privacy == "party"
+    assert DigestConfig(**NOISE, soft_bits=16, average_bits=16).bits_down == 16
+    assert DigestConfig(share="argmax", average_bits=2).bits_down == 2
+
+
+# ------------------------------------------------------------------------------------------------ pooled rows
+
+
+@pytest.mark.parametrize("net", [True, False])
+def test_on_pooled_rows_nets_make_the_passes_that_parties_made_over_their_own_rows(net):
+    class Model:
+        supports_soft_steps = net
+
+        def train_epochs(self, X, y, *, epochs):
+            return ("epochs", X, y, epochs)
+
+        def fit(self, X, y):
+            return ("fit", X, y)
+
+    config = DigestConfig(initial_epochs=7, revisit_epochs=2)
+    found = passes_on_pooled(Model(), "X", "y", config=config, rounds=5)
+    assert found == (("epochs", "X", "y", 17) if net else ("fit", "X", "y"))
