@@ -217,7 +217,7 @@ def test_where_halves_are_counted_the_noise_is_twice_as_many(settings, mechanism
     plan = OneShotVoteConfig(**settings).plan(votes=3, num_public=60, unit=2)
     assert plan.mechanism == mechanism
     whole = OneShotVoteConfig(**settings).plan(votes=3, num_public=60)
-    assert plan.mechanism.words == whole.noise_words
+    assert plan.mechanism.words == whole.mechanism.words
 
 
 def test_a_plan_asks_as_many_rows_as_the_run_says():
