@@ -169,6 +169,14 @@ def test_a_refusal_names_the_key_the_rule_and_the_value(values, message):
     assert caught.value.code == Code.WRONG_CONFIG
 
 
+def test_a_field_that_is_declared_without_setting_is_told_nobody_and_always_read():
+    class Plain(Red):
+        number: int = 3
+
+    assert Plain(number=4).number == 4
+    assert "number" not in Plain(number=4).told()
+
+
 def test_a_whole_number_is_a_number_and_becomes_one():
     made = Both(way="long", step_size=1)
     assert made.step_size == 1.0
@@ -251,7 +259,8 @@ def test_what_every_exchange_has_in_common():
     assert config.resolved(**SIZES) is config
     assert config.told() == {"seed": 1}
     assert ExchangeConfig(seed=2**63 - 1).seed == 2**63 - 1
-    for wrong in ({"seed": 2**63}, {"node_settle_s": -1.0}, {"node_deadline_s": -1.0}):
+    infinite = {"node_deadline_s": float("inf")}
+    for wrong in ({"seed": 2**63}, {"node_settle_s": -1.0}, {"node_deadline_s": -1.0}, infinite):
         with pytest.raises(ConfigError, match=kebab(next(iter(wrong)))):
             ExchangeConfig(**wrong)
 

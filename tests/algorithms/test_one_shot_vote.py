@@ -252,6 +252,14 @@ def test_noise_found_for_an_epsilon_spends_it_over_all_queries_and_times(setting
         assert plan.mechanism.sigma_threshold == pytest.approx(3 * plan.mechanism.sigma)
 
 
+def test_a_plan_is_for_one_vote_unless_there_are_more():
+    config = PATEConfig(noise="gaussian", epsilon=5.0)
+    sigmas = [
+        config.plan(votes=1, num_public=60, **times).mechanism.sigma for times in ({}, {"times": 1}, {"times": 2})
+    ]
+    assert sigmas[0] == sigmas[1] < sigmas[2]
+
+
 def test_noise_is_at_the_server_where_the_algorithm_says_so():
     assert OneShotVoteConfig(noise="laplace", gamma=1.0).server_plan(60) is None  # this one says nowhere
     assert PATEConfig().server_plan(60) is None
