@@ -56,7 +56,7 @@ def table(rows: Iterable[tuple[str, type[Config], str, str]]) -> str:
     for key, config, name, readers in rows:
         default = config.default(name)
         written = "none" if default is None else f"`{_toml(default)}`"
-        text = " ".join((config.model_fields[name].description or "").split()).replace("|", "\\|")
+        text = config.meaning(name).replace("|", "\\|")
         only = [
             f"{config.keys()[other]} = {' or '.join(str(one) for one in values)}"
             for other, values in _extra(config, name).get("only", {}).items()

@@ -15,9 +15,12 @@ the same in all of them, stands at the top.
 
 from __future__ import annotations
 
+import ast
 import inspect
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -78,9 +81,7 @@ class Config(BaseModel):
         Naming every setting that is unknown, of the wrong type, out of range, impossible beside another, or not read.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, protected_namespaces=(), use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
     section: ClassVar[str] = ""  # of the settings that this very class declares
 
     def __init__(self, **values: Any) -> None:
@@ -135,6 +136,17 @@ class Config(BaseModel):
             if getattr(limit, end, None) is not None
         ]
         return f"{kind} {' and '.join(ends)}".strip()
+
+    @classmethod
+    def meaning(cls, name: str) -> str:
+        """Return the docstring below a setting, on one line; read from the source, because few processes need it."""
+        parent = next(one for one in cls.__mro__ if name in inspect.get_annotations(one))
+        body = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0].body  # type: ignore[attr-defined]
+        for line, below in pairwise(body):
+            is_it = isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.target.id == name
+            if is_it and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                return " ".join(str(below.value.value).split())
+        return ""
 
     # ---------------------------------------------------------------- what travels
 

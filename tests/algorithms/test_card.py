@@ -421,8 +421,8 @@ def test_these_conditions_are_those_that_there_are():
 @pytest.mark.parametrize(("config", "name"), SETTINGS, ids=NAMES)
 def test_every_setting_is_explained_and_its_conditions_speak_of_settings_there_are(config, name):
     field = config.model_fields[name]
-    assert field.description
-    assert field.description.rstrip().endswith(".")
+    assert config.meaning(name)
+    assert config.meaning(name).endswith(".")
     for other, values in field.json_schema_extra["only"].items():
         choices = get_args(config.model_fields[other].annotation) or (True, False)
         assert set(values) <= set(choices)
