@@ -1,4 +1,4 @@
-"""Each of the two test workers computes on one core: more threads than cores slow all of them down."""
+"""Small nets and small arrays gain nothing from threads, and several test processes beside each other lose by them."""
 
 from __future__ import annotations
 

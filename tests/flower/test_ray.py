@@ -8,7 +8,7 @@ from flower_runtime import FlowerHome
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
 
-pytestmark = [pytest.mark.flower, pytest.mark.xdist_group("flower")]
+pytestmark = pytest.mark.flower
 
 PARTIES = [f"party-{i:03d}" for i in range(4)]
 SMALL = {"partitioner": "iid", "model": "decision-tree", "num_parties": 4}

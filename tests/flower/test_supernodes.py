@@ -14,7 +14,7 @@ from fedkd_flwr.data.tables import load_party_table, load_public
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
 
-pytestmark = [pytest.mark.flower, pytest.mark.xdist_group("flower")]
+pytestmark = pytest.mark.flower
 
 SILOS = ("north", "south")
 SCHEMA = Schema(
