@@ -3,7 +3,7 @@
     python benchmarks/simulate.py fedkt-adult --data-root /data --partition-path /oracles/fedkt-a9a-partitions.npz \
         --vary partition-index 0 1 2 3 4
 
-It prints one line per run, and then the means. ``--out`` keeps them as JSON, with the command that made them. "up KB"
+It prints one line per run, and then means and deviations. ``--out`` keeps them as JSON, with the command that made them. "up KB"
 is what a party sent in the last round, "in all KB" what one party sent or received over all rounds.
 """
 
@@ -172,21 +172,36 @@ def main() -> None:
     path = ROOT / "simulations" / f"{options.name}.toml"
     config = configuration(path, options.data_root, options.partition_path, options.set)
     key, *values = options.vary
-    lines = []
+    lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for value in values:
             varied = {**config, **settings(f"{key} = {value}")}
             figures = {key: value, **line(*run(varied, Path(folder), options.actors))}
             lines.append(figures)
             print("  ".join(f"{k} {_text(v)}" for k, v in figures.items()), flush=True)
-    means = {k: statistics.fmean(x[k] for x in lines) for k in lines[0] if all(isinstance(x[k], float) for x in lines)}
-    print("mean  " + "  ".join(f"{k} {v:.4f}" for k, v in means.items()))
-    if options.out:
-        # Replace the folders of this machine in the command.
-        here = {value: f"/path/to/{Path(value).name}" for value in (options.data_root, options.partition_path) if value}
-        command = shlex.join(["python", "benchmarks/simulate.py", *(here.get(word, word) for word in sys.argv[1:])])
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps({"command": command, "runs": lines, "means": means}, indent=1) + "\n")
+            if options.out:  # after every run: a later one may be stopped
+                keep(options, lines)
+    for name, values_of in summary(lines).items():
+        print(f"{name}  " + "  ".join(f"{k} {v:.4f}" for k, v in values_of.items()))
+
+
+def summary(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Return the means of the runs' figures and, of several runs, their standard deviations.
+
+    >>> summary([{"solo": 0.5, "seed": 1}, {"solo": 0.7, "seed": 2}])
+    {'means': {'solo': 0.6}, 'deviations': {'solo': 0.1414}}
+    """
+    figures = [name for name in lines[0] if all(isinstance(one[name], float) for one in lines)]
+    made = {"means": statistics.fmean, **({"deviations": statistics.stdev} if len(lines) > 1 else {})}
+    return {what: {k: round(of([x[k] for x in lines]), 4) for k in figures} for what, of in made.items()}
+
+
+def keep(options: argparse.Namespace, lines: Sequence[dict[str, Any]]) -> None:
+    """Write the runs, their summary and the command, without the folders of this machine."""
+    here = {value: f"/path/to/{Path(value).name}" for value in (options.data_root, options.partition_path) if value}
+    command = shlex.join(["python", "benchmarks/simulate.py", *(here.get(word, word) for word in sys.argv[1:])])
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps({"command": command, "runs": lines, **summary(lines)}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
