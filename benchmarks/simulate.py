@@ -3,8 +3,8 @@
     python benchmarks/simulate.py fedkt-adult --data-root /data --partition-path /oracles/fedkt-a9a-partitions.npz \
         --vary partition-index 0 1 2 3 4
 
-It prints one line per run, and then means and deviations. ``--out`` keeps them as JSON, with the command that made them. "up KB"
-is what a party sent in the last round, "in all KB" what one party sent or received over all rounds.
+It prints one line per run, and then means and deviations. ``--out`` keeps them as JSON, with the command that made
+them. "up KB" is what a party sent in the last round, "in all KB" what it sent or received over all rounds.
 """
 
 from __future__ import annotations

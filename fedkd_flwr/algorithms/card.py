@@ -20,6 +20,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
@@ -93,8 +94,9 @@ class Config(BaseModel):
     # ---------------------------------------------------------------- what is declared
 
     @classmethod
+    @cache
     def keys(cls) -> dict[str, str]:
-        """Return the run-config key of each setting, by field name.
+        """Return the run-config key of each `setting`, by field name.
 
         >>> class Mine(Config):
         ...     section: ClassVar[str] = "mine"
@@ -107,7 +109,8 @@ class Config(BaseModel):
             for parent in reversed(cls.__mro__)
             for name in inspect.get_annotations(parent)
         }
-        return {name: f"{declared[name]}.{kebab(name)}" if declared[name] else kebab(name) for name in cls.model_fields}
+        settings = [name for name, field in cls.model_fields.items() if isinstance(field.json_schema_extra, dict)]
+        return {name: f"{declared[name]}.{kebab(name)}" if declared[name] else kebab(name) for name in settings}
 
     @classmethod
     def default(cls, name: str) -> Any:
@@ -187,7 +190,7 @@ class Config(BaseModel):
         """Refuse True where 1 is a choice, and 16.0 where 16 is one: to pydantic they are equal."""
         name = str(info.field_name)
         if (choices := _choices(cls.model_fields[name])) and type(value) is not type(choices[0]):
-            raise ValueError(explain(cls.keys()[name], f"be one of {cls.rule(name)}", value))
+            raise ValueError(explain(cls.keys().get(name, name), f"be one of {cls.rule(name)}", value))
         return value
 
     @model_validator(mode="after")
@@ -301,8 +304,6 @@ class Card:
         Whether a silo takes part unless its owner says otherwise.
     roles : tuple of {"teacher", "student", "final"}
         Models it takes beside a party's own.
-    one_net : bool
-        Whether the weights of one torch net go round, the same net at all parties.
     samples : bool
         Whether a round may ask a share of the parties only.
     resumes : bool
@@ -324,7 +325,6 @@ class Card:
     noise: tuple[Literal["server", "party"], ...] = ()
     allowed: bool = False
     roles: tuple[Literal["teacher", "student", "final"], ...] = ()
-    one_net: bool = False
     samples: bool = False
     resumes: bool = False
     train_pooled: Callable[..., object] = fit

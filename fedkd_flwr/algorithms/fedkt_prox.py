@@ -40,11 +40,6 @@ class FedKTProxConfig(FedProxConfig, FedKTConfig):
         values = {name: getattr(self, name) for name in FedKTConfig.model_fields}
         return FedKTConfig(**{**values, "party_models": False})
 
-    @property
-    def later(self) -> FedProxConfig:
-        """The settings of the rounds after it."""
-        return FedProxConfig(**{name: getattr(self, name) for name in FedProxConfig.model_fields})
-
 
 def train_pooled(model: Any, X: Any, y: Any, *, config: FedKTProxConfig, rounds: int) -> object:
     """Train a net on pooled rows for as many passes as FedProx's rounds, which are all but the first."""
@@ -61,7 +56,6 @@ CARD = Card(
     sends="weights",
     default_rounds=10,
     roles=("teacher", "student"),
-    one_net=True,
     samples=True,
     train_pooled=train_pooled,
 )

@@ -32,7 +32,6 @@ CARD = Card(
     client="fedkd_flwr.clients.fedprox:FedProxClient",
     sends="weights",
     default_rounds=10,
-    one_net=True,
     samples=True,
     train_pooled=epochs_on_pooled,
 )

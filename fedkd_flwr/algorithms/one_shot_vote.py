@@ -15,12 +15,11 @@ from fedkd_flwr.algorithms.exchange import EpsilonConfig, VotersConfig
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import majority
 from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, VoteCounter, consistent_labels, voter_weights
-from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes, make_noise
+from fedkd_flwr.privacy.noise.plan import NOISES, NoisyAnswers, NoisyVotes, make_noise
 
 __all__ = ["STRENGTHS", "OneShotVoteConfig", "VoteFacts", "aggregate", "kept", "tally"]
 
 STRENGTHS = ("gamma", "sigma", "threshold", "sigma_threshold")
-_ANY_NOISE = ("laplace", "gaussian", "confident-gaussian")
 _TAKES = {
     "none": (),
     "laplace": ("gamma",),
@@ -44,7 +43,7 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     """A query is answered where the largest count plus noise of sigma-threshold reaches so many votes."""
     sigma_threshold: float = setting(0.0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
     """Standard deviation of the noise on that largest count, in votes; with epsilon: three times the answers'."""
-    num_queries: int = setting(0, ge=0, told=True, only={"noise": _ANY_NOISE})
+    num_queries: int = setting(0, ge=0, told=True, only={"noise": NOISES})
     """Public rows asked where there is noise, drawn before any vote is seen; 0: all."""
     max_answers: int = setting(0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
     """Asking ends after so many answers; 0: no end before num-queries."""

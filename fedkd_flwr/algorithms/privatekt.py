@@ -287,7 +287,6 @@ CARD = Card(
     default_rounds=100,
     noise=("party",),
     allowed=True,
-    one_net=True,
     samples=True,
     resumes=True,
 )

@@ -34,7 +34,7 @@ from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.stores.subset import SubsetStore
-from fedkd_flwr.strategies.base import ExchangeStrategy, Workshop
+from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy
 
 __all__ = [
     "central_rows",
@@ -350,7 +350,7 @@ def make_strategy(
         public = public.as_read_by(model)
         if test is not None and model.takes_text:
             test = simulated_pool(config).as_read_by(model).X_test, test[1]
-    workshop = Workshop(
+    collaborators = Collaborators(
         final_model=lambda: final_model(config, public),
         global_model=lambda: global_model(config, public),
         party_rows=lambda: party_sizes(config, num_nodes) if record.simulation else [],
@@ -364,7 +364,7 @@ def make_strategy(
     )
     strategy: type[ExchangeStrategy[Any]] = load_class(config.card.strategy)
     return strategy.assemble(
-        workshop,
+        collaborators,
         config=config.own,
         public=public,
         min_train_nodes=config.min_parties,

@@ -126,11 +126,6 @@ class RunConfig(Config):
 
     own: SkipValidation[ExchangeConfig] = ExchangeConfig()
 
-    @classmethod
-    def keys(cls) -> dict[str, str]:
-        """Return the run-config key of each general setting, by field name."""
-        return {name: key for name, key in super().keys().items() if name != "own"}
-
     @cached_property
     def card(self) -> Card:
         """The algorithm's card."""

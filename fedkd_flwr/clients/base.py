@@ -241,15 +241,19 @@ class PartyClient(NumPyClient, ABC):
         )
 
     def _base(self, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
-        """Return the values of the last reply if they are those the server says it holds."""
+        """Return what this party kept for replies of changes, if it is what the server says it holds."""
         saved, named = instruction.saved, instruction.base
         if saved is None or not named:
             return {}
         ledger = self.party.ledger
         if saved.meta.get("charge") and ledger and ledger.load().entry(self.party.run_id, saved.server_round) is None:
             return {}  # its charge was refused: it never left, and whether a guess at it is right must not show
-        values = {name: saved.arrays[f"value.{name}"] for name in saved.meta["values"]}
+        values = self.referable(saved, instruction)
         return values if [digest(array).hex() for array in values.values()] == [named] else {}
+
+    def referable(self, saved: Saved, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
+        """Return what a reply of changes may refer to: here the values of the last reply."""
+        return {name: saved.arrays[f"value.{name}"] for name in saved.meta["values"]}
 
     def _shares_metrics(self, private: bool) -> bool:
         return self.party.share_metrics and (not private or self.party.simulated)

@@ -27,8 +27,8 @@ from fedkd_flwr.privacy.claims.claim import subsampling
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.stores.party_state import Saved
 from fedkd_flwr.stores.subset import SubsetStore
-from fedkd_flwr.wire.envelope import digest
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.row_codec import decode_rows
 from fedkd_flwr.wire.score_codec import decode_scores, encode_scores
@@ -266,12 +266,10 @@ class ScoreClient(PartyClient):
             for name, array in values.items()
         }
 
-    def _base(self, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
-        """Return this party's earlier answers, where the server holds the same."""
-        if not instruction.config.delta_coding or instruction.saved is None or not instruction.base:
-            return {}
-        held = instruction.saved.arrays.get("kept.answered")
-        return {} if held is None or digest(held).hex() != instruction.base else {"answered": held}
+    def referable(self, saved: Saved, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
+        """Return this party's last answer on each public row, where changes alone are sent."""
+        kept = saved.arrays.get("kept.answered") if instruction.config.delta_coding else None
+        return {} if kept is None else {"answered": kept}
 
     def _answered(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
         """Return what later answers may refer to, with this round's answers."""

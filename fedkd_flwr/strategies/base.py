@@ -45,7 +45,7 @@ from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.records import Reply, Scalar, array_bytes, instruction_record, open_reply
 
-__all__ = ["ExchangeStrategy", "Workshop"]
+__all__ = ["Collaborators", "ExchangeStrategy"]
 
 Stage = Literal["fit", "evaluate"]
 _SETTLE_S = 3.0
@@ -61,7 +61,7 @@ def new_record(card: Card) -> RunRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workshop:
+class Collaborators:
     """What an app can hand to a strategy that it makes; a strategy takes what it needs (`ExchangeStrategy.assemble`).
 
     Parameters
@@ -172,7 +172,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.envelope: Callable[..., Any] = Message
 
     @classmethod
-    def assemble(cls, workshop: Workshop, **keywords: Any) -> Self:
+    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
         """Return the strategy of an app's run; overridden by strategies that take more than ``keywords``."""
         return cls(**keywords)
 

@@ -31,7 +31,7 @@ from fedkd_flwr.algorithms.fedprox import CARD, FedProxConfig
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RoundRecord
-from fedkd_flwr.strategies.base import ExchangeStrategy, Stage, Workshop
+from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.waiting import WatchedGrid
 from fedkd_flwr.wire.records import Reply, array_bytes, numbered
@@ -110,9 +110,9 @@ class FedProx(ExchangeStrategy[PartyWeights]):
         self._replies: dict[int, Message] = {}
 
     @classmethod
-    def assemble(cls, workshop: Workshop, **keywords: Any) -> Self:
+    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
         """Return the strategy of an app's run."""
-        return cls(workshop.fraction, global_model=workshop.global_model(), test=workshop.test, **keywords)
+        return cls(given.fraction, global_model=given.global_model(), test=given.test, **keywords)
 
     def start(
         self,

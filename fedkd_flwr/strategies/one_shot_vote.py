@@ -30,7 +30,7 @@ from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.strategies.base import Workshop
+from fedkd_flwr.strategies.base import Collaborators
 from fedkd_flwr.strategies.label_exchange import LabelExchange, PartyLabels
 
 __all__ = ["OneShotVote"]
@@ -81,10 +81,10 @@ class OneShotVote(LabelExchange):
         self.votes: NDArray[np.int32] | None = None
 
     @classmethod
-    def assemble(cls, workshop: Workshop, **keywords: Any) -> Self:
+    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
         """Return the strategy of an app's run."""
-        keywords |= {"test": workshop.test, "ledger": workshop.ledger, "budget": workshop.budget}
-        return cls(final_model=workshop.final_model(), **keywords)
+        keywords |= {"test": given.test, "ledger": given.ledger, "budget": given.budget}
+        return cls(final_model=given.final_model(), **keywords)
 
     @cached_property
     def plan(self) -> NoisyVotes | None:

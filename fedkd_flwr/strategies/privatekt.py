@@ -52,7 +52,7 @@ from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.run_record import RoundRecord, RunRecord
 from fedkd_flwr.stores.checkpoints import load_checkpoint, save_checkpoint
 from fedkd_flwr.stores.participations import Participations
-from fedkd_flwr.strategies.base import ExchangeStrategy, Stage, Workshop
+from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage
 from fedkd_flwr.strategies.label_exchange import PartyLabels
 from fedkd_flwr.strategies.reception import notes_of
 from fedkd_flwr.wire.label_codec import decode_labels
@@ -126,10 +126,10 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
             self.rows = self._draw(1)
 
     @classmethod
-    def assemble(cls, workshop: Workshop, **keywords: Any) -> Self:
+    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
         """Return the strategy of an app's run."""
-        keywords |= {"test": workshop.test, "checkpoint": workshop.checkpoint, "resume_from": workshop.resume_from}
-        return cls(workshop.fraction, global_model=workshop.global_model(), **keywords)
+        keywords |= {"test": given.test, "checkpoint": given.checkpoint, "resume_from": given.resume_from}
+        return cls(given.fraction, global_model=given.global_model(), **keywords)
 
     # ---------------------------------------------------------------- what an algorithm says
 

@@ -24,7 +24,7 @@ from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.privacy.claims.claim import SERVER, PrivacyClaim, label_privacy, subsampling
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.run_record import RoundRecord
-from fedkd_flwr.strategies.base import ExchangeStrategy, Stage, Workshop
+from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.wire.envelope import digest
 from fedkd_flwr.wire.label_codec import decode_labels
@@ -73,6 +73,7 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
         self.party_rows = tuple(party_rows)
         self.average: NDArray[np.float64] | None = None
         self.average_rows: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._drawn = 0, self.average_rows  # round, its rows
         self._answered: dict[str, NDArray[np.uint8]] = {}  # party -> its last answer on each row, in steps
         self.batch = self.config.batch(self.spec.num_public)
         if self.config.pretrain_epochs and self.public.labels is None:
@@ -81,16 +82,18 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
             raise ConfigError(explain("pretrain-epochs", rule, seen, way_out))
 
     @classmethod
-    def assemble(cls, workshop: Workshop, **keywords: Any) -> Self:
+    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
         """Return the strategy of an app's run."""
-        return cls(party_rows=workshop.party_rows() if keywords["config"].subset_rows else (), **keywords)
+        return cls(party_rows=given.party_rows() if keywords["config"].subset_rows else (), **keywords)
 
     # ---------------------------------------------------------------- what travels
 
     def rows(self, server_round: int) -> NDArray[np.int64]:
         """Return the public rows of a round, ascending: the same for all parties."""
-        order = self.rng("public-batch", server_round).permutation(self.spec.num_public)
-        return np.sort(order[: self.batch]).astype(np.int64)
+        if self._drawn[0] != server_round:  # asked for by every reply
+            order = self.rng("public-batch", server_round).permutation(self.spec.num_public)
+            self._drawn = server_round, np.sort(order[: self.batch]).astype(np.int64)
+        return self._drawn[1]
 
     def asked_rows(self, server_round: int) -> NDArray[np.int64]:
         """Return the rows of a round that parties answer, ascending: all of them, unless an algorithm knows some."""

@@ -31,9 +31,7 @@ def test_the_parts_are_told_apart():
     assert config.first == FedKTConfig(
         seed=3, node_deadline_s=9.0, ties="lowest", students_per_party=3, voting="plain", party_models=False
     )
-    assert config.later == FedProxConfig(seed=3, node_deadline_s=9.0, local_epochs=2, proximal_mu=0.5)
     assert type(config.first) is FedKTConfig
-    assert type(config.later) is FedProxConfig
 
 
 def test_alone_a_net_trains_for_as_many_epochs_as_fedprox_s_rounds():
@@ -78,5 +76,5 @@ def test_impossible_settings_are_refused(settings, message):
 
 
 def test_its_card_says_that_weights_leave():
-    assert (CARD.name, CARD.sends, CARD.allowed, CARD.noise, CARD.one_net) == ("fedkt-prox", "weights", False, (), True)
+    assert (CARD.name, CARD.sends, CARD.allowed, CARD.noise) == ("fedkt-prox", "weights", False, ())
     assert CARD.roles == ("teacher", "student")

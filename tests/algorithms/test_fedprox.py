@@ -30,5 +30,5 @@ def test_a_mu_that_is_none_is_refused(mu):
 
 
 def test_its_card_says_that_weights_leave_and_no_silo_lets_them_by_default():
-    assert (CARD.sends, CARD.allowed, CARD.noise, CARD.one_net, CARD.samples) == ("weights", False, (), True, True)
+    assert (CARD.sends, CARD.allowed, CARD.noise, CARD.samples) == ("weights", False, (), True)
     assert CARD.train_pooled is epochs_on_pooled
