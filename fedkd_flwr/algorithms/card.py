@@ -258,6 +258,11 @@ class ExchangeConfig(Config):
         """Where noise is added, if anywhere. Beside noise at the party a party withholds more of what it could say."""
         return "none"
 
+    @property
+    def noisy(self) -> bool:
+        """Whether noise is added anywhere."""
+        return self.privacy != "none"
+
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings as parties are told them: defaults that depend on the run, and noise, are found.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import ExchangeConfig, setting
@@ -19,10 +21,13 @@ __all__ = [
     "LocalEpochsConfig",
     "StepsConfig",
     "TiesConfig",
+    "VoteFacts",
     "VotersConfig",
     "epochs_on_pooled",
     "steps_on_pooled",
 ]
+
+_DROP_IT = "It would be ignored: drop it, or choose a noise."
 
 
 class TiesConfig(ExchangeConfig):
@@ -62,8 +67,7 @@ class ClaimConfig(ExchangeConfig):
         """Refuse a delta of no claim."""
         super().check()
         if self.delta != self.default("delta") and self.privacy == "none":
-            way_out = "It would be ignored: drop it, or choose a noise."
-            raise ConfigError(explain("delta", "keep its default in a run without noise", self.delta, way_out))
+            raise ConfigError(explain("delta", "keep its default in a run without noise", self.delta, _DROP_IT))
 
 
 class EpsilonConfig(ClaimConfig):
@@ -72,6 +76,12 @@ class EpsilonConfig(ClaimConfig):
     epsilon: float = setting(0.0, ge=0)
     """What the noise of the whole run may cost: it is found from this. 0: the noise is given."""
 
+    def check(self) -> None:
+        """Refuse an epsilon of no noise."""
+        super().check()
+        if self.epsilon and not self.noisy:
+            raise ConfigError(explain(self.keys()["epsilon"], "be 0 without noise", self.epsilon, _DROP_IT))
+
 
 class LabelNoiseConfig(EpsilonConfig):
     """What a party does to each label it sends."""
@@ -79,7 +89,9 @@ class LabelNoiseConfig(EpsilonConfig):
     label_mechanism: Literal["none", "auto", "randomized-response", "xor"] = setting("none", told=True)
     """What a party does to each label before it leaves; auto takes what leaves less noise in the votes. Where scores
     are exchanged: randomized-response alone, with share="argmax"."""
-    label_epsilon: float = setting(0.0, ge=0, told=True)
+    label_epsilon: float = setting(
+        0.0, ge=0, told=True, only={"label_mechanism": ("auto", "randomized-response", "xor")}
+    )
     """Epsilon of one label, in place of epsilon."""
 
     def label_noise(
@@ -114,16 +126,15 @@ class LabelNoiseConfig(EpsilonConfig):
         )
         return found
 
-    def check_given(self, **given: float) -> None:
-        """Refuse a noise with no strength or with two, and a strength without noise."""
-        named = {name: value for name, value in given.items() if value}
-        noisy = self.privacy == "party"
-        if len(named) != noisy:
+    def check_one(self, *strengths: str) -> None:
+        """Refuse a noise with no strength, or with two."""
+        given = [name for name in strengths if getattr(self, name)]
+        if self.noisy and len(given) != 1:
             keys = self.keys()
-            seen = ", ".join(f"{keys[name]} {value:g}" for name, value in given.items())
-            rule = "be given, exactly one of them, with noise" if noisy else "be 0 without noise"
-            way_out = f"{keys['epsilon']} is for the whole run, the others for one answer."
-            raise ConfigError(explain(" or ".join(keys[name] for name in given), rule, seen, way_out))
+            seen = ", ".join(f"{keys[name]} {getattr(self, name):g}" for name in strengths)
+            way_out = "epsilon is for the whole run, the others for one answer."
+            rule = "be given, exactly one of them, with noise"
+            raise ConfigError(explain(" or ".join(keys[name] for name in strengths), rule, seen, way_out))
 
 
 class StepsConfig(ExchangeConfig):
@@ -144,6 +155,26 @@ class LocalEpochsConfig(ExchangeConfig):
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings with as many passes of SOLO as ``num_rounds`` rounds make."""
         return self.changed(solo_epochs=self.solo_epochs or self.local_epochs * max(num_rounds, 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoteFacts:
+    """What a vote shows besides its result; computed from labels as they arrived, so for the operator alone.
+
+    Parameters
+    ----------
+    discounted : int
+        Parties that label every row alike and cast less than their full votes.
+    class_voters : ndarray of shape (num_classes,), int32, or None
+        How many parties gave each class to at least one row; None under the parties' noise, where each gives every
+        class.
+    kept_share : float or None
+        Expected share of answers that the parties' noise left as they were; None without it.
+    """
+
+    discounted: int = 0
+    class_voters: NDArray[np.int32] | None = None
+    kept_share: float | None = None
 
 
 def steps_on_pooled(model: Any, X: NDArray[Any], y: NDArray[Any], *, config: StepsConfig, rounds: int) -> object:

@@ -7,20 +7,19 @@ Learning", AAAI 2025, Algorithm 1. The whole round is told in `fedkd_flwr.strate
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card, Privacy, setting
-from fedkd_flwr.algorithms.exchange import LabelNoiseConfig, StepsConfig, VotersConfig, steps_on_pooled
+from fedkd_flwr.algorithms.exchange import LabelNoiseConfig, StepsConfig, VoteFacts, VotersConfig, steps_on_pooled
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import dawid_skene, majority, qualified_majority
 from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, Uninformative, VoteCounter, voter_weights
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share
 
-__all__ = ["CARD", "FedCTConfig", "VoteFacts", "aggregate"]
+__all__ = ["CARD", "FedCTConfig", "aggregate"]
 
 
 class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
@@ -54,12 +53,8 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     def check(self) -> None:
         """Refuse a noise without a strength, and Dawid-Skene on bits."""
         super().check()
-        self.check_given(label_epsilon=self.label_epsilon, epsilon=self.epsilon)
-        if (
-            self.privacy == "party"
-            and self.consensus == "dawid-skene"
-            and self.label_mechanism != "randomized-response"
-        ):
+        self.check_one("label_epsilon", "epsilon")
+        if self.consensus == "dawid-skene" and self.label_mechanism not in ("none", "randomized-response"):
             way_out = 'Use label-mechanism "randomized-response" with it, or another consensus.'
             raise ConfigError(explain("fedct.consensus", f"work with {self.label_mechanism}", self.consensus, way_out))
         if self.sensitivity == "assumed" and not self.sensitivity_labels:
@@ -98,25 +93,6 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
         name = "xor" if isinstance(found, BitFlip) else "randomized-response"
         exact = {} if name == "xor" else {"calibration": "exact"}
         return self.changed(label_mechanism=name, label_epsilon=found.epsilon, epsilon=0.0, **exact)
-
-
-@dataclass(frozen=True, kw_only=True)
-class VoteFacts:
-    """What a vote shows besides its result; computed from labels as they arrived.
-
-    Parameters
-    ----------
-    discounted : int
-        Parties that label every row alike and cast less than a full vote.
-    class_voters : ndarray of shape (num_classes,), int32, or None
-        How many parties gave each class to at least one row; None under noise, where every party gives every class.
-    kept_share : float or None
-        Expected share of answers that the parties' noise left as they were; None without noise.
-    """
-
-    discounted: int = 0
-    class_voters: NDArray[np.int32] | None = None
-    kept_share: float | None = None
 
 
 def aggregate(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -11,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import setting
-from fedkd_flwr.algorithms.exchange import EpsilonConfig, VotersConfig
+from fedkd_flwr.algorithms.exchange import EpsilonConfig, VoteFacts, VotersConfig
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import majority
 from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, VoteCounter, consistent_labels, voter_weights
 from fedkd_flwr.privacy.noise.plan import NOISES, NoisyAnswers, NoisyVotes, make_noise
 
-__all__ = ["STRENGTHS", "OneShotVoteConfig", "VoteFacts", "aggregate", "kept", "tally"]
+__all__ = ["STRENGTHS", "OneShotVoteConfig", "aggregate", "kept", "tally"]
 
 STRENGTHS = ("gamma", "sigma", "threshold", "sigma_threshold")
 _TAKES = {
@@ -68,11 +67,7 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         keys = self.keys()
         takes = _TAKES[self.noise]
         found = [name for name in takes if name != "threshold"]  # a threshold is a choice, not a noise
-        if self.noise == "none":
-            if self.epsilon:
-                way_out = "It would be ignored: drop it, or choose a noise."
-                raise ConfigError(explain(keys["epsilon"], "be 0 without noise", self.epsilon, way_out))
-        elif self.epsilon:
+        if self.epsilon:
             if any(getattr(self, name) for name in found):
                 rule = f"be given without {', '.join(keys[name] for name in found)}"
                 raise ConfigError(explain(keys["epsilon"], rule, self.epsilon, "Give one."))
@@ -132,22 +127,6 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings as parties are told them: noise at the server is the server's own affair."""
         return self.changed(**self.quiet())
-
-
-@dataclass(frozen=True, kw_only=True)
-class VoteFacts:
-    """What a vote shows besides its result; computed from votes as they were cast, so for the operator alone.
-
-    Parameters
-    ----------
-    discounted : int
-        Parties that label every row alike and cast less than their full votes.
-    class_voters : ndarray of shape (num_classes,), int32
-        How many parties gave each class to at least one row.
-    """
-
-    discounted: int
-    class_voters: NDArray[np.int32]
 
 
 def tally(

@@ -122,7 +122,7 @@ class ScoreExchangeConfig(LabelNoiseConfig):
             if 0 < getattr(self, name) <= 8 and (self.share == "logits" or self.score_noise != "none"):
                 rule, way_out = "be 16 or 32 for logits and noisy scores", "Only probabilities come in fewer bits."
                 raise ConfigError(explain(keys[name], rule, getattr(self, name), way_out))
-        self._check_strength()
+        self.check_one("score_scale", "label_epsilon", "epsilon")
         if self.noisy and self.subset_rows:
             way_out = "Use noise, or a subset without noise."
             raise ConfigError(explain(keys["subset_rows"], "be 0 with noise", self.subset_rows, way_out))
@@ -133,17 +133,6 @@ class ScoreExchangeConfig(LabelNoiseConfig):
             way_out = "Noisy answers say little about who is right."
             rule = "be equal with noise"
             raise ConfigError(explain(keys["aggregation_weights"], rule, self.aggregation_weights, way_out))
-
-    def _check_strength(self) -> None:
-        keys = self.keys()
-        strengths = {name: getattr(self, name) for name in ("score_scale", "label_epsilon", "epsilon")}
-        given = [name for name, value in strengths.items() if value]
-        fits = {"score_scale": self.score_noise != "none", "label_epsilon": self.label_mechanism != "none"}
-        if len(given) != self.noisy or not all(fits.get(name, True) for name in given):
-            seen = ", ".join(f"{keys[name]} {value:g}" for name, value in strengths.items())
-            rule = "be given alone, with the noise it belongs to" if self.noisy else "be 0 without noise"
-            way_out = "epsilon is for the whole run, the others for one row."
-            raise ConfigError(explain(" or ".join(keys[name] for name in strengths), rule, seen, way_out))
 
     def batch(self, num_public: int) -> int:
         """Return how many public rows a round asks.

@@ -68,9 +68,8 @@ class FedCT(LabelExchange):
             rng=self.rng("ties", server_round),
         )
         this.kept_share = facts.kept_share
-        if server_round == 1 and facts.class_voters is not None:
-            self.note_discounted(facts.discounted, len(answers), half="half their vote")
-            self.note_classes(facts.class_voters)
+        if server_round == 1:
+            self.note_votes(facts, len(answers))
         return consensus
 
     def claim(self) -> list[PrivacyClaim]:

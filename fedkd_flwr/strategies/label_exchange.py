@@ -16,7 +16,7 @@ from flwr.app import Array, ArrayRecord
 from flwr.common import log
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.exchange import VotersConfig
+from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels
 from fedkd_flwr.run_record import RoundRecord
@@ -141,19 +141,18 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         if self.public.y is not None and labelled.any():
             this.consensus_accuracy = float((vote[labelled] == self.public.y[labelled]).mean())
 
-    def note_discounted(self, discounted: int, num_parties: int, *, half: str) -> None:
-        """Say how many parties cast less than a full vote; ``half``: how half of one is called."""
-        if discounted:
-            share = half if self.config.voters_rule == "half" else "no vote"
-            self.note(f"{discounted} of {num_parties} parties label every public row alike and cast {share}.")
-
-    def note_classes(self, class_voters: NDArray[np.int32]) -> None:
-        """Name the classes that no party, or one party alone, ever gave."""
-        for c, voters in enumerate(class_voters):
+    def note_votes(self, facts: VoteFacts, num_parties: int) -> None:
+        """Say how many parties cast less than a full vote, and which classes no party, or one alone, ever gave."""
+        if facts.discounted:
+            share = "half their votes" if self.config.voters_rule == "half" else "no vote"
+            self.note(f"{facts.discounted} of {num_parties} parties label every public row alike and cast {share}.")
+        if facts.class_voters is None:
+            return
+        for c, voters in enumerate(facts.class_voters):
             rule, name = "be given by >= 2 parties", f"class {self.public.schema.classes[c]!r}"
             if voters == 0:
                 self.note(explain(name, rule, 0, "Nothing learnt from this vote can know it."))
-            elif voters == 1 and class_voters.max() > 1:
+            elif voters == 1 and facts.class_voters.max() > 1:
                 self.note(explain(name, rule, 1, "A majority outvotes that party; dawid-skene may not."))
 
     def converged(self, previous: Labels, answers: Sequence[PartyLabels], this: RoundRecord) -> bool:

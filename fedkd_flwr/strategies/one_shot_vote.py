@@ -117,8 +117,7 @@ class OneShotVote(LabelExchange):
             num_classes=self.spec.num_classes,
             consistent=self.consistent,
         )
-        self.note_discounted(facts.discounted, len(answers), half="half their votes")
-        self.note_classes(facts.class_voters)
+        self.note_votes(facts, len(answers))
         answered = self._answers(self.votes, server_round, this)
         rows = self.queries if self.plan is not None else np.arange(self.spec.num_public)
         labelled = answered.labels != ABSTAIN

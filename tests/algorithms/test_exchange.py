@@ -138,16 +138,27 @@ def test_noise_found_for_an_epsilon_spends_it_over_all_labels(name, labels):
 
 
 def test_a_strength_is_given_once_where_there_is_noise():
-    named = "label-epsilon or epsilon must be"
-    Noisy(label_mechanism="xor").check_given(label_epsilon=1.0, epsilon=0.0)
-    Noisy().check_given(label_epsilon=0.0, epsilon=0.0)
-    rule = rf"{named} given, exactly one of them, with noise, got label-epsilon 0, epsilon 0\. epsilon is for the whole"
+    both = "label_epsilon", "epsilon"
+    Noisy(label_mechanism="xor", label_epsilon=1.0).check_one(*both)
+    Noisy().check_one(*both)
+    rule = (
+        r"label-epsilon or epsilon must be given, exactly one of them, with noise, got label-epsilon 0, epsilon 0\. "
+        "epsilon is for the whole"
+    )
     with pytest.raises(ConfigError, match=rule):
-        Noisy(label_mechanism="xor").check_given(label_epsilon=0.0, epsilon=0.0)
-    with pytest.raises(ConfigError, match=rf"{named} given, .*, got label-epsilon 1\.5, epsilon 2\. epsilon"):
-        Noisy(label_mechanism="xor").check_given(label_epsilon=1.5, epsilon=2.0)
-    with pytest.raises(ConfigError, match=rf"{named} be 0 without noise|{named} 0 without noise, got label-epsilon 1"):
-        Noisy().check_given(label_epsilon=1.0, epsilon=0.0)
+        Noisy(label_mechanism="xor").check_one(*both)
+    with pytest.raises(ConfigError, match=r"with noise, got label-epsilon 1\.5, epsilon 2\. epsilon"):
+        Noisy(label_mechanism="xor", label_epsilon=1.5, epsilon=2.0).check_one(*both)
+
+
+def test_a_strength_without_noise_is_refused():
+    rule = r"^epsilon must be 0 without noise, got 2\.0\. It would be ignored: drop it, or choose a noise\.$"
+    with pytest.raises(ConfigError, match=rule):
+        Noisy(epsilon=2.0)
+    with pytest.raises(
+        ConfigError, match=r"^label-epsilon must keep its default \(0\.0\) where label-mechanism is 'none'"
+    ):
+        Noisy(label_epsilon=2.0)
 
 
 # ------------------------------------------------------------------------------------------------ training

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, VoteFacts, aggregate
+from fedkd_flwr.algorithms.exchange import VoteFacts
+from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.consensus import dawid_skene
 from fedkd_flwr.labels.voting import ABSTAIN
@@ -281,8 +282,8 @@ def test_the_defaults_are_those_that_are_documented():
         ),
         ({"quorum": 1.5}, "fedct.quorum must be a number >= 0 and <= 1, got 1.5"),
         ({"confidence": -0.1}, "fedct.confidence must be a number >= 0 and <= 1, got -0.1"),
-        ({"label_epsilon": 1.0}, "label-epsilon or epsilon must be 0 without noise"),
-        ({"epsilon": 1.0}, "label-epsilon or epsilon must be 0 without noise"),
+        ({"label_epsilon": 1.0}, "label-epsilon must keep its default (0.0) where label-mechanism is 'none'"),
+        ({"epsilon": 1.0}, "epsilon must be 0 without noise"),
         ({"label_mechanism": "xor"}, "label-epsilon or epsilon must be given, exactly one of them, with noise"),
         (
             {"label_mechanism": "xor", "label_epsilon": 1.0, "epsilon": 1.0},

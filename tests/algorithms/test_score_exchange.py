@@ -295,7 +295,7 @@ def test_the_defaults_are_those_that_are_documented():
 
 
 NOISE = {"score_noise": "laplace", "score_scale": 1.0}
-ALONE = "score-scale or label-epsilon or epsilon must be given alone, with the noise it belongs to"
+ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of them, with noise"
 
 
 @pytest.mark.parametrize(
@@ -345,13 +345,17 @@ ALONE = "score-scale or label-epsilon or epsilon must be given alone, with the n
             f"{ALONE}, got score-scale 0, label-epsilon 0, epsilon 0. epsilon is for the whole",
         ),
         ({**NOISE, "epsilon": 2.0}, f"{ALONE}, got score-scale 1, label-epsilon 0, epsilon 2"),
-        ({"score_noise": "laplace", "label_epsilon": 1.5}, f"{ALONE}, got score-scale 0, label-epsilon 1.5, epsilon 0"),
+        (
+            {"score_noise": "laplace", "label_epsilon": 1.5},
+            "label-epsilon must keep its default (0.0) where label-mech",
+        ),
         (
             {**RESPONSE, "label_epsilon": 1.5, "epsilon": 2.0},
             f"{ALONE}, got score-scale 0, label-epsilon 1.5, epsilon 2",
         ),
-        ({"epsilon": 1.0}, "or epsilon must be 0 without noise, got score-scale 0, label-epsilon 0, epsilon 1"),
-        ({"label_epsilon": 1.0}, "or epsilon must be 0 without noise, got score-scale 0, label-epsilon 1, epsilon 0"),
+        ({"epsilon": 1.0}, "epsilon must be 0 without noise, got 1.0"),
+        ({"subset_rows": 5, "epsilon": 1.0}, "epsilon must be 0 without noise, got 1.0"),
+        ({"label_epsilon": 1.0}, "label-epsilon must keep its default (0.0) where label-mechanism is 'none', got 1.0"),
         ({**NOISE, "subset_rows": 5}, "subset-rows must be 0 with noise, got 5. Use noise, or a subset without noise."),
         (
             {"subset_replacement": False},

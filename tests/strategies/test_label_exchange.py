@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from federation import fedct_grid, parties, public_set
 
+from fedkd_flwr.algorithms.exchange import VoteFacts
 from fedkd_flwr.errors import DataError, PayloadError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.run_record import RoundRecord
@@ -107,5 +108,5 @@ def test_parties_that_tell_no_classes_apart_are_named_in_the_first_round_alone()
 )
 def test_classes_that_nobody_or_one_party_alone_gave_are_named(voters, notes):
     strategy = _strategy()
-    strategy.note_classes(np.array(voters, dtype=np.int32))
+    strategy.note_votes(VoteFacts(class_voters=np.array(voters, dtype=np.int32)), 3)
     assert strategy.record.notes == notes
