@@ -1,8 +1,8 @@
 """Show that a change of the code leaves what runs compute as it was: the same small runs before and after, compared.
 
-    python benchmarks/same_records.py run /tmp/before --data-root /data
-    python benchmarks/same_records.py run /tmp/after --data-root /data
-    python benchmarks/same_records.py compare /tmp/before /tmp/after
+    python benchmarks/same_records.py run before --data-root data
+    python benchmarks/same_records.py run after --data-root data
+    python benchmarks/same_records.py compare before after
 
 ``run`` takes every run config of ``simulations/``, made small, and the table `EXTRAS` below, through the real ServerApp
 and ClientApp on the tests' in-process grid: no Ray, one process, one thread. It keeps each run's ``record.json`` as
@@ -33,21 +33,13 @@ import time
 import tomllib
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
 Config = dict[str, Any]
-
-# Where an algorithm's settings may stand when its own section lacks them.
-SECTIONS: dict[str, tuple[str, ...]] = {
-    "dd": ("dd", "fedmd"),
-    "fedkt-prox": ("fedkt-prox", "fedprox", "fedkt"),
-    "fedprox": ("fedprox", "privatekt"),
-    "pate": ("pate", "fedkt"),
-}
 
 # --------------------------------------------------------------------------------------------- simulations, made small
 
@@ -298,29 +290,15 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> Config:
     return flat
 
 
-def full_keys(key: str, known: Mapping[str, Any], algorithm: str) -> list[str]:
-    """Return the keys of ``known`` that ``key``, written without a section, may mean for an algorithm.
+def full_key(key: str, known: Iterable[str]) -> str:
+    """Return the one key that ``key``, written without a section, means.
 
-    Its own section comes first, then the top, then the sections that `SECTIONS` names; any other section comes last,
-    and there may then be several.
-
-    >>> full_keys("quorum", {"fedct.quorum": 0.9, "seed": 1}, "fedct")
-    ['fedct.quorum']
+    >>> full_key("quorum", ["fedct.quorum", "seed"])
+    'fedct.quorum'
     """
-    candidates = [name for name in known if name.rpartition(".")[2] == key]
-    sections = SECTIONS.get(algorithm, (algorithm,))
-    for name in (f"{sections[0]}.{key}", key, *(f"{section}.{key}" for section in sections[1:])):
-        if name in candidates:
-            return [name]
-    return candidates
-
-
-def _full_key(key: str, settings: Mapping[str, Any], defaults: Mapping[str, Any], algorithm: str) -> str:
-    """Return the one full key; a key that the simulation names in full stands for itself."""
-    named = [name for name in settings if name.rpartition(".")[2] == key]
-    found = named or full_keys(key, defaults, algorithm)
+    found = [name for name in known if name.rpartition(".")[2] == key]
     if len(found) != 1:
-        sys.exit(f"{key} of {algorithm} must be one key of pyproject.toml, got {found}. Complete SECTIONS.")
+        sys.exit(f"{key} must be one key of pyproject.toml, got {found}.")
     return found[0]
 
 
@@ -362,9 +340,7 @@ def _configs(places: Mapping[str, str]) -> Iterator[tuple[str, Config]]:
     def complete(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Config:
         if unknown := sorted(settings.keys() - defaults.keys()):
             sys.exit(f"Keys of a simulation must be among those of pyproject.toml, got {unknown}.")
-        algorithm = settings.get("algorithm") or changes["algorithm"]
-        full = {_full_key(key, settings, defaults, algorithm): value for key, value in changes.items()}
-        return {**defaults, **settings, **full}
+        return {**defaults, **settings, **{full_key(key, defaults): value for key, value in changes.items()}}
 
     for path in sorted((ROOT / "simulations").glob("*.toml")):
         if path.stem not in LEFT_OUT:
@@ -495,18 +471,16 @@ def _comparable(record: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _settings(record: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the values that each setting, named without its section, may have in a record's config."""
-    config, algorithm = record["config"], record["algorithm"]
-    keys = {name.rpartition(".")[2] for name in config} - set(PLACES)
-    return {key: [config[name] for name in full_keys(key, config, algorithm)] for key in keys}
+def _settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record's config by keys without their section."""
+    bare = {name.rpartition(".")[2]: value for name, value in record["config"].items()}
+    return {key: value for key, value in bare.items() if key not in PLACES}
 
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """Return (path, value in ``a``, value in ``b``) wherever two records differ.
 
-    Settings are compared where both have them. A name that stands in several sections, none of which is the
-    algorithm's, is equal where any of its values is.
+    Settings are compared where both have them.
     """
     absent = "(absent)"
     flat_a, flat_b = _comparable(a), _comparable(b)
@@ -517,7 +491,7 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, A
             found.append((path, *pair))
     settings_a, settings_b = _settings(a), _settings(b)
     for key in sorted(settings_a.keys() & settings_b.keys()):
-        if not any(value in settings_b[key] for value in settings_a[key]):
+        if settings_a[key] != settings_b[key]:
             found.append((f"config.{key}", settings_a[key], settings_b[key]))
     return found
 

@@ -214,15 +214,16 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
 
 
 def _refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
-    """Refuse models the run names by import string at a silo that demands privacy: they are code that sees its rows."""
-    if node.model or not (node.require_privacy or node.epsilon_budget < math.inf):
+    """Refuse models the run names by import string, where this silo's owner did not allow code that sees its rows."""
+    if node.model or (node.allow_code and not node.demands_privacy):
         return
+    where = "that demands privacy" if node.demands_privacy else "without allow-code"
+    way_out = "Name it as this node's own model, if you trust that code with your rows"
+    way_out += "." if node.demands_privacy else ", or set allow-code=true for whatever runs name."
     for role in ("model", *config.card.roles):
         spec = getattr(config, "model" if role == "model" else f"{role}_model")
         if role != "final" and ":" in spec.removeprefix("mixed:"):
-            way_out = "Name it as this node's own model, if you trust that code with your rows."
-            rule = "be a name of the zoo at a node that demands privacy"
-            raise RefusalError(explain(f"{role} of the run", rule, spec, way_out))
+            raise RefusalError(explain(f"{role} of the run", f"be a name of the zoo at a node {where}", spec, way_out))
 
 
 def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
@@ -238,7 +239,7 @@ def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
     if str(name) not in _listed(node.allow):
         way_out = f'Add "{name}" to this node\'s allow to take part.'
         raise RefusalError(explain("algorithm", "be one that this node allows by its import string", name, way_out))
-    if node.require_privacy or node.epsilon_budget < math.inf:
+    if node.demands_privacy:
         rule = "be one of this package at a node that demands privacy"
         raise RefusalError(explain("algorithm", rule, name, "No claim is proven for it."))
 

@@ -8,6 +8,7 @@ combinations and settings that nobody reads are refused before any party is cont
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal
@@ -213,6 +214,9 @@ class NodeConfig(Config):
     allow: str = setting(",".join(sorted(allowed_by_default())))
     """Algorithms it takes part in, with commas; those that send scores or weights never by default. In simulation the
     run decides."""
+    allow_code: bool = setting(False)
+    """Whether runs may name models by import string: code of theirs that computes on this node's rows. Never where
+    privacy is demanded."""
     require_privacy: bool = setting(False)
     """Refuse runs in which no mechanism at this party makes its replies private. Alone it accepts any noise, so set
     epsilon-budget too."""
@@ -246,6 +250,11 @@ class NodeConfig(Config):
     def simulated(self) -> bool:
         """Tell whether this node plays a party of a partitioned data set."""
         return not self.data_path
+
+    @property
+    def demands_privacy(self) -> bool:
+        """Tell whether runs without a mechanism at this party are refused."""
+        return self.require_privacy or self.epsilon_budget < math.inf
 
 
 def parse_run_config(values: Mapping[str, Any]) -> RunConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 from pathlib import Path
 
@@ -12,12 +13,14 @@ import pytest
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
 
+from fedkd_flwr.apps.assembly import make_client
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.client_app import client_of
+from fedkd_flwr.apps.config import parse_node_config, parse_run_config
 from fedkd_flwr.apps.server_app import app as server_app
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public
-from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
+from fedkd_flwr.errors import ConfigError, DataError, RefusalError, TooFewPartiesError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
 
@@ -476,8 +479,56 @@ def test_a_missing_public_file_at_the_server_fails_the_run(tmp_path, silos):
 
 
 def test_a_silo_that_demands_privacy_takes_no_model_the_run_names_by_import_string(tmp_path, silos, caplog):
+    for silo in silos.values():
+        silo["allow-code"] = True
     silos["south"]["epsilon-budget"] = 1.0
     with caplog.at_level(logging.ERROR, logger="flwr.party"):
         record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1, "model": "sklearn.tree:DecisionTreeClassifier"})
+    assert record.rounds[0].answered == ["north", "west"]
     assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "not-allowed")]
     assert "must be a name of the zoo at a node that demands privacy" in caplog.text
+
+
+CALLABLES = (
+    "os:system",
+    "os:popen",
+    "os:remove",
+    "os:execv",
+    "subprocess:run",
+    "subprocess:Popen",
+    "subprocess:check_output",
+    "builtins:exec",
+    "builtins:eval",
+    "builtins:open",
+    "runpy:run_path",
+    "importlib:import_module",
+    "shutil:rmtree",
+    "shutil:copyfile",
+    "pickle:load",
+    "joblib:load",
+    "socket:create_connection",
+    "urllib.request:urlopen",
+    "ctypes:CDLL",
+    "webbrowser:open",
+    "mixed:decision-tree,os:system",
+)
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+@pytest.mark.parametrize("role", ["model", "teacher-model", "student-model"])
+def test_a_silo_runs_nothing_that_a_run_names_by_import_string(name, role, tmp_path):
+    node = parse_node_config({"party": "a", "data-path": "a.csv", "public-path": "p.csv"})
+    params = json.dumps({"command": f"touch {tmp_path / 'seen'}"})
+    run = parse_run_config({"algorithm": "fedkt", role: name, f"{role.removesuffix('-model')}-params": params})
+    with pytest.raises(RefusalError, match="of the run must be a name of the zoo at a node without allow-code"):
+        make_client(run, node, "1")
+    assert not (tmp_path / "seen").exists()
+
+
+def test_after_a_run_that_names_a_callable_the_next_is_answered_by_all(tmp_path, silos):
+    marker = tmp_path / "seen"
+    hostile = {"model": "os:system", "model-params": json.dumps({"command": f"touch {marker}"}), "num-rounds": 1}
+    with pytest.raises(TooFewPartiesError, match="north: not-allowed, south: not-allowed, west: not-allowed"):
+        _deploy(tmp_path, silos, {**FAST, **hostile})
+    assert not marker.exists()
+    assert _deploy(tmp_path, silos, {**FAST, "num-rounds": 1}).rounds[0].answered == sorted(NAMES)
