@@ -180,13 +180,7 @@ def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArra
 
 
 def _dirichlet(
-    name: str,
-    y: NDArray[np.integer],
-    num_parties: int,
-    seed: int,
-    alpha: float,
-    min_rows: int,
-    class_order: str,
+    name: str, y: NDArray[np.integer], num_parties: int, seed: int, alpha: float, min_rows: int, class_order: str
 ) -> list[NDArray[np.int64]]:
     check_number("alpha", alpha, above=0)
     check_whole("min-rows", min_rows, 1)
