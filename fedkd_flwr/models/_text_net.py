@@ -21,6 +21,7 @@ import transformers
 from torch import Tensor, nn
 
 from fedkd_flwr.errors import Code, ConfigError, explain
+from fedkd_flwr.models._net_state import check_weights
 
 __all__ = ["TextNet", "check_path", "open_pretrained", "rebuild"]
 
@@ -178,10 +179,7 @@ def rebuild(description: bytes, weights: Mapping[str, Tensor], *, num_classes: i
         raise ValueError(f"the net has {config.num_labels} outputs")
     cls = _class_of(config)
     config._attn_implementation = _attention(cls)
-    with torch.device("meta"):  # shapes only, without memory, because the architecture may come from hostile bytes
-        expected = {name: (value.shape, value.dtype) for name, value in cls(config).state_dict().items()}
-    if {name: (value.shape, value.dtype) for name, value in weights.items()} != expected:
-        raise ValueError("the weights have other names or shapes than this architecture")
+    check_weights(weights, lambda: cls(config))
     module: nn.Module = cls(config)
     module.load_state_dict(dict(weights))
     fresh = tuple(str(name) for name in parts["fresh"])
