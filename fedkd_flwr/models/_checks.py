@@ -59,10 +59,9 @@ def check_text_rows(
     """
     X = np.asarray(X)
     if X.dtype.kind not in "OUT" or X.ndim != 2 or X.shape[1] != 1:
+        rule, seen = "hold one text per row, shape (rows, 1)", f"{X.dtype} of shape {X.shape}"
         way_out = "Several text columns: join them, as public.as_read_by(model) does."
-        raise DataError(
-            explain(name, "hold one text per row, shape (rows, 1)", f"{X.dtype} of shape {X.shape}", way_out)
-        )
+        raise DataError(explain(name, rule, seen, way_out))
     if len(X) == 0 and not allow_empty:
         raise DataError(explain(name, "hold at least one row", str(X.shape)), code=Code.NO_ROWS)
     texts: NDArray[np.object_] = X.astype(object)
@@ -89,15 +88,10 @@ def check_labels(
         raise DataError(explain(name, "hold integers", f"dtype {y.dtype}"))
     if y.min() < 0 or y.max() >= num_classes:
         outside = np.flatnonzero((y < 0) | (y >= num_classes))
-        raise DataError(
-            explain(
-                name,
-                f"hold labels within 0..{num_classes - 1}",
-                f"{y[outside[0]]} at row {outside[0]} ({len(outside)} such rows)",
-                "Leave rows without a label out; add new classes to the schema.",
-            ),
-            code=Code.CLASS_OUTSIDE_SCHEMA,
-        )
+        rule = f"hold labels within 0..{num_classes - 1}"
+        seen = f"{y[outside[0]]} at row {outside[0]} ({len(outside)} such rows)"
+        way_out = "Leave rows without a label out; add new classes to the schema."
+        raise DataError(explain(name, rule, seen, way_out), code=Code.CLASS_OUTSIDE_SCHEMA)
     y = y.astype(np.int64, copy=False)
     return y, np.flatnonzero(np.bincount(y, minlength=num_classes))
 

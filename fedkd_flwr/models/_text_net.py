@@ -105,9 +105,8 @@ def check_path(path: str) -> None:
     if not any(folder.glob("*.safetensors")):
         others = ", ".join(sorted(file.name for file in folder.glob("*.bin"))) or "no weights"
         way_out = "Pickled weights are not read: load them where you trust them and save_pretrained again."
-        raise ConfigError(
-            explain(f"path {folder}", "hold weights as safetensors", f"only {others}", way_out), code=Code.MISSING_FILE
-        )
+        message = explain(f"path {folder}", "hold weights as safetensors", f"only {others}", way_out)
+        raise ConfigError(message, code=Code.MISSING_FILE)
 
 
 def open_pretrained(path: str, *, num_classes: int) -> TextNet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from dataclasses import dataclass
 from typing import Any, Self
@@ -14,8 +15,14 @@ from sklearn.preprocessing import StandardScaler
 
 from fedkd_flwr.errors import MissingExtraError, explain
 
-__all__ = ["NearestNeighbours", "RuleFit", "import_extra"]
+__all__ = ["NearestNeighbours", "RuleFit", "import_extra", "require_extra"]
 
+_LIBRARIES = {
+    "xgboost": ("xgboost",),
+    "rulefit": ("imodels",),
+    "torch": ("torch", "skorch", "safetensors"),
+    "text": ("torch", "transformers", "safetensors"),
+}
 MAX_ALPHA = 1e4  # where imodels' own search starts; no rule is left there
 
 
@@ -27,13 +34,17 @@ def import_extra(module: str, extra: str) -> Any:
     MissingExtraError
         If it is not installed; the message says how to install it.
     """
-    import importlib
-
     try:
         return importlib.import_module(module)
     except ImportError as error:
         way_out = f'Run: pip install "fedkd-flwr[{extra}]"'
         raise MissingExtraError(explain(module, "be installed for this model", str(error), way_out)) from error
+
+
+def require_extra(extra: str) -> None:
+    """Import every library of an extra, so that the error names the one that is missing; raises as `import_extra`."""
+    for library in _LIBRARIES.get(extra, ()):
+        import_extra(library, extra)
 
 
 @dataclass(eq=False, repr=False)
