@@ -79,19 +79,8 @@ def load_optimizer(
 ) -> None:
     """Restore an optimiser's state from tensors named ``optimizer.<parameter>.<name>``.
 
-    Parameters
-    ----------
-    tensors : mapping of str to Tensor
-        The optimiser's tensors and no others.
-    names : set of str
-        What it keeps for each parameter.
-    complete : bool
-        Whether every parameter must have a state, unless none has.
-
-    Raises
-    ------
-    ValueError
-        If a tensor is another, of another type or shape, or one of a parameter's is missing.
+    It keeps ``names`` for each parameter; with ``complete`` every parameter must have a state, unless none has. Raise
+    ValueError if a tensor is another, of another type or shape, or one of a parameter's is missing.
     """
     parameters = optimizer.param_groups[0]["params"]
     states: dict[int, dict[str, Tensor]] = {}

@@ -27,8 +27,12 @@ LOSS_NAMES = ("cross-entropy", "l1-logits", "mse-probs")
 class SoftTraining:
     """The methods of `fedkd_flwr.models.classifier.Classifier` that need a neural net.
 
-    All but `supports_soft_steps` raise ConfigError unless the estimator is a torch net of the zoo. Methods that train
-    start from fresh weights if the net has none yet.
+    Methods that train start from fresh weights if the net has none yet.
+
+    Raises
+    ------
+    ConfigError
+        By every method but `supports_soft_steps`, unless the estimator is a torch net of the zoo.
     """
 
     num_classes: int
@@ -43,30 +47,18 @@ class SoftTraining:
         return callable(getattr(self._template, "full_batch_steps", None))
 
     def initialize(self) -> Self:
-        """Draw fresh weights from the seed and start a fresh optimiser; everything learnt is forgotten.
-
-        Raises
-        ------
-        ConfigError
-            If the estimator is no torch net.
-        """
+        """Draw fresh weights from the seed and start a fresh optimiser; everything learnt is forgotten."""
         self._adopt(self._fresh_net())
         return self
 
     def arrays(self) -> list[NDArray[np.float32]]:
-        """Return copies of the net's weights and buffers, in the order of torch's ``state_dict``.
+        """Return float32 copies of the net's weights and buffers, in the order of torch's ``state_dict``.
 
         They include batch normalisation's running means and variances, but not its count of batches, which nothing
         reads.
 
-        Returns
-        -------
-        arrays : list of ndarray, float32
-
         Raises
         ------
-        ConfigError
-            If the estimator is no torch net.
         FedkdError
             If it has no weights yet.
         """
@@ -85,8 +77,6 @@ class SoftTraining:
 
         Raises
         ------
-        ConfigError
-            If the estimator is no torch net.
         DataError
             If there are more or fewer arrays, or one has another shape or type, is not finite or holds negative
             variances; the message names the first such array.
@@ -110,8 +100,6 @@ class SoftTraining:
 
         Raises
         ------
-        ConfigError
-            If the estimator is no torch net.
         FedkdError
             If it has no weights yet.
         DataError
@@ -146,7 +134,7 @@ class SoftTraining:
         Raises
         ------
         ConfigError
-            If the estimator is no torch net, or a number is out of range.
+            If a number is out of range.
         DataError
             As `Classifier.fit`.
         """
@@ -221,7 +209,7 @@ class SoftTraining:
         Raises
         ------
         ConfigError
-            If the estimator is no torch net, the loss is unknown, or a number is out of range.
+            If the loss is unknown, or a number is out of range.
         DataError
             If targets are not finite, have another shape, or are not probabilities where the loss needs them.
         """
@@ -299,7 +287,7 @@ class SoftTraining:
         Raises
         ------
         ConfigError
-            If the estimator is no torch net, or ``steps`` is below 1.
+            If ``steps`` is below 1.
         DataError
             If the targets are neither labels within the label space nor probabilities.
         """
