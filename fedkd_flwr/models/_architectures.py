@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from torch import nn
 
 from fedkd_flwr.checks import check_choice, check_flag, check_number, check_whole
 from fedkd_flwr.errors import ConfigError, explain
-
-if TYPE_CHECKING:
-    from fedkd_flwr.models.networks import TorchNet
 
 __all__ = ["NETS", "check_params"]
 
@@ -21,12 +18,24 @@ MAX_LAYERS = 64
 KNOWN_SHAPES = {28 * 28: (1, 28, 28), 3 * 32 * 32: (3, 32, 32)}
 
 
-def _widths(net: TorchNet) -> tuple[Any, ...]:
+class Params(Protocol):
+    """The parameters of an architecture; see `fedkd_flwr.models.networks.TorchNet`."""
+
+    net: str
+    num_classes: int
+    num_features: int
+    shape: tuple[int, ...] | None
+    hidden: Any
+    channels: Any
+    dropout: float
+
+
+def _widths(net: Params) -> tuple[Any, ...]:
     """Return the widths of the MLP's hidden layers; a single number is one layer."""
     return tuple(net.hidden) if isinstance(net.hidden, list | tuple) else (net.hidden,)
 
 
-def _image_shape(net: TorchNet) -> tuple[int, int, int]:
+def _image_shape(net: Params) -> tuple[int, int, int]:
     """Return (channels, height, width) of one row; raise ConfigError if they are unknown or do not fit the columns."""
     shape = net.shape or KNOWN_SHAPES.get(net.num_features)
     if shape is not None and len(shape) == 2:
@@ -37,7 +46,7 @@ def _image_shape(net: TorchNet) -> tuple[int, int, int]:
     return (int(shape[0]), int(shape[1]), int(shape[2]))
 
 
-def _dense(inputs: int, widths: tuple[int, ...], net: TorchNet) -> nn.Sequential:
+def _dense(inputs: int, widths: tuple[int, ...], net: Params) -> nn.Sequential:
     layers: list[nn.Module] = []
     for width in widths:
         layers += [nn.Linear(inputs, width), nn.ReLU(), *_dropout(net)]
@@ -45,12 +54,12 @@ def _dense(inputs: int, widths: tuple[int, ...], net: TorchNet) -> nn.Sequential
     return nn.Sequential(*layers, nn.Linear(inputs, net.num_classes))
 
 
-def _dropout(net: TorchNet) -> list[nn.Module]:
+def _dropout(net: Params) -> list[nn.Module]:
     return [nn.Dropout(net.dropout)] if net.dropout > 0 else []
 
 
 def _two_convolutions(
-    net: TorchNet, channels: tuple[int, int], widths: tuple[int, ...], after: Callable[[], list[nn.Module]]
+    net: Params, channels: tuple[int, int], widths: tuple[int, ...], after: Callable[[], list[nn.Module]]
 ) -> nn.Sequential:
     """Return 5 x 5 convolutions, each followed by the layers of ``after``, and dense layers of these widths."""
     depth, height, width = _image_shape(net)
@@ -66,11 +75,11 @@ def _two_convolutions(
     )
 
 
-def _cnn_fedkt(net: TorchNet) -> nn.Module:
+def _cnn_fedkt(net: Params) -> nn.Module:
     return _two_convolutions(net, (6, 16), (120, 84), lambda: [nn.ReLU(), nn.MaxPool2d(2)])
 
 
-def _cnn_privatekt(net: TorchNet) -> nn.Module:
+def _cnn_privatekt(net: Params) -> nn.Module:
     # as in the published code: pooling is the only nonlinearity of the convolutions, dropout follows every layer but
     # the last, weights start from Glorot's uniform distribution and biases at zero; the start matters, because training
     # takes few and large SGD steps
@@ -82,7 +91,7 @@ def _cnn_privatekt(net: TorchNet) -> nn.Module:
     return module
 
 
-def _cnn_fedmd(net: TorchNet) -> nn.Module:
+def _cnn_fedmd(net: Params) -> nn.Module:
     depth, height, width = _image_shape(net)
     first, *others = net.channels
     # averages over 2 x 2 pixels at every pixel; repeating the edge gives the average of the pixels inside
@@ -97,7 +106,7 @@ def _cnn_fedmd(net: TorchNet) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(others[-1] * pixels, net.num_classes, bias=False))
 
 
-def _block(inputs: int, outputs: int, size: int, stride: int, net: TorchNet, *, padding: int = 0) -> list[nn.Module]:
+def _block(inputs: int, outputs: int, size: int, stride: int, net: Params, *, padding: int = 0) -> list[nn.Module]:
     convolution = nn.Conv2d(inputs, outputs, size, stride=stride, padding=padding)
     return [convolution, nn.BatchNorm2d(outputs), nn.ReLU(), *_dropout(net)]
 
@@ -110,7 +119,7 @@ NETS: dict[str, Callable[[Any], nn.Module]] = {
 }
 
 
-def check_params(net: TorchNet) -> None:
+def check_params(net: Any) -> None:
     """Check every parameter; raise ConfigError naming the first that breaks its rule.
 
     Upper ends bound the memory that a model from foreign bytes can take.
