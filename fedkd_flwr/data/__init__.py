@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedkd_flwr.data.datasets import Pool, load_pool
     from fedkd_flwr.data.partitioning import partition, read_split
-    from fedkd_flwr.data.public import (
-        PREPROCESSING_VERSION,
-        Preprocessor,
-        PublicSet,
-        fingerprint,
-        make_public_set,
-    )
+    from fedkd_flwr.data.public import PREPROCESSING_VERSION, Preprocessor, PublicSet, fingerprint, make_public_set
     from fedkd_flwr.data.schema import Column, Schema
     from fedkd_flwr.data.tables import load_party_table, load_public, read_table
     from fedkd_flwr.data.write_schema import infer_schema

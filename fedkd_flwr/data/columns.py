@@ -92,14 +92,8 @@ def column_numbers(values: Any, name: str) -> NDArray[np.float64]:
             numbers = parsed[codes]
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
-        raise DataError(
-            explain(
-                f"column {name!r}",
-                "hold finite numbers",
-                f"{numbers[row]} in row {row}",
-                "Correct it or leave it empty.",
-            )
-        )
+        way_out = "Correct it or leave it empty."
+        raise DataError(explain(f"column {name!r}", "hold finite numbers", f"{numbers[row]} in row {row}", way_out))
     return numbers
 
 
@@ -149,11 +143,6 @@ def _number(value: object, name: str) -> float:
         # float() rounds correctly, but also reads 1_000, which is not a number in a table
         return float(text if "_" not in text else "no number")
     except ValueError:
-        raise DataError(
-            explain(
-                f"column {name!r}",
-                "hold numbers (the schema calls it numeric)",
-                text,
-                "Use a decimal point, leave missing ones empty, or call the column categorical in the schema.",
-            )
-        ) from None
+        rule = "hold numbers (the schema calls it numeric)"
+        way_out = "Use a decimal point, leave missing ones empty, or call the column categorical in the schema."
+        raise DataError(explain(f"column {name!r}", rule, text, way_out)) from None

@@ -139,9 +139,8 @@ def load_pool(
     else:
         source = read_paired(name, data_root, label_space=label_space)
     if label_space != "private" and name not in PAIRED:
-        raise ConfigError(
-            explain("label-space", f"be private for {name!r}", label_space, "One label space is all it has.")
-        )
+        way_out = "One label space is all it has."
+        raise ConfigError(explain("label-space", f"be private for {name!r}", label_space, way_out))
     if source.public_table is not None and public_from == "train":
         public_from = "other"
     elif (
@@ -149,13 +148,8 @@ def load_pool(
         or source.public_table is not None
         or (public_from == "test" and source.test_y is None)
     ):
-        raise ConfigError(
-            explain(
-                "public-from",
-                "be 'train', or 'test' for a set with an official test file",
-                f"{public_from!r} for {name!r}",
-            )
-        )
+        seen = f"{public_from!r} for {name!r}"
+        raise ConfigError(explain("public-from", "be 'train', or 'test' for a set with an official test file", seen))
     sizes = {"public": num_public, "test": num_test, "private": num_private}
     for key, size in sizes.items():
         check_whole(f"num-{key}", size)
@@ -251,9 +245,8 @@ def _explicit_split(
     for key, numbers in split.items():
         if not (len(numbers) and numbers.min() >= 0 and numbers.max() < lengths[own_file[key]]):
             seen = f"{numbers.min()} to {numbers.max()}" if len(numbers) else "none"
-            raise DataError(
-                explain(f"rows[{key!r}]", f"be row numbers below {lengths[own_file[key]]} of {name!r}", seen)
-            )
+            rule = f"be row numbers below {lengths[own_file[key]]} of {name!r}"
+            raise DataError(explain(f"rows[{key!r}]", rule, seen))
     for file in lengths:
         together = np.concatenate([*(split[key] for key in split if own_file[key] == file), []])
         if len(np.unique(together)) != len(together):
@@ -264,21 +257,11 @@ def _explicit_split(
 def _check_enough(name: str, what: str, available: int, **wanted: int) -> None:
     asked = ", ".join(f"{count} {part}" for part, count in wanted.items())
     if min(wanted.values()) < 1:
-        raise DataError(
-            explain(
-                f"{what} of {name!r} ({available})", "leave at least one of each part", asked, "Ask for fewer rows."
-            ),
-            code=Code.NO_ROWS,
-        )
+        rule, way_out = "leave at least one of each part", "Ask for fewer rows."
+        raise DataError(explain(f"{what} of {name!r} ({available})", rule, asked, way_out), code=Code.NO_ROWS)
     if sum(wanted.values()) > available:
-        raise DataError(
-            explain(
-                f"num-{', num-'.join(wanted)} together",
-                f"be at most the {available} {what} of {name!r}",
-                f"{sum(wanted.values())} ({asked})",
-                "Ask for fewer rows.",
-            )
-        )
+        rule, seen = f"be at most the {available} {what} of {name!r}", f"{sum(wanted.values())} ({asked})"
+        raise DataError(explain(f"num-{', num-'.join(wanted)} together", rule, seen, "Ask for fewer rows."))
 
 
 def _last(order: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -78,9 +78,8 @@ def read_idx(path: str | os.PathLike[str], *, ndim: int) -> NDArray[np.uint8]:
     shape = struct.unpack(f">{ndim}I", data[4:header])
     expected = header + math.prod(shape)
     if len(data) != expected:
-        raise DataError(
-            explain(f"file {path}", f"have {expected} bytes for shape {shape}", len(data), "Copy it again.")
-        )
+        way_out = "Copy it again."
+        raise DataError(explain(f"file {path}", f"have {expected} bytes for shape {shape}", len(data), way_out))
     return np.frombuffer(data, dtype=np.uint8, offset=header).reshape(shape)
 
 
@@ -145,11 +144,8 @@ def load_torchvision(
     try:
         from torchvision import datasets
     except ImportError as error:
-        raise MissingExtraError(
-            explain(
-                f"data set {name!r}", "be read by torchvision", "none installed", 'pip install "fedkd-flwr[vision]"'
-            )
-        ) from error
+        rule, way_out = "be read by torchvision", 'pip install "fedkd-flwr[vision]"'
+        raise MissingExtraError(explain(f"data set {name!r}", rule, "none installed", way_out)) from error
     check_choice("name", name, tuple(_TORCHVISION), error=DataError)
     part: dict[str, Any] = {"split": "train" if train else "test"} if name == "svhn" else {"train": train}
     if name == "emnist-letters":
@@ -157,9 +153,8 @@ def load_torchvision(
     try:
         loaded = getattr(datasets, _TORCHVISION[name])(root=str(root), download=False, **part)
     except RuntimeError as error:  # "Dataset not found or corrupted"
-        raise DataError(
-            explain(f"data set {name!r}", f"be in torchvision's layout below {root}", f"this: {error}")
-        ) from error
+        seen = f"this: {error}"
+        raise DataError(explain(f"data set {name!r}", f"be in torchvision's layout below {root}", seen)) from error
     images = np.asarray(loaded.data)
     labels = np.asarray(loaded.labels if name == "svhn" else loaded.targets, dtype=np.int64)
     if images.ndim == 3:

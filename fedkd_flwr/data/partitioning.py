@@ -114,9 +114,8 @@ def partition(
         return _from_file(len(y), num_parties, path, index, rows)
     check_whole("num-parties", num_parties, 1)
     if not len(y) >= num_parties:
-        raise DataError(
-            explain("private rows", f"be at least one for each of {num_parties} parties", len(y)), code=Code.NO_ROWS
-        )
+        rule = f"be at least one for each of {num_parties} parties"
+        raise DataError(explain("private rows", rule, len(y)), code=Code.NO_ROWS)
     if name in ("dirichlet", "inner-dirichlet"):
         return _dirichlet(name, y, num_parties, seed, alpha, min_rows, class_order)
     partitioners = _flwr_partitioners()
@@ -135,11 +134,8 @@ def partition(
     elif name == "shard":
         check_whole("shards-per-party", shards_per_party, 1)
         if not len(y) >= num_parties * shards_per_party:
-            raise DataError(
-                explain(
-                    "private rows", f"be at least one for each of {num_parties} x {shards_per_party} shards", len(y)
-                )
-            )
+            rule = f"be at least one for each of {num_parties} x {shards_per_party} shards"
+            raise DataError(explain("private rows", rule, len(y)))
         partitioner = partitioners.ShardPartitioner(
             num_partitions=num_parties, partition_by="label", num_shards_per_partition=shards_per_party, seed=stream
         )
@@ -148,14 +144,8 @@ def partition(
     try:
         return _deal(partitioner, num_parties, y, derive_rng(seed, "partition-order", name))
     except ValueError as error:
-        raise DataError(
-            explain(
-                f"partitioner {name!r}",
-                f"give each of {num_parties} parties a row",
-                f"{len(y)} rows; flwr-datasets says: {error}",
-                "Use fewer parties or a milder skew.",
-            )
-        ) from error
+        rule, seen = f"give each of {num_parties} parties a row", f"{len(y)} rows; flwr-datasets says: {error}"
+        raise DataError(explain(f"partitioner {name!r}", rule, seen, "Use fewer parties or a milder skew.")) from error
 
 
 def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArray[np.int64]]:
@@ -180,22 +170,14 @@ def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArra
 
 
 def _dirichlet(
-    name: str,
-    y: NDArray[np.integer],
-    num_parties: int,
-    seed: int,
-    alpha: float,
-    min_rows: int,
-    class_order: str,
+    name: str, y: NDArray[np.integer], num_parties: int, seed: int, alpha: float, min_rows: int, class_order: str
 ) -> list[NDArray[np.int64]]:
     check_number("alpha", alpha, above=0)
     check_whole("min-rows", min_rows, 1)
     way_out = "Use fewer parties, more private rows, a lower min-rows or a larger alpha."
     if not len(y) >= num_parties * min_rows:
-        raise DataError(
-            explain("private rows", f"be at least {num_parties} parties x {min_rows} min-rows", len(y), way_out),
-            code=Code.NO_ROWS,
-        )
+        rule = f"be at least {num_parties} parties x {min_rows} min-rows"
+        raise DataError(explain("private rows", rule, len(y), way_out), code=Code.NO_ROWS)
     partitioners = _flwr_partitioners()
     order = _dealing_order(y, class_order)
     for attempt in range(_DIRICHLET_SEEDS):
@@ -219,15 +201,11 @@ def _dirichlet(
                 return _deal(partitioner, num_parties, order, derive_rng(seed, "partition-order", attempt))
         except (ValueError, FloatingPointError):
             continue
-    raise DataError(
-        explain(
-            "every party",
-            f"have at least {min_rows} rows (min-rows)",
-            f"none such in {_DIRICHLET_SEEDS * _DRAWS_PER_SEED} draws of Dirichlet({alpha}) "
-            f"for {num_parties} parties on {len(y)} rows of {len(np.unique(y))} classes",
-            way_out,
-        )
+    seen = (
+        f"none such in {_DIRICHLET_SEEDS * _DRAWS_PER_SEED} draws of Dirichlet({alpha}) "
+        f"for {num_parties} parties on {len(y)} rows of {len(np.unique(y))} classes"
     )
+    raise DataError(explain("every party", f"have at least {min_rows} rows (min-rows)", seen, way_out))
 
 
 def _dealing_order(y: NDArray[np.integer], class_order: str) -> NDArray[np.int64]:
@@ -275,14 +253,10 @@ def _from_file(
         raise DataError(explain(f"partition {index} of {path}", "name each row once", "repeated row numbers"))
     outside = np.setdiff1d(named, numbers)
     if len(outside):
-        raise DataError(
-            explain(
-                f"partition {index} of {path}",
-                f"name rows of the private pool ({len(numbers)} rows)",
-                f"{len(outside)} row numbers outside it (first: {outside[0]})",
-                "Load the pool with the public and test rows of the same file.",
-            )
-        )
+        rule = f"name rows of the private pool ({len(numbers)} rows)"
+        seen = f"{len(outside)} row numbers outside it (first: {outside[0]})"
+        way_out = "Load the pool with the public and test rows of the same file."
+        raise DataError(explain(f"partition {index} of {path}", rule, seen, way_out))
     by_number = np.argsort(numbers)
     at = np.searchsorted(numbers, named, sorter=by_number)
     positions = by_number[at]
@@ -312,12 +286,6 @@ def _flwr_partitioners() -> Any:
     try:
         import flwr_datasets.partitioner
     except ImportError as error:
-        raise MissingExtraError(
-            explain(
-                "dealing rows to parties",
-                "have flwr-datasets",
-                "none installed",
-                'pip install "fedkd-flwr[simulation]"',
-            )
-        ) from error
+        rule, way_out = "have flwr-datasets", 'pip install "fedkd-flwr[simulation]"'
+        raise MissingExtraError(explain("dealing rows to parties", rule, "none installed", way_out)) from error
     return flwr_datasets.partitioner

@@ -71,11 +71,8 @@ class Preprocessor:
                 with np.errstate(over="ignore", invalid="ignore"):
                     mean, deviation = float(filled.mean()), float(filled.std())
                 if not (np.isfinite(mean) and np.isfinite(deviation)):
-                    raise DataError(
-                        explain(
-                            f"column {column.name!r}", "hold numbers of moderate size", f"up to {np.abs(filled).max()}"
-                        )
-                    )
+                    seen = f"up to {np.abs(filled).max()}"
+                    raise DataError(explain(f"column {column.name!r}", "hold numbers of moderate size", seen))
                 # a deviation this small comes from rounding errors
                 constant = not deviation > 1e-12 * max(1.0, abs(mean))
                 self._numeric[column.name] = (median, mean, 1.0 if constant else deviation)
@@ -145,14 +142,9 @@ class Preprocessor:
             scaled = ((np.where(np.isnan(numbers), median, numbers) - mean) / deviation).astype(np.float32)
         if not np.isfinite(scaled).all():
             row = int(np.flatnonzero(~np.isfinite(scaled))[0])
-            raise DataError(
-                explain(
-                    f"column {name!r}",
-                    "stay finite after scaling by the public rows",
-                    f"{numbers[row]} in row {row} (public mean {mean:.4g}, deviation {deviation:.4g})",
-                    "Correct the value or leave it empty.",
-                )
-            )
+            seen = f"{numbers[row]} in row {row} (public mean {mean:.4g}, deviation {deviation:.4g})"
+            way_out = "Correct the value or leave it empty."
+            raise DataError(explain(f"column {name!r}", "stay finite after scaling by the public rows", seen, way_out))
         return scaled
 
     def _fitted(self) -> Schema:
@@ -171,14 +163,8 @@ def check_columns(table: Table, schema: Schema) -> None:
     present = set(table.columns)
     if missing := [name for name in names if name not in present]:
         shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
-        raise DataError(
-            explain(
-                "columns",
-                f"include the {len(names)} feature columns of the schema",
-                f"a table without {shown}",
-                "Rename or add them; a column may be empty, not absent.",
-            )
-        )
+        seen, way_out = f"a table without {shown}", "Rename or add them; a column may be empty, not absent."
+        raise DataError(explain("columns", f"include the {len(names)} feature columns of the schema", seen, way_out))
 
 
 def column_of(table: Table, name: str, j: int) -> Any:
@@ -208,9 +194,6 @@ def pixels_of(table: Table, schema: Schema) -> NDArray[np.uint8]:
         raise DataError(explain("pixels", "be within 0 to 255", f"values from {np.min(array)} to {np.max(array)}"))
     pixels = array.astype(np.uint8)
     if not np.array_equal(pixels, array):
-        raise DataError(
-            explain(
-                "pixels", "be whole numbers within 0 to 255", "fractions", "Multiply images in [0, 1] by 255 and round."
-            )
-        )
+        way_out = "Multiply images in [0, 1] by 255 and round."
+        raise DataError(explain("pixels", "be whole numbers within 0 to 255", "fractions", way_out))
     return pixels

@@ -190,13 +190,8 @@ def raw_matrix(table: Table, schema: Schema) -> NDArray[np.float32]:
         matrix = np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.float32)
     if not np.isfinite(matrix).all():
         row, column = (int(i[0]) for i in np.nonzero(~np.isfinite(matrix)))
-        raise DataError(
-            explain(
-                f"column {schema.column_names[column]!r}",
-                "be finite in every row",
-                f"{matrix[row, column]} in row {row}",
-            )
-        )
+        seen = f"{matrix[row, column]} in row {row}"
+        raise DataError(explain(f"column {schema.column_names[column]!r}", "be finite in every row", seen))
     return matrix
 
 

@@ -41,6 +41,7 @@ _MUSHROOM = _words(
 )
 _FASHION = [*_words("T-shirt/top Trouser Pullover Dress Coat Sandal Shirt Sneaker Bag"), "Ankle boot"]
 _CIFAR10 = _words("airplane automobile bird cat deer dog frog horse ship truck")
+# FedMD's six private classes
 _CIFAR100 = {0: "apple", 2: "baby", 20: "chair", 63: "porcupine", 71: "sea", 82: "sunflower"}
 _DIGITS = [str(digit) for digit in range(10)]
 
@@ -72,9 +73,9 @@ def read_paired(name: str, data_root: str | os.PathLike[str], *, label_space: st
         As `read_published`.
     """
     check_choice("label-space", label_space, ("private", "joint"))
-    public_name, private_name, select = PAIRED[name]
-    public = PUBLISHED[public_name](_Files(public_name, data_root))
-    private = select(PUBLISHED[private_name](_Files(private_name, data_root)))
+    public_name, private_name, chosen = PAIRED[name]
+    public, private = read_published(public_name, data_root), read_published(private_name, data_root)
+    private = _only(private, chosen) if chosen else private
     joint, offset = label_space == "joint", len(public.classes)
     labels = PublicLabels(y=public.y, num_classes=offset, of_schema=joint)
     source = replace(private, public_table=public.table, public_labels=labels)
@@ -112,15 +113,10 @@ class _Files:
 
     def missing(self, path: str) -> DataError:
         """Return the error that says which file is missing and which key to set."""
-        return DataError(
-            explain(
-                "data-root",
-                f"be a folder with {path} (or {path}.gz) for the data set {self.name!r}",
-                "" if self.root is None else str(self.root),
-                "Set data-root in the run config, e.g. --run-config \"data-root='/path/to/data'\".",
-            ),
-            code=Code.MISSING_FILE,
-        )
+        rule = f"be a folder with {path} (or {path}.gz) for the data set {self.name!r}"
+        way_out = "Set data-root in the run config, e.g. --run-config \"data-root='/path/to/data'\"."
+        seen = "" if self.root is None else str(self.root)
+        return DataError(explain("data-root", rule, seen, way_out), code=Code.MISSING_FILE)
 
     def text(self, *paths: str) -> str:
         """Return a file's text."""
@@ -242,12 +238,12 @@ def _cifar10(files: _Files) -> Source:
 
 def _cifar100(files: _Files) -> Source:
     if files.find("cifar-100-python/train") and not files.find("cifar100/test_6classes.bin"):
-        return _six_classes(_from_torchvision(files, "cifar-100-python/train", "cifar-100-python/train", _DIGITS))
+        return _only(_from_torchvision(files, "cifar-100-python/train", "cifar-100-python/train", _DIGITS), _CIFAR100)
     arrays: list[Any] = []
     for part in ("train", "test"):
         file = files.need(f"cifar100/{part}_6classes.bin", f"cifar100/{part}.bin", f"cifar-100-binary/{part}.bin")
         arrays += read_cifar(file, label_bytes=2)
-    return _six_classes(_image_source(arrays, _DIGITS, (3, 32, 32)))
+    return _only(_image_source(arrays, _DIGITS, (3, 32, 32)), _CIFAR100)
 
 
 def _svhn(files: _Files) -> Source:
@@ -264,47 +260,26 @@ def _from_torchvision(files: _Files, marker: str, wanted: str, classes: list[str
     return _image_source(arrays, classes, arrays[0].shape[1:])
 
 
-def _six_classes(source: Source) -> Source:
-    """Return FedMD's six private classes of CIFAR-100, numbered 0 to 5."""
-    new = np.full(100, -1, dtype=np.int16)
-    new[list(_CIFAR100)] = range(len(_CIFAR100))
+def _only(source: Source, classes: dict[int, str]) -> Source:
+    """Return the rows of some classes, numbered from 0 in this order."""
+    new = np.full(256, -1, dtype=np.int16)
+    new[list(classes)] = range(len(classes))
     y, test_y = new[source.y], new[np.asarray(source.test_y)]
-    return Source(
+    return replace(
+        source,
         table=np.asarray(source.table)[y >= 0],
         y=y[y >= 0],
-        classes=tuple(_CIFAR100.values()),
-        shape=source.shape,
+        classes=tuple(classes.values()),
         test_table=np.asarray(source.test_table)[test_y >= 0],
         test_y=test_y[test_y >= 0],
     )
 
 
-def _letters_a_to_f(source: Source) -> Source:
-    """Return FedMD's six private classes of EMNIST letters, numbered 0 to 5."""
-    return _classes_below(source, 6)
-
-
-def _classes_below(source: Source, count: int) -> Source:
-    test_y = np.asarray(source.test_y)
-    return replace(
-        source,
-        table=np.asarray(source.table)[source.y < count],
-        y=source.y[source.y < count],
-        classes=source.classes[:count],
-        test_table=np.asarray(source.test_table)[test_y < count],
-        test_y=test_y[test_y < count],
-    )
-
-
-def _as_it_is(source: Source) -> Source:
-    return source
-
-
-PAIRED: dict[str, tuple[str, str, Callable[[Source], Source]]] = {
-    "mnist-emnist": ("mnist", "emnist-letters", _letters_a_to_f),
-    "cifar10-cifar100": ("cifar10", "cifar100", _as_it_is),
+PAIRED: dict[str, tuple[str, str, dict[int, str]]] = {
+    "mnist-emnist": ("mnist", "emnist-letters", dict(enumerate("abcdef"))),
+    "cifar10-cifar100": ("cifar10", "cifar100", {}),
 }
-"""FedMD's pairs: public rows of the first data set, private and test rows of the second."""
+"""FedMD's pairs: public rows of the first data set, private and test rows of the second, of these classes or all."""
 
 PUBLISHED: dict[str, Callable[[_Files], Source]] = {
     "adult": _adult,

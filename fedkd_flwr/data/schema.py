@@ -95,14 +95,9 @@ class Schema:
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.classes) <= _MAX_CLASSES:
-            raise DataError(
-                explain(
-                    "classes",
-                    f"name 2 to {_MAX_CLASSES} classes",
-                    f"C = {len(self.classes)} ({', '.join(self.classes) or 'none'})",
-                    "With one class there is nothing to learn: name all classes that any party may hold.",
-                )
-            )
+            seen = f"C = {len(self.classes)} ({', '.join(self.classes) or 'none'})"
+            way_out = "With one class there is nothing to learn: name all classes that any party may hold."
+            raise DataError(explain("classes", f"name 2 to {_MAX_CLASSES} classes", seen, way_out))
         # "1" and "1.0" are one class: see canonical()
         texts = [canonical(name) for name in self.classes]
         if None in texts:
@@ -151,26 +146,17 @@ class Schema:
         distinct = set(texts.tolist())
         if None in distinct:
             rows = np.flatnonzero(texts == None)  # noqa: E711 - elementwise
-            raise DataError(
-                explain(
-                    f"label column {self.label!r}",
-                    "hold a label in every row",
-                    f"{len(rows)} of {len(texts)} rows without one (first: row {rows[0]})",
-                    "Leave out rows without a label.",
-                )
-            )
+            seen = f"{len(rows)} of {len(texts)} rows without one (first: row {rows[0]})"
+            way_out = "Leave out rows without a label."
+            raise DataError(explain(f"label column {self.label!r}", "hold a label in every row", seen, way_out))
         unknown = sorted(distinct - known.keys())
         if unknown:
             more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
-            raise DataError(
-                explain(
-                    f"label column {self.label!r}",
-                    f"hold only the schema's classes ({short_list(self.classes)})",
-                    f"{', '.join(map(repr, unknown[:5]))}{more} as value",
-                    "Correct the rows, or name the class in schema.toml at every party and the server.",
-                ),
-                code=Code.CLASS_OUTSIDE_SCHEMA,
-            )
+            rule = f"hold only the schema's classes ({short_list(self.classes)})"
+            seen = f"{', '.join(map(repr, unknown[:5]))}{more} as value"
+            way_out = "Correct the rows, or name the class in schema.toml at every party and the server."
+            message = explain(f"label column {self.label!r}", rule, seen, way_out)
+            raise DataError(message, code=Code.CLASS_OUTSIDE_SCHEMA)
         return np.fromiter((known[text] for text in texts), dtype=np.int16, count=len(texts))
 
     def to_toml(self) -> str:
@@ -206,15 +192,9 @@ class Schema:
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise DataError(
-                explain(
-                    "schema",
-                    "be a file",
-                    f"no file {path}",
-                    "Write one from the public file: python -m fedkd_flwr.data.write_schema PUBLIC_FILE --classes A,B.",
-                ),
-                code=Code.MISSING_FILE,
-            ) from None
+            command = "python -m fedkd_flwr.data.write_schema PUBLIC_FILE --classes A,B."
+            message = explain("schema", "be a file", f"no file {path}", f"Write one from the public file: {command}")
+            raise DataError(message, code=Code.MISSING_FILE) from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise DataError(explain(f"schema {path}", "be TOML in UTF-8", f"this: {error}")) from error
         if data.get("version") != SCHEMA_VERSION:

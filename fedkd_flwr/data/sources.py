@@ -100,14 +100,8 @@ def read_user_table(table: str, label: str, *, schema_path: str = "", test_file:
     label = schema.label if schema is not None else (label or "label")
     frame = read_table(table, label=label, num_features=len(schema.columns) if schema is not None else 0)
     if label not in frame.columns:
-        raise DataError(
-            explain(
-                "label",
-                f"be a column of {table}",
-                label,
-                f"Its columns are {short_list(list(frame.columns))}.",
-            )
-        )
+        way_out = f"Its columns are {short_list(list(frame.columns))}."
+        raise DataError(explain("label", f"be a column of {table}", label, way_out))
     texts = column_texts(frame[label])
     classes = schema.classes if schema is not None else sorted_texts(texts)
     if len(classes) < 2:

@@ -124,14 +124,8 @@ def load_party_table(
     """
     table = read_table(path, label=schema.label, num_features=len(schema.columns))
     if schema.label not in table.columns:
-        raise DataError(
-            explain(
-                f"file {Path(path)}",
-                f"have the schema's label column {schema.label!r}",
-                f"columns {short_list(list(table.columns))}",
-                "Rename the column that holds the class.",
-            )
-        )
+        rule, way_out = f"have the schema's label column {schema.label!r}", "Rename the column that holds the class."
+        raise DataError(explain(f"file {Path(path)}", rule, f"columns {short_list(list(table.columns))}", way_out))
     y = schema.encode_labels(table[schema.label])
     X = raw_matrix(table, schema) if preprocessor is None else preprocessor.transform(table)
     return X, y
@@ -208,14 +202,9 @@ def read_libsvm(
             # from memory, because sklearn reads a gzip file slowly, line by line
             X, y = load_svmlight_file(file, n_features=num_features or None, dtype=np.float64)
     except (ValueError, IndexError) as error:
-        raise DataError(
-            explain(
-                f"file {path}",
-                "hold LIBSVM lines (label index:value index:value ...)"
-                + (f" of at most {num_features} features" if num_features else ""),
-                f"this: {error}",
-            )
-        ) from error
+        most = f" of at most {num_features} features" if num_features else ""
+        rule = f"hold LIBSVM lines (label index:value index:value ...){most}"
+        raise DataError(explain(f"file {path}", rule, f"this: {error}")) from error
     return X.toarray().astype(np.float32), y
 
 
@@ -254,9 +243,7 @@ def _read_csv(path: Path, zipped: bool) -> pd.DataFrame:
     header_line = next((line for line in text.splitlines() if line.strip()), None)
     if header_line is None:
         raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty file"), code=Code.NO_ROWS)
-    rows = {
-        separator: next(csv.reader([header_line], delimiter=separator, skipinitialspace=True)) for separator in ",;\t|"
-    }
+    rows = {s: next(csv.reader([header_line], delimiter=s, skipinitialspace=True)) for s in ",;\t|"}
     separator = max(rows, key=lambda s: len(rows[s]))  # the comma if there is one column
     names = [name.strip() for name in rows[separator]]
     _refuse_repeated(names, path)
@@ -275,9 +262,8 @@ def _read_csv(path: Path, zipped: bool) -> pd.DataFrame:
                 skipinitialspace=True,
             )
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        raise DataError(
-            explain(f"file {path}", f"have {len(names)} values in every row, as its header", f"this: {error}")
-        ) from error
+        rule = f"have {len(names)} values in every row, as its header"
+        raise DataError(explain(f"file {path}", rule, f"this: {error}")) from error
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -285,14 +271,8 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise MissingExtraError(
-            explain(
-                f"reading {path.name}",
-                "have pyarrow",
-                "none installed",
-                'pip install "fedkd-flwr[parquet]", or save the table as CSV.',
-            )
-        ) from error
+        way_out = 'pip install "fedkd-flwr[parquet]", or save the table as CSV.'
+        raise MissingExtraError(explain(f"reading {path.name}", "have pyarrow", "none installed", way_out)) from error
     try:
         names = pyarrow.parquet.read_schema(path).names
         _refuse_repeated(names, path)
@@ -307,11 +287,8 @@ def _read_npz(path: Path, label: str) -> pd.DataFrame:
         raise DataError(explain(f"file {path}", "hold an array X", f"the arrays {', '.join(arrays) or 'none'}"))
     X, y = arrays["X"], arrays.get("y")
     if X.ndim < 2 or (y is not None and y.shape != (len(X),)):
-        raise DataError(
-            explain(
-                f"arrays of {path}", "have shapes (n, ...) and (n,)", f"X {X.shape}, y {None if y is None else y.shape}"
-            )
-        )
+        seen = f"X {X.shape}, y {None if y is None else y.shape}"
+        raise DataError(explain(f"arrays of {path}", "have shapes (n, ...) and (n,)", seen))
     prefix = "x" if X.ndim == 2 else "pixel-"
     X = X.reshape(len(X), -1)
     table = pd.DataFrame(X, columns=[f"{prefix}{i}" for i in range(X.shape[1])])
@@ -320,8 +297,5 @@ def _read_npz(path: Path, label: str) -> pd.DataFrame:
 
 def _refuse_repeated(names: list[str], path: Path) -> None:
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise DataError(
-            explain(
-                f"columns of {path}", "have distinct names", f"{', '.join(repeated)} more than once", "Rename them."
-            )
-        )
+        seen = f"{', '.join(repeated)} more than once"
+        raise DataError(explain(f"columns of {path}", "have distinct names", seen, "Rename them."))

@@ -112,9 +112,8 @@ class TextRows:
         if not schema.text_columns:
             kinds = ", ".join(f"{column.name} ({column.kind})" for column in schema.columns[:8]) or "images"
             way_out = 'Give the column that holds the text kind = "text" in schema.toml, or use a model of numbers.'
-            raise ConfigError(
-                explain("schema", "have a column of kind 'text' for a model that reads texts", f"only {kinds}", way_out)
-            )
+            rule = "have a column of kind 'text' for a model that reads texts"
+            raise ConfigError(explain("schema", rule, f"only {kinds}", way_out))
         self.schema = schema
 
     def transform(self, table: Any) -> NDArray[np.object_]:

@@ -59,14 +59,9 @@ def infer_schema(
     names = [str(name) for name in table.columns]
     if not classes:
         if label not in names:
-            raise DataError(
-                explain(
-                    "classes",
-                    f"be named, as the public file has no label column {label!r}",
-                    f"columns {short_list(names)}",
-                    'Pass them, e.g. --classes "no,yes": they are not inferred from private rows.',
-                )
-            )
+            rule = f"be named, as the public file has no label column {label!r}"
+            way_out = 'Pass them, e.g. --classes "no,yes": they are not inferred from private rows.'
+            raise DataError(explain("classes", rule, f"columns {short_list(names)}", way_out))
         classes = sorted_texts(column_texts(table[label]))
     if id_column is not None and id_column not in names:
         raise DataError(explain("id column", f"be one of the columns {short_list(names)}", id_column))
@@ -126,15 +121,12 @@ def _infer_column(values: pd.Series[Any], name: str) -> Column:
     if 2 * len(categories) > len(values) and _is_prose(categories):
         return Column(name=name, kind="text")
     if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(values):
-        raise DataError(
-            explain(
-                f"column {name!r}",
-                "hold numbers or a limited number of categories",
-                f"{len(categories)} different texts in {len(values)} rows",
-                "If it identifies rows, name it as the id column; if it is to be read as text, as a text column "
-                "(--text); otherwise take it out or group its values.",
-            )
+        seen = f"{len(categories)} different texts in {len(values)} rows"
+        way_out = (
+            "If it identifies rows, name it as the id column; if it is to be read as text, as a text column "
+            "(--text); otherwise take it out or group its values."
         )
+        raise DataError(explain(f"column {name!r}", "hold numbers or a limited number of categories", seen, way_out))
     return Column(name=name, kind="categorical", categories=categories)
 
 

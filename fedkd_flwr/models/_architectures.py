@@ -11,7 +11,7 @@ from torch import nn
 from fedkd_flwr.checks import check_choice, check_flag, check_number, check_whole
 from fedkd_flwr.errors import ConfigError, explain
 
-__all__ = ["NETS", "check_params", "image_shape", "widths"]
+__all__ = ["NETS", "check_params"]
 
 LEAST_SIDE = {"cnn-fedmd": 20}  # leaves 2 x 2 pixels before the last layer, so that a single row has a variance
 MAX_LAYERS = 64
@@ -30,19 +30,13 @@ class Params(Protocol):
     dropout: float
 
 
-def widths(net: Params) -> tuple[Any, ...]:
+def _widths(net: Params) -> tuple[Any, ...]:
     """Return the widths of the MLP's hidden layers; a single number is one layer."""
     return tuple(net.hidden) if isinstance(net.hidden, list | tuple) else (net.hidden,)
 
 
-def image_shape(net: Params) -> tuple[int, int, int]:
-    """Return (channels, height, width) of one row.
-
-    Raises
-    ------
-    ConfigError
-        If the shape does not fit the number of columns, or is unknown.
-    """
+def _image_shape(net: Params) -> tuple[int, int, int]:
+    """Return (channels, height, width) of one row; raise ConfigError if they are unknown or do not fit the columns."""
     shape = net.shape or KNOWN_SHAPES.get(net.num_features)
     if shape is not None and len(shape) == 2:
         shape = (1, *shape)
@@ -50,10 +44,6 @@ def image_shape(net: Params) -> tuple[int, int, int]:
         rule = f"be (channels, height, width) of {net.num_features} columns"
         raise ConfigError(explain("shape", rule, str(net.shape), f"{net.net} takes images only."))
     return (int(shape[0]), int(shape[1]), int(shape[2]))
-
-
-def _mlp(net: Params) -> nn.Module:
-    return _dense(net.num_features, widths(net), net)
 
 
 def _dense(inputs: int, widths: tuple[int, ...], net: Params) -> nn.Sequential:
@@ -68,39 +58,32 @@ def _dropout(net: Params) -> list[nn.Module]:
     return [nn.Dropout(net.dropout)] if net.dropout > 0 else []
 
 
-def _cnn_fedkt(net: Params) -> nn.Module:
-    depth, height, width = image_shape(net)
+def _two_convolutions(
+    net: Params, channels: tuple[int, int], widths: tuple[int, ...], after: Callable[[], list[nn.Module]]
+) -> nn.Sequential:
+    """Return 5 x 5 convolutions, each followed by the layers of ``after``, and dense layers of these widths."""
+    depth, height, width = _image_shape(net)
     left = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
     return nn.Sequential(
         nn.Unflatten(1, (depth, height, width)),
-        nn.Conv2d(depth, 6, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(6, 16, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
+        nn.Conv2d(depth, channels[0], 5),
+        *after(),
+        nn.Conv2d(*channels, 5),
+        *after(),
         nn.Flatten(),
-        _dense(16 * left[0] * left[1], (120, 84), net),
+        _dense(channels[1] * left[0] * left[1], widths, net),
     )
+
+
+def _cnn_fedkt(net: Params) -> nn.Module:
+    return _two_convolutions(net, (6, 16), (120, 84), lambda: [nn.ReLU(), nn.MaxPool2d(2)])
 
 
 def _cnn_privatekt(net: Params) -> nn.Module:
     # as in the published code: pooling is the only nonlinearity of the convolutions, dropout follows every layer but
     # the last, weights start from Glorot's uniform distribution and biases at zero; the start matters, because training
     # takes few and large SGD steps
-    depth, height, width = image_shape(net)
-    left = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
-    module = nn.Sequential(
-        nn.Unflatten(1, (depth, height, width)),
-        nn.Conv2d(depth, 32, 5),
-        nn.MaxPool2d(2),
-        *_dropout(net),
-        nn.Conv2d(32, 128, 5),
-        nn.MaxPool2d(2),
-        *_dropout(net),
-        nn.Flatten(),
-        _dense(128 * left[0] * left[1], (512, 512, 512), net),
-    )
+    module = _two_convolutions(net, (32, 128), (512, 512, 512), lambda: [nn.MaxPool2d(2), *_dropout(net)])
     for part in module.modules():
         if isinstance(part, nn.Conv2d | nn.Linear):
             nn.init.xavier_uniform_(part.weight)
@@ -109,7 +92,7 @@ def _cnn_privatekt(net: Params) -> nn.Module:
 
 
 def _cnn_fedmd(net: Params) -> nn.Module:
-    depth, height, width = image_shape(net)
+    depth, height, width = _image_shape(net)
     first, *others = net.channels
     # averages over 2 x 2 pixels at every pixel; repeating the edge gives the average of the pixels inside
     smooth = [nn.ReplicationPad2d((0, 1, 0, 1)), nn.AvgPool2d(2, stride=1)]
@@ -129,7 +112,7 @@ def _block(inputs: int, outputs: int, size: int, stride: int, net: Params, *, pa
 
 
 NETS: dict[str, Callable[[Any], nn.Module]] = {
-    "mlp": _mlp,
+    "mlp": lambda net: _dense(net.num_features, _widths(net), net),
     "cnn-fedkt": _cnn_fedkt,
     "cnn-privatekt": _cnn_privatekt,
     "cnn-fedmd": _cnn_fedmd,
@@ -137,12 +120,9 @@ NETS: dict[str, Callable[[Any], nn.Module]] = {
 
 
 def check_params(net: Any) -> None:
-    """Check every parameter of a `TorchNet`. Upper ends bound the memory that a model from foreign bytes can take.
+    """Check every parameter; raise ConfigError naming the first that breaks its rule.
 
-    Raises
-    ------
-    ConfigError
-        Naming the first parameter that breaks its rule.
+    Upper ends bound the memory that a model from foreign bytes can take.
     """
     check_choice("net", net.net, tuple(NETS))
     check_whole("num_classes", net.num_classes, 2, 2**15 - 1)
@@ -160,16 +140,16 @@ def check_params(net: Any) -> None:
     check_choice("precision", net.precision, ("float32", "bfloat16"))
     check_flag("freeze_norm", net.freeze_norm)
     check_whole("seed", net.seed, 0, 2**63 - 1)
-    if not len(widths(net)) <= MAX_LAYERS:
-        raise ConfigError(explain("hidden", f"list at most {MAX_LAYERS} widths", len(widths(net))))
-    for width in widths(net):
+    if not len(_widths(net)) <= MAX_LAYERS:
+        raise ConfigError(explain("hidden", f"list at most {MAX_LAYERS} widths", len(_widths(net))))
+    for width in _widths(net):
         check_whole("a width of hidden", width, 1, 2**20 - 1)
     if not (isinstance(net.channels, list | tuple) and len(net.channels) in (2, 3)):
         raise ConfigError(explain("channels", "list two or three numbers", net.channels))
     for channels in net.channels:
         check_whole("a number of channels", channels, 1, 2**15 - 1)
     if net.net != "mlp":
-        depth, height, width = image_shape(net)
+        depth, height, width = _image_shape(net)
         least = LEAST_SIDE.get(net.net, 16)
         if not (depth >= 1 and height >= least and width >= least):
             rule = f"be at least {least} x {least} pixels for {net.net}"

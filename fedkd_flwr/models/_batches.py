@@ -6,13 +6,21 @@ Only imported on use.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Batch", "epochs_of", "halves", "mixed"]
+__all__ = ["Batch", "as_targets", "epochs_of", "halves", "mixed"]
 
 Batch = tuple[Tensor, Tensor]
+
+
+def as_targets(y: NDArray[Any]) -> Tensor:
+    """Return labels as int64 and probabilities or logits as float32."""
+    return torch.from_numpy(np.array(y, dtype=np.int64 if np.asarray(y).dtype.kind in "iu" else np.float32))
 
 
 def epochs_of(X: Tensor, y: Tensor, *, epochs: int, batch_size: int, max_steps: int | None = None) -> Iterator[Batch]:

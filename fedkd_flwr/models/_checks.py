@@ -17,10 +17,7 @@ def check_rows(
 ) -> NDArray[Any]:
     """Return rows that are dense and finite; float32 and float64 unchanged, integers as float64.
 
-    Raises
-    ------
-    DataError
-        If they have another shape or type, or a value is not finite; the message names the columns.
+    Otherwise raise DataError; the message names the columns with a value that is not finite.
     """
     X = np.asarray(X)
     if X.ndim != 2:
@@ -52,17 +49,13 @@ def check_text_rows(
 ) -> NDArray[np.object_]:
     """Return rows of one text each, shape (n, 1), objects of type str, for a model with ``takes_text = True``.
 
-    Raises
-    ------
-    DataError
-        If they have another shape or type, or a text is missing; the message names the first such row.
+    Otherwise raise DataError; the message names the first row without a text.
     """
     X = np.asarray(X)
     if X.dtype.kind not in "OUT" or X.ndim != 2 or X.shape[1] != 1:
+        rule, seen = "hold one text per row, shape (rows, 1)", f"{X.dtype} of shape {X.shape}"
         way_out = "Several text columns: join them, as public.as_read_by(model) does."
-        raise DataError(
-            explain(name, "hold one text per row, shape (rows, 1)", f"{X.dtype} of shape {X.shape}", way_out)
-        )
+        raise DataError(explain(name, rule, seen, way_out))
     if len(X) == 0 and not allow_empty:
         raise DataError(explain(name, "hold at least one row", str(X.shape)), code=Code.NO_ROWS)
     texts: NDArray[np.object_] = X.astype(object)
@@ -77,10 +70,7 @@ def check_labels(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the labels as int64, and the sorted classes among them.
 
-    Raises
-    ------
-    DataError
-        If they are not integers within ``0..num_classes-1``, one per row.
+    Raise DataError if they are not integers within ``0..num_classes-1``, one per row.
     """
     y = np.asarray(y)
     if y.shape != (num_rows,):
@@ -89,15 +79,10 @@ def check_labels(
         raise DataError(explain(name, "hold integers", f"dtype {y.dtype}"))
     if y.min() < 0 or y.max() >= num_classes:
         outside = np.flatnonzero((y < 0) | (y >= num_classes))
-        raise DataError(
-            explain(
-                name,
-                f"hold labels within 0..{num_classes - 1}",
-                f"{y[outside[0]]} at row {outside[0]} ({len(outside)} such rows)",
-                "Leave rows without a label out; add new classes to the schema.",
-            ),
-            code=Code.CLASS_OUTSIDE_SCHEMA,
-        )
+        rule = f"hold labels within 0..{num_classes - 1}"
+        seen = f"{y[outside[0]]} at row {outside[0]} ({len(outside)} such rows)"
+        way_out = "Leave rows without a label out; add new classes to the schema."
+        raise DataError(explain(name, rule, seen, way_out), code=Code.CLASS_OUTSIDE_SCHEMA)
     y = y.astype(np.int64, copy=False)
     return y, np.flatnonzero(np.bincount(y, minlength=num_classes))
 
@@ -107,15 +92,7 @@ def check_targets(
 ) -> NDArray[np.floating]:
     """Return one finite number per row and class; float32 and float64 unchanged, integers as float64.
 
-    Parameters
-    ----------
-    probabilities : bool
-        Whether they must be >= 0 and sum to 1 in each row, within 0.001.
-
-    Raises
-    ------
-    DataError
-        If they have another shape or type, or a value is not finite or not a probability; the message names the row.
+    ``probabilities`` must be >= 0 and sum to 1 in each row, within 0.001. Otherwise raise DataError naming the row.
     """
     targets = np.asarray(targets)
     if targets.shape != (num_rows, num_classes):
@@ -141,13 +118,7 @@ def check_targets(
 
 
 def check_answers(answers: Any, num_rows: int, num_codes: int) -> NDArray[np.integer]:
-    """Return an estimator's labels if they are whole numbers within ``0..num_codes-1``, one per row.
-
-    Raises
-    ------
-    DataError
-        If they have another shape, or one is not such a number.
-    """
+    """Return an estimator's labels; raise DataError unless they are integers within ``0..num_codes-1``, one per row."""
     codes = np.asarray(answers)
     if codes.shape != (num_rows,):
         raise DataError(explain("The estimator's labels", f"have shape ({num_rows},)", codes.shape))

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor, nn
 
-__all__ = ["LOSSES", "JointLoss", "ProximalLoss"]
+from fedkd_flwr.errors import Code, ConfigError, explain
+
+__all__ = ["LOSSES", "JointLoss", "ProximalLoss", "check_loss"]
 
 
 class SquaredProbabilities(nn.Module):
@@ -66,3 +68,10 @@ LOSSES: dict[str, Callable[[], nn.Module]] = {
     "l1-logits": nn.L1Loss,  # mean over rows and classes, as FedMD's published code compares logits
     "mse-probs": SquaredProbabilities,
 }
+
+
+def check_loss(loss: Tensor, lr: float, way_out: str) -> None:
+    """Raise ConfigError if the loss is not finite."""
+    if not bool(torch.isfinite(loss)):
+        message = explain("Training", "keep the loss finite", f"lr={lr} with loss {float(loss)}", way_out)
+        raise ConfigError(message, code=Code.WRONG_DATA)  # private rows may be the cause

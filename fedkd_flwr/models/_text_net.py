@@ -21,6 +21,7 @@ import transformers
 from torch import Tensor, nn
 
 from fedkd_flwr.errors import Code, ConfigError, explain
+from fedkd_flwr.models._net_state import check_weights
 
 __all__ = ["TextNet", "check_path", "open_pretrained", "rebuild"]
 
@@ -83,12 +84,7 @@ def check_path(path: str) -> None:
     """Check the path of a model without loading it.
 
     An absolute path must be a directory with ``config.json`` and safetensors. Anything else is a name that the library
-    looks up in its cache or on the hub.
-
-    Raises
-    ------
-    ConfigError
-        If the path is empty, or a file is missing (code ``missing-file``).
+    looks up in its cache or on the hub. Raise ConfigError if the path is empty, or a file is missing.
     """
     if not isinstance(path, str) or not path.strip():
         way_out = "In model-params: path=/models/my-bert, a directory or a name on the Hugging Face hub."
@@ -104,18 +100,14 @@ def check_path(path: str) -> None:
     if not any(folder.glob("*.safetensors")):
         others = ", ".join(sorted(file.name for file in folder.glob("*.bin"))) or "no weights"
         way_out = "Pickled weights are not read: load them where you trust them and save_pretrained again."
-        raise ConfigError(
-            explain(f"path {folder}", "hold weights as safetensors", f"only {others}", way_out), code=Code.MISSING_FILE
-        )
+        message = explain(f"path {folder}", "hold weights as safetensors", f"only {others}", way_out)
+        raise ConfigError(message, code=Code.MISSING_FILE)
 
 
 def open_pretrained(path: str, *, num_classes: int) -> TextNet:
     """Load a model with ``num_classes`` outputs, and its tokenizer; a new head is drawn from torch's generator.
 
-    Raises
-    ------
-    ConfigError
-        If the library cannot load them, cannot classify texts with such a model, or finds no fast tokenizer.
+    Raise ConfigError if the library cannot load them, cannot classify texts with them, or finds no fast tokenizer.
     """
     check_path(path)
     place = str(Path(path).expanduser())
@@ -163,10 +155,7 @@ def open_pretrained(path: str, *, num_classes: int) -> TextNet:
 def rebuild(description: bytes, weights: Mapping[str, Tensor], *, num_classes: int) -> TextNet:
     """Return the net that `TextNet.description` and its weights describe, without reading files or the network.
 
-    Raises
-    ------
-    ValueError
-        If the weights are not those of the described architecture.
+    Raise ValueError if the weights are not those of the described architecture.
     """
     parts = json.loads(description)
     settings = {k: v for k, v in parts["config"].items() if "implementation" not in k and k != "auto_map"}
@@ -178,10 +167,7 @@ def rebuild(description: bytes, weights: Mapping[str, Tensor], *, num_classes: i
         raise ValueError(f"the net has {config.num_labels} outputs")
     cls = _class_of(config)
     config._attn_implementation = _attention(cls)
-    with torch.device("meta"):  # shapes only, without memory, because the architecture may come from hostile bytes
-        expected = {name: (value.shape, value.dtype) for name, value in cls(config).state_dict().items()}
-    if {name: (value.shape, value.dtype) for name, value in weights.items()} != expected:
-        raise ValueError("the weights have other names or shapes than this architecture")
+    check_weights(weights, lambda: cls(config))
     module: nn.Module = cls(config)
     module.load_state_dict(dict(weights))
     fresh = tuple(str(name) for name in parts["fresh"])
@@ -194,7 +180,6 @@ def _pads(part: nn.Module) -> bool:
 
 
 def _class_of(config: Any) -> Any:
-    """Return the library's class for classifying texts with this configuration."""
     known = transformers.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
     if type(config) not in known:
         seen = getattr(config, "model_type", type(config).__name__)

@@ -15,19 +15,9 @@ __all__ = ["check_trees"]
 
 
 def check_trees(model: Any, num_features: int | None) -> None:
-    """Check every tree inside a loaded model.
+    """Raise ValueError if a node of any tree inside a loaded model points outside the tree or the row.
 
-    Parameters
-    ----------
-    model : object
-        A loaded estimator; everything it holds is searched.
-    num_features : int, optional
-        The number of columns of its rows; None if it is not fitted.
-
-    Raises
-    ------
-    ValueError
-        If a node points outside the tree or the row.
+    ``num_features`` is the number of columns of its rows, None if it is not fitted.
     """
     seen: set[int] = set()
     waiting = [model]

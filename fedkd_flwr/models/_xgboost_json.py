@@ -32,10 +32,7 @@ OBJECTIVES = {
 def pack(raw: bytes, *, num_classes: int, num_features: int) -> bytes:
     """Return the payload of a booster, given its JSON.
 
-    Raises
-    ------
-    ValueError
-        If it is not a booster of trees without categorical splits, for classification.
+    Raise ValueError if it is not a booster of trees without categorical splits, for classification.
     """
     text = json.dumps(_copy_model(json.loads(raw), num_classes, num_features)).encode()
     return zlib.compress(text, 1)
@@ -44,10 +41,7 @@ def pack(raw: bytes, *, num_classes: int, num_features: int) -> bytes:
 def unpack(payload: bytes, *, num_classes: int, num_features: int) -> bytearray:
     """Return JSON that is safe to give to XGBoost, from a payload that may come from anybody.
 
-    Raises
-    ------
-    ValueError, KeyError, TypeError, zlib.error
-        If `pack` would not write it for this number of classes and columns.
+    Raise ValueError, KeyError, TypeError or zlib.error if `pack` would not write it for these classes and columns.
     """
     inflate = zlib.decompressobj()
     text = inflate.decompress(payload, MAX_TEXT_BYTES)

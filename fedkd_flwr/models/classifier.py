@@ -60,17 +60,11 @@ class Classifier(SoftTraining):
 
     def __init__(self, estimator: Any, *, num_classes: int) -> None:
         self.num_classes = check_whole("num_classes", num_classes, 2, MAX_CLASSES)
-        if isinstance(estimator, type) or not (
-            callable(getattr(estimator, "fit", None)) and callable(getattr(estimator, "predict", None))
-        ):
-            raise ConfigError(
-                explain(
-                    "estimator",
-                    "be an object with fit(X, y) and predict(X)",
-                    f"an object of {type(estimator).__name__}",
-                    "Pass an instance of any scikit-learn compatible classifier.",
-                )
-            )
+        methods = (getattr(estimator, name, None) for name in ("fit", "predict"))
+        if isinstance(estimator, type) or not all(map(callable, methods)):
+            rule, seen = "be an object with fit(X, y) and predict(X)", f"an object of {type(estimator).__name__}"
+            way_out = "Pass an instance of any scikit-learn compatible classifier."
+            raise ConfigError(explain("estimator", rule, seen, way_out))
         self._template = estimator
         self._estimator: Any = None
         self._classes: NDArray[np.int64] | None = None  # the classes of the last fit
@@ -323,17 +317,6 @@ class Classifier(SoftTraining):
     @property
     def _check_rows(self) -> Callable[..., NDArray[Any]]:
         return check_text_rows if self.takes_text else check_rows
-
-    @property
-    def _net_template(self) -> Any:
-        return self._template
-
-    @property
-    def _net_or_none(self) -> Any:
-        return self._estimator
-
-    def _adopt(self, net: Any) -> None:
-        self._estimator, self._classes, self._num_features = net, np.arange(self.num_classes), net.num_features
 
     def _encode(self, y: NDArray[np.int64], classes: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Return labels as positions among the known classes, because XGBoost >= 2 needs labels 0..k-1."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +15,14 @@ from sklearn.preprocessing import StandardScaler
 
 from fedkd_flwr.errors import MissingExtraError, explain
 
-__all__ = ["NearestNeighbours", "RuleFit", "import_extra"]
+__all__ = ["NearestNeighbours", "RuleFit", "import_extra", "require_extra"]
 
+_LIBRARIES = {
+    "xgboost": ("xgboost",),
+    "rulefit": ("imodels",),
+    "torch": ("torch", "skorch", "safetensors"),
+    "text": ("torch", "transformers", "safetensors"),
+}
 MAX_ALPHA = 1e4  # where imodels' own search starts; no rule is left there
 
 
@@ -26,8 +34,6 @@ def import_extra(module: str, extra: str) -> Any:
     MissingExtraError
         If it is not installed; the message says how to install it.
     """
-    import importlib
-
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -35,6 +41,13 @@ def import_extra(module: str, extra: str) -> Any:
         raise MissingExtraError(explain(module, "be installed for this model", str(error), way_out)) from error
 
 
+def require_extra(extra: str) -> None:
+    """Import every library of an extra, so that the error names the one that is missing; raises as `import_extra`."""
+    for library in _LIBRARIES.get(extra, ()):
+        import_extra(library, extra)
+
+
+@dataclass(eq=False, repr=False)
 class NearestNeighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
     """k nearest neighbours on standardised columns; k is lowered to the number of rows if a party holds fewer.
 
@@ -50,10 +63,9 @@ class NearestNeighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         Power of the Minkowski distance.
     """
 
-    def __init__(self, n_neighbors: int = 5, weights: str = "uniform", p: float = 2) -> None:
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.p = p
+    n_neighbors: int = 5
+    weights: str = "uniform"
+    p: float = 2
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         """Remember the rows."""
@@ -75,6 +87,7 @@ class NearestNeighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         return np.asarray(self.knn_.predict_proba(self.scaler_.transform(X)))
 
 
+@dataclass(eq=False, repr=False)
 class RuleFit(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
     """RuleFit as imodels fits it, kept as plain arrays: for any number of classes, fast, and safe to save.
 
@@ -106,23 +119,13 @@ class RuleFit(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn 
     J. H. Friedman, B. E. Popescu, "Predictive learning via rule ensembles", 2008; imodels' `RuleFitClassifier`.
     """
 
-    def __init__(
-        self,
-        tree_size: int = 4,
-        max_rules: int = 200,
-        n_estimators: int = 100,
-        memory_par: float = 0.01,
-        include_linear: bool = True,
-        alpha: float | None = 1.0,
-        random_state: int | None = None,
-    ) -> None:
-        self.tree_size = tree_size
-        self.max_rules = max_rules
-        self.n_estimators = n_estimators
-        self.memory_par = memory_par
-        self.include_linear = include_linear
-        self.alpha = alpha
-        self.random_state = random_state
+    tree_size: int = 4
+    max_rules: int = 200
+    n_estimators: int = 100
+    memory_par: float = 0.01
+    include_linear: bool = True
+    alpha: float | None = 1.0
+    random_state: int | None = None
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         """Fit one model of rules for each class; for two classes one model."""

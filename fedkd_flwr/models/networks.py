@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from skorch import NeuralNetClassifier
 from torch import Tensor, nn
 
-from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.models import _net_state
+from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.models._architectures import NETS, check_params
-from fedkd_flwr.models._batches import Batch, epochs_of, halves, mixed
-from fedkd_flwr.models._losses import LOSSES, JointLoss, ProximalLoss
+from fedkd_flwr.models._batches import Batch, as_targets, epochs_of, halves, mixed
+from fedkd_flwr.models._losses import LOSSES, JointLoss, ProximalLoss, check_loss
+from fedkd_flwr.models._net_state import NetEstimator, check_weights, load_optimizer, split_weights
 
 __all__ = ["TorchNet"]
 
@@ -51,7 +51,8 @@ class _Net(NeuralNetClassifier):  # type: ignore[misc]  # skorch has no types
         return outputs.float()
 
 
-class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
+@dataclass(kw_only=True, eq=False, repr=False)
+class TorchNet(NetEstimator):
     """A neural net over a fixed label space, with ``num_classes`` outputs.
 
     Parameters
@@ -93,50 +94,24 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         Seed of initial weights, batches and dropout. Torch's global generator is neither used nor changed.
     """
 
-    keeps_label_space = True
-    net_: NeuralNetClassifier
-    rng_state_: Tensor
-
-    def __init__(
-        self,
-        net: str = "mlp",
-        *,
-        num_classes: int = 2,
-        num_features: int = 1,
-        shape: tuple[int, ...] | None = None,
-        hidden: Any = (100, 100),
-        channels: Any = (128, 256),
-        dropout: float = 0.0,
-        optimizer: str = "adam",
-        lr: float = 1e-3,
-        weight_decay: float = 0.0,
-        momentum: float = 0.0,
-        batch_size: int = 64,
-        epochs: int = 20,
-        max_steps: int | None = None,
-        device: str = "cpu",
-        precision: str = "float32",
-        freeze_norm: bool = False,
-        seed: int = 0,
-    ) -> None:
-        self.net = net
-        self.num_classes = num_classes
-        self.num_features = num_features
-        self.shape = shape
-        self.hidden = hidden
-        self.channels = channels
-        self.dropout = dropout
-        self.optimizer = optimizer
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.momentum = momentum
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.max_steps = max_steps
-        self.device = device
-        self.precision = precision
-        self.freeze_norm = freeze_norm
-        self.seed = seed
+    net: str = field(default="mlp", kw_only=False)
+    num_classes: int = 2
+    num_features: int = 1
+    shape: tuple[int, ...] | None = None
+    hidden: Any = (100, 100)
+    channels: Any = (128, 256)
+    dropout: float = 0.0
+    optimizer: str = "adam"
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+    batch_size: int = 64
+    epochs: int = 20
+    max_steps: int | None = None
+    device: str = "cpu"
+    precision: str = "float32"
+    freeze_norm: bool = False
+    seed: int = 0
 
     def validate(self) -> None:
         """Check every parameter; raise ConfigError naming the first wrong one."""
@@ -151,10 +126,6 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         rows, wanted = self._to_batch(X, y)
         self._train(epochs_of(rows, wanted, epochs=self.epochs, batch_size=self.batch_size, max_steps=self.max_steps))
         return self
-
-    def fit_soft(self, X: NDArray[Any], weights: NDArray[np.floating]) -> Self:
-        """Do `fit` with cross-entropy on weights of the classes, which sum to 1 in each row."""
-        return self.fit(X, weights)
 
     def update_steps(
         self,
@@ -218,7 +189,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         self.net_._set_training()
         optimizer, criterion = self.net_.optimizer_, nn.CrossEntropyLoss()
         total = torch.zeros(())
-        with _net_state.own_generator(self, torch.device(self.net_.device)):
+        with self._own_generator(torch.device(self.net_.device)):
             for _ in range(steps):
                 optimizer.zero_grad()
                 total = torch.zeros((), device=rows.device)
@@ -228,7 +199,7 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
                     loss.backward()
                     total += loss.detach()
                 optimizer.step()
-        self._check_loss(total)
+        check_loss(total, self.lr, "Lower lr, or scale the columns.")
         return self
 
     def forget_optimizer(self) -> Self:
@@ -237,23 +208,35 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         return self
 
     def arrays(self) -> list[NDArray[np.float32]]:
-        """Return copies of weights and buffers in the order of torch's ``state_dict``, without counts of batches."""
-        return _net_state.get_arrays(self)
+        """Return copies of weights and buffers in the order of ``state_dict``, without batch normalisation's counts."""
+        state = self.net_.module_.state_dict().values()
+        return [value.detach().cpu().numpy().copy() for value in state if value.is_floating_point()]
 
     def set_arrays(self, arrays: Sequence[NDArray[Any]]) -> Self:
         """Set what `arrays` returned; raise DataError naming the first array that does not fit."""
         if not hasattr(self, "net_"):
             self.initialize()
-        _net_state.set_arrays(self, arrays)
+        state = self.net_.module_.state_dict()
+        names = [name for name, value in state.items() if value.is_floating_point()]
+        way_out = "Do both sides build the same net?"
+        if len(arrays) != len(names):
+            rule = f"be {len(names)} arrays, as {self.net} has"
+            raise DataError(explain("arrays", rule, f"{len(arrays)} arrays", way_out))
+        for name, array in zip(names, arrays, strict=True):
+            title, shape = f"Array {name} of {self.net}", tuple(state[name].shape)
+            if not isinstance(array, np.ndarray) or array.dtype != np.float32:
+                seen = str(array.dtype) if isinstance(array, np.ndarray) else type(array).__name__
+                raise DataError(explain(title, "be float32", seen))
+            if array.shape != shape:
+                raise DataError(explain(title, f"have shape {shape}", str(array.shape), way_out))
+            if not np.isfinite(array).all():
+                raise DataError(explain(title, "be finite", "NaN or infinity"))
+            if name.endswith("running_var") and not (array >= 0).all():
+                raise DataError(explain(title, "be >= 0, being variances", float(array.min())))
+        # copies, because the arrays may be read-only and must not change with the net
+        new = {name: torch.tensor(array) for name, array in zip(names, arrays, strict=True)}
+        self.net_.module_.load_state_dict({**state, **new})
         return self
-
-    def predict(self, X: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the most probable class of each row."""
-        return np.asarray(self.logits(X).argmax(axis=1))
-
-    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the probability of each class for each row, float32."""
-        return torch.from_numpy(self.logits(X)).softmax(dim=1).numpy()
 
     def logits(self, X: NDArray[Any]) -> NDArray[np.float32]:
         """Return the outputs for each row, (num_rows, num_classes), float32."""
@@ -267,11 +250,19 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
 
     def state_tensors(self, *, training_state: bool = True) -> dict[str, Tensor]:
         """Return the weights and, to continue exactly, the states of optimiser and generator, by name."""
-        return _net_state.state_tensors(self, training_state=training_state)
+        return self._named_state(self.net_.module_, self.net_.optimizer_, training_state)
 
     def load_state_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
         """Restore what `state_tensors` returned; raise ValueError if it is of another architecture."""
-        _net_state.load_state_tensors(self, tensors)
+        weights, rest = split_weights(tensors)
+        check_weights(weights, self.build)
+        self.initialize()
+        rng_state = rest.pop("rng", self.rng_state_)
+        torch.Generator().set_state(rng_state)  # raises unless it is a generator's state
+        names = {"step", "exp_avg", "exp_avg_sq"} if self.optimizer == "adam" else {"momentum_buffer"}
+        load_optimizer(self.net_.optimizer_, rest, names, complete=True)
+        self.rng_state_ = rng_state.clone()
+        self.net_.module_.load_state_dict(weights)
         return self
 
     def build(self) -> nn.Module:
@@ -312,23 +303,15 @@ class TorchNet(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn
         self.net_.criterion_ = criterion or own
         loss = torch.zeros(())
         try:
-            with _net_state.own_generator(self, torch.device(self.net_.device)):
+            with self._own_generator(torch.device(self.net_.device)):
                 for batch in batches:
                     loss = self.net_.train_step(batch)["loss"].detach()
         finally:
             self.net_.criterion_ = own
-        self._check_loss(loss)
-
-    def _check_loss(self, loss: Tensor) -> None:
-        if not bool(torch.isfinite(loss)):
-            seen = f"lr={self.lr} with loss {float(loss)}"
-            message = explain("Training", "keep the loss finite", seen, "Lower lr, or scale the columns.")
-            raise ConfigError(message, code=Code.WRONG_DATA)  # private rows may be the cause
+        check_loss(loss, self.lr, "Lower lr, or scale the columns.")
 
     def _to_batch(self, X: NDArray[Any], y: NDArray[Any]) -> Batch:
-        kind = np.int64 if np.asarray(y).dtype.kind in "iu" else np.float32
-        targets = torch.from_numpy(np.array(y, dtype=kind)).to(self.net_.device)
-        return self._to_tensor(X).to(self.net_.device), targets
+        return self._to_tensor(X).to(self.net_.device), as_targets(y).to(self.net_.device)
 
     def _to_tensor(self, X: NDArray[Any]) -> Tensor:
         if X.ndim != 2 or X.shape[1] != self.num_features:

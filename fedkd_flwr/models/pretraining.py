@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.models.classifier import Classifier
@@ -89,7 +90,4 @@ def pretrain(
 
 
 def _resized(model: Classifier, num_classes: int, seed: int) -> Any:
-    """Return the model's unfitted net with another number of outputs."""
-    from sklearn.base import clone
-
     return clone(model.template).set_params(num_classes=num_classes, seed=seed)

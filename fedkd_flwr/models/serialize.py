@@ -31,12 +31,17 @@ from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models import _xgboost_json
 from fedkd_flwr.models._tree_checks import check_trees
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.estimators import import_extra
+from fedkd_flwr.models.estimators import import_extra, require_extra
 
 __all__ = ["MAX_BYTES", "TRUSTED", "dumps", "load", "loads", "save", "weigh"]
 
 FORMAT, VERSION = "fedkd-model", 1
-KINDS = ("sklearn", "xgboost", "torch", "transformer")
+_KIND_OF = {
+    "xgboost.sklearn.XGBClassifier": "xgboost",
+    "fedkd_flwr.models.networks.TorchNet": "torch",
+    "fedkd_flwr.models.transformers.TextTransformer": "transformer",
+}  # any other estimator is of the kind sklearn
+KINDS = ("sklearn", *_KIND_OF.values())
 # limit of the container and of an unpacked skops payload; BERT-base with AdamW's state takes 1.3 GB
 MAX_BYTES = 2**31
 MAX_META_BYTES = 2**16
@@ -133,9 +138,8 @@ def loads(data: bytes, *, trusted: Iterable[str] = ()) -> Classifier:
     except FedkdError:
         raise
     except Exception as error:  # the parsers of four formats may raise anything
-        raise ModelBytesError(
-            explain("Model bytes", f"hold a readable {meta['kind']} model", f"{type(error).__name__}: {error}")
-        ) from error
+        rule, seen = f"hold a readable {meta['kind']} model", f"{type(error).__name__}: {error}"
+        raise ModelBytesError(explain("Model bytes", rule, seen)) from error
     if meta["classes"] is not None:
         classifier._classes = np.asarray(meta["classes"], dtype=np.int64)
         classifier._num_features = meta["num_features"]
@@ -187,12 +191,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> Classi
 
 
 def _kind(estimator: Any) -> str:
-    name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
-    if name == "fedkd_flwr.models.networks.TorchNet":
-        return "torch"
-    if name == "fedkd_flwr.models.transformers.TextTransformer":
-        return "transformer"
-    return "xgboost" if name == "xgboost.sklearn.XGBClassifier" else "sklearn"
+    return _KIND_OF.get(f"{type(estimator).__module__}.{type(estimator).__qualname__}", "sklearn")
 
 
 def _open(data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -251,34 +250,18 @@ def _check_meta(meta: Any) -> None:
 def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]) -> tuple[Any, Any]:
     """Return the template and, if there is one, the fitted estimator."""
     fitted, params = meta["fitted"], meta["params"]
-    if meta["kind"] == "torch":
-        for library in ("torch", "skorch", "safetensors"):
-            import_extra(library, "torch")
+    if meta["kind"] in ("torch", "transformer"):
+        cls = _net_class(meta["kind"])
         from safetensors.torch import load as load_tensors
 
-        from fedkd_flwr.models.networks import TorchNet
-
-        template = TorchNet(**params)
-        template.validate()
+        template = cls(**params)
+        check = template.check_settings if meta["kind"] == "transformer" else template.validate
+        check()
         if not fitted:
             return template, None
-        if (template.num_classes, template.num_features) != (meta["num_classes"], meta["num_features"]):
+        if (template.num_classes, getattr(template, "num_features", 1)) != (meta["num_classes"], meta["num_features"]):
             raise ValueError("the net's inputs or outputs are not those of the classifier")
-        return template, TorchNet(**params).load_state_tensors(load_tensors(payload))
-    if meta["kind"] == "transformer":
-        for library in ("torch", "transformers", "safetensors"):
-            import_extra(library, "text")
-        from safetensors.torch import load as load_tensors
-
-        from fedkd_flwr.models.transformers import TextTransformer
-
-        reader = TextTransformer(**params)
-        reader.check_settings()
-        if not fitted:
-            return reader, None
-        if (reader.num_classes, 1) != (meta["num_classes"], meta["num_features"]):
-            raise ValueError("the net's inputs or outputs are not those of the classifier")
-        return reader, TextTransformer(**params).load_state_tensors(load_tensors(payload))
+        return template, cls(**params).load_state_tensors(load_tensors(payload))
     if meta["kind"] == "xgboost":
         xgboost = import_extra("xgboost", "xgboost")
         if not set(params) <= set(xgboost.XGBClassifier().get_params()):
@@ -293,6 +276,18 @@ def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]
     estimator = _load_skops(payload, trusted)
     check_trees(estimator, meta["num_features"])
     return estimator, estimator if fitted else None
+
+
+def _net_class(kind: str) -> Any:
+    if kind == "torch":
+        require_extra("torch")
+        from fedkd_flwr.models.networks import TorchNet
+
+        return TorchNet
+    require_extra("text")
+    from fedkd_flwr.models.transformers import TextTransformer
+
+    return TextTransformer
 
 
 def _dump_torch(net: Any, *, fitted: bool, training_state: bool) -> tuple[dict[str, Any], bytes]:

@@ -7,12 +7,12 @@ the same, because these algorithms use its weights.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from fedkd_flwr.checks import check_choice, check_number, check_whole
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
@@ -24,64 +24,41 @@ LOSS_NAMES = ("cross-entropy", "l1-logits", "mse-probs")
 """Distances between a net's answer and a target; targets are logits for ``l1-logits``, otherwise probabilities."""
 
 
-class SoftTraining(ABC):
+class SoftTraining:
     """The methods of `fedkd_flwr.models.classifier.Classifier` that need a neural net.
 
-    All but `supports_soft_steps` raise ConfigError unless the estimator is a torch net of the zoo. Methods that train
-    start from fresh weights if the net has none yet.
+    Methods that train start from fresh weights if the net has none yet.
+
+    Raises
+    ------
+    ConfigError
+        By every method but `supports_soft_steps`, unless the estimator is a torch net of the zoo.
     """
 
     num_classes: int
-
-    @property
-    @abstractmethod
-    def num_features(self) -> int | None:
-        """The number of columns it was fitted on."""
-
-    @property
-    @abstractmethod
-    def _net_template(self) -> Any:
-        """The unfitted estimator."""
-
-    @property
-    @abstractmethod
-    def _net_or_none(self) -> Any:
-        """The estimator with its weights, or None if it has none."""
-
-    @abstractmethod
-    def _adopt(self, net: Any) -> None:
-        """Make a net with weights the fitted estimator, over all classes."""
+    _template: Any
+    _estimator: Any
+    _classes: NDArray[np.int64] | None
+    _num_features: int | None
 
     @property
     def supports_soft_steps(self) -> bool:
         """Whether the methods below work, which need a torch net of the zoo."""
-        return callable(getattr(self._net_template, "full_batch_steps", None))
+        return callable(getattr(self._template, "full_batch_steps", None))
 
     def initialize(self) -> Self:
-        """Draw fresh weights from the seed and start a fresh optimiser; everything learnt is forgotten.
-
-        Raises
-        ------
-        ConfigError
-            If the estimator is no torch net.
-        """
+        """Draw fresh weights from the seed and start a fresh optimiser; everything learnt is forgotten."""
         self._adopt(self._fresh_net())
         return self
 
     def arrays(self) -> list[NDArray[np.float32]]:
-        """Return copies of the net's weights and buffers, in the order of torch's ``state_dict``.
+        """Return float32 copies of the net's weights and buffers, in the order of torch's ``state_dict``.
 
         They include batch normalisation's running means and variances, but not its count of batches, which nothing
         reads.
 
-        Returns
-        -------
-        arrays : list of ndarray, float32
-
         Raises
         ------
-        ConfigError
-            If the estimator is no torch net.
         FedkdError
             If it has no weights yet.
         """
@@ -100,14 +77,12 @@ class SoftTraining(ABC):
 
         Raises
         ------
-        ConfigError
-            If the estimator is no torch net.
         DataError
             If there are more or fewer arrays, or one has another shape or type, is not finite or holds negative
             variances; the message names the first such array.
         """
         self._require_support()
-        net = self._fresh_net() if self._net_or_none is None else self._net_or_none
+        net = self._fresh_net() if self._estimator is None else self._estimator
         net.set_arrays(arrays)
         self._adopt(net)
         return self
@@ -125,15 +100,13 @@ class SoftTraining(ABC):
 
         Raises
         ------
-        ConfigError
-            If the estimator is no torch net.
         FedkdError
             If it has no weights yet.
         DataError
             If the rows are not finite or have another number of columns.
         """
         net = self._net("logits")
-        logits: NDArray[np.float32] = net.logits(check_rows("X", X, self.num_features, allow_empty=True))
+        logits: NDArray[np.float32] = net.logits(check_rows("X", X, self._num_features, allow_empty=True))
         return logits
 
     def train_epochs(
@@ -161,12 +134,12 @@ class SoftTraining(ABC):
         Raises
         ------
         ConfigError
-            If the estimator is no torch net, or a number is out of range.
+            If a number is out of range.
         DataError
             As `Classifier.fit`.
         """
         net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size)
-        X = check_rows("X", X, self.num_features)
+        X = check_rows("X", X, self._num_features)
         y, _ = check_labels("y", y, len(X), self.num_classes)
         net.digest(X, y, epochs=epochs, loss="cross-entropy", batch_size=batch_size)
         self._adopt(net)
@@ -200,7 +173,7 @@ class SoftTraining(ABC):
         """
         mu = check_number("mu", mu, least=0)
         net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size)
-        X = check_rows("X", X, self.num_features)
+        X = check_rows("X", X, self._num_features)
         y, _ = check_labels("y", y, len(X), self.num_classes)
         net.proximal_epochs(X, y, epochs=epochs, mu=mu, batch_size=batch_size)
         self._adopt(net)
@@ -236,12 +209,12 @@ class SoftTraining(ABC):
         Raises
         ------
         ConfigError
-            If the estimator is no torch net, the loss is unknown, or a number is out of range.
+            If the loss is unknown, or a number is out of range.
         DataError
             If targets are not finite, have another shape, or are not probabilities where the loss needs them.
         """
         net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size, loss=loss)
-        X = check_rows("X", X, self.num_features)
+        X = check_rows("X", X, self._num_features)
         targets = self._targets("targets", targets, len(X), loss)
         net.digest(X, targets, epochs=epochs, loss=loss, batch_size=batch_size)
         self._adopt(net)
@@ -285,7 +258,7 @@ class SoftTraining(ABC):
         """
         weight = check_number("weight", weight, least=0)
         net = self._net_to_train(fresh_optimizer=fresh_optimizer, steps=steps, batch_size=batch_size, loss=loss)
-        X = check_rows("X", X, self.num_features)
+        X = check_rows("X", X, self._num_features)
         y, _ = check_labels("y", y, len(X), self.num_classes)
         X_public = check_rows("X_public", X_public, X.shape[1])
         targets = self._targets("targets", targets, len(X_public), loss)
@@ -314,12 +287,12 @@ class SoftTraining(ABC):
         Raises
         ------
         ConfigError
-            If the estimator is no torch net, or ``steps`` is below 1.
+            If ``steps`` is below 1.
         DataError
             If the targets are neither labels within the label space nor probabilities.
         """
         net = self._net_to_train(fresh_optimizer=fresh_optimizer, steps=steps)
-        X = check_rows("X", X, self.num_features)
+        X = check_rows("X", X, self._num_features)
         if np.ndim(targets) == 1:
             targets, _ = check_labels("targets", targets, len(X), self.num_classes)
         else:
@@ -335,18 +308,20 @@ class SoftTraining(ABC):
             raise DataError(explain(name, f"be within +-{limit:.1e}, as float32 is", float(np.abs(checked).max())))
         return checked
 
+    def _adopt(self, net: Any) -> None:
+        """Make a net with weights the fitted estimator, over all classes."""
+        self._estimator, self._classes, self._num_features = net, np.arange(self.num_classes), net.num_features
+
     def _fresh_net(self) -> Any:
         self._require_support()
-        from sklearn.base import clone
-
-        return clone(self._net_template).initialize()
+        return clone(self._template).initialize()
 
     def _net(self, what: str) -> Any:
         self._require_support()
-        if self._net_or_none is None:
+        if self._estimator is None:
             way_out = "Call initialize(), fit(), or a method that trains, first."
             raise FedkdError(explain(what, "be asked of a net that has weights", "one without", way_out))
-        return self._net_or_none
+        return self._estimator
 
     def _net_to_train(
         self, *, fresh_optimizer: bool, batch_size: int | None = None, loss: str = LOSS_NAMES[0], **counts: int
@@ -357,12 +332,11 @@ class SoftTraining(ABC):
         for name, value in counts.items():
             check_whole(name, value, 1)
         check_choice("loss", loss, LOSS_NAMES)
-        net = self._net_or_none
-        if net is None:
+        if self._estimator is None:
             return self._fresh_net()
-        return net.forget_optimizer() if fresh_optimizer else net
+        return self._estimator.forget_optimizer() if fresh_optimizer else self._estimator
 
     def _require_support(self) -> None:
         if not self.supports_soft_steps:
-            seen = f"an estimator {type(self._net_template).__name__}"
+            seen = f"an estimator {type(self._template).__name__}"
             raise ConfigError(explain("The model", "be a torch net", seen, "Use a torch net: mlp, cnn-privatekt."))

@@ -7,18 +7,19 @@ FedCT can fine-tune it over the rounds. Parties may have models of different kin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor, nn
 
 from fedkd_flwr.checks import check_choice, check_number, check_whole
 from fedkd_flwr.errors import Code, ConfigError, explain
-from fedkd_flwr.models._batches import Batch, epochs_of, halves
-from fedkd_flwr.models._net_state import optimizer_states, own_generator
+from fedkd_flwr.models._batches import Batch, as_targets, epochs_of, halves
+from fedkd_flwr.models._losses import check_loss
+from fedkd_flwr.models._net_state import NetEstimator, load_optimizer, split_weights
 from fedkd_flwr.models._text_net import TextNet, check_path, open_pretrained, rebuild
 
 __all__ = ["TextTransformer"]
@@ -29,7 +30,8 @@ LEARNING_RATES = {"all": 5e-5, "head": 1e-3}
 MIN_LENGTH = 8  # tokens: the special ones and a few words
 
 
-class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
+@dataclass(kw_only=True, eq=False, repr=False)
+class TextTransformer(NetEstimator):
     """A pretrained model fine-tuned to classify texts, over a fixed label space.
 
     Parameters
@@ -58,37 +60,18 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         Seed of a fresh head, of batches and dropout. Torch's global generator is neither used nor changed.
     """
 
-    keeps_label_space = True
-    takes_text = True
-    net_: TextNet
-    optimizer_: torch.optim.Optimizer
-    rng_state_: Tensor
-    device_: torch.device
+    path: str = field(default="", kw_only=False)
+    num_classes: int = 2
+    train: str = "head"
+    max_length: int = 128
+    lr: float | None = None
+    weight_decay: float = 0.01
+    batch_size: int = 16
+    epochs: int = 3
+    device: str = "cpu"
+    seed: int = 0
 
-    def __init__(
-        self,
-        path: str = "",
-        *,
-        num_classes: int = 2,
-        train: str = "head",
-        max_length: int = 128,
-        lr: float | None = None,
-        weight_decay: float = 0.01,
-        batch_size: int = 16,
-        epochs: int = 3,
-        device: str = "cpu",
-        seed: int = 0,
-    ) -> None:
-        self.path = path
-        self.num_classes = num_classes
-        self.train = train
-        self.max_length = max_length
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.device = device
-        self.seed = seed
+    takes_text = True
 
     def validate(self) -> None:
         """Check every parameter, and that a directory holds a model; raise ConfigError naming the first wrong one."""
@@ -123,10 +106,6 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self._train(tokens, epochs_of(rows, wanted, epochs=self.epochs, batch_size=self.batch_size))
         return self
 
-    def fit_soft(self, X: NDArray[Any], weights: NDArray[np.floating]) -> Self:
-        """Do `fit` with cross-entropy on weights of the classes, which sum to 1 in each row."""
-        return self.fit(X, weights)
-
     def update_steps(
         self,
         X: NDArray[Any],
@@ -148,14 +127,6 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self._train(tokens, halves(parts, batch_size=self.batch_size, steps=steps))
         return self
 
-    def predict(self, X: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the most probable class of each row."""
-        return np.asarray(self._logits(X).argmax(axis=1))
-
-    def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the probability of each class for each row, float32."""
-        return torch.from_numpy(self._logits(X)).softmax(dim=1).numpy()
-
     def initialize(self) -> Self:
         """Load the pretrained model and start a fresh optimiser.
 
@@ -176,15 +147,8 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
         With ``training_state`` also the states of the optimiser and the random generator, to continue exactly.
         """
-        net = self.net_
-        tensors = {f"model.{name}": value for name, value in net.module.state_dict().items()}
-        tensors["description"] = torch.frombuffer(bytearray(net.description()), dtype=torch.uint8)
-        if training_state:
-            tensors["rng"] = self.rng_state_
-            for index, state in self.optimizer_.state_dict()["state"].items():
-                tensors |= {f"optimizer.{index}.{name}": value for name, value in state.items()}
-        # clones, because safetensors refuses tied weights, which share memory
-        return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+        tensors = self._named_state(self.net_.module, self.optimizer_, training_state)
+        return tensors | {"description": torch.frombuffer(bytearray(self.net_.description()), dtype=torch.uint8)}
 
     def load_state_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
         """Restore what `state_tensors` returned, after checking every name, shape and type.
@@ -194,18 +158,15 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         ValueError
             If the tensors do not describe one net.
         """
-        weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
-        description = tensors["description"]
+        weights, rest = split_weights(tensors)
+        description = rest.pop("description")
         if description.dtype != torch.uint8 or description.ndim != 1:
             raise ValueError("the description is no text")
         net = rebuild(description.numpy().tobytes(), weights, num_classes=self.num_classes)
-        rng_state = tensors.get("rng", torch.Generator().manual_seed(int(self.seed)).get_state())
+        rng_state = rest.pop("rng", torch.Generator().manual_seed(int(self.seed)).get_state())
         torch.Generator().set_state(rng_state)  # raises unless it is a generator's state
         self._mount(net, rng_state.clone())
-        rest = {k: v for k, v in tensors.items() if not k.startswith("model.") and k not in ("description", "rng")}
-        groups = self.optimizer_.state_dict()["param_groups"]
-        states = optimizer_states(rest, self.optimizer_.param_groups[0]["params"], {"step", "exp_avg", "exp_avg_sq"})
-        self.optimizer_.load_state_dict({"state": states, "param_groups": groups})
+        load_optimizer(self.optimizer_, rest, {"step", "exp_avg", "exp_avg_sq"})
         return self
 
     def _mount(self, net: TextNet, rng_state: Tensor) -> Self:
@@ -239,7 +200,7 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             module.base_model.eval()
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         loss = torch.zeros(())
-        with own_generator(self, self.device_):
+        with self._own_generator(self.device_):
             for rows, wanted in batches:
                 self.optimizer_.zero_grad()
                 logits = self._forward([tokens[row] for row in rows.tolist()])
@@ -249,12 +210,10 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
                 nn.utils.clip_grad_norm_(trained, MAX_NORM)
                 self.optimizer_.step()
         self.optimizer_.zero_grad()
-        if not bool(torch.isfinite(loss)):
-            seen = f"lr={self.lr or LEARNING_RATES[self.train]} with loss {float(loss)}"
-            message = explain("Training", "keep the loss finite", seen, "Lower lr.")
-            raise ConfigError(message, code=Code.WRONG_DATA)  # private rows may be the cause
+        check_loss(loss, self.lr or LEARNING_RATES[self.train], "Lower lr.")
 
-    def _logits(self, X: NDArray[Any]) -> NDArray[np.float32]:
+    def logits(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the outputs for each row, (num_rows, num_classes), float32."""
         tokens, logits = self._tokens(X), np.zeros((len(X), self.num_classes), dtype=np.float32)
         self.net_.module.eval()
         order = np.argsort([len(row) for row in tokens], kind="stable")  # rows of similar length need little padding
@@ -287,5 +246,4 @@ class TextTransformer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return tokens
 
     def _targets(self, y: NDArray[Any], *, first: int = 0) -> Batch:
-        kind = np.int64 if np.asarray(y).dtype.kind in "iu" else np.float32
-        return torch.arange(first, first + len(y)), torch.from_numpy(np.array(y, dtype=kind))
+        return torch.arange(first, first + len(y)), as_targets(y)

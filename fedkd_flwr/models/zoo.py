@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.estimators import import_extra
+from fedkd_flwr.models.estimators import require_extra
 
 __all__ = ["DEFAULT_MIX", "NAMES", "make_model", "parse_params", "pick_model"]
 
@@ -37,8 +37,12 @@ class _Entry:
     net: str = ""  # the architecture, if its name differs
 
 
-_NET_HIDDEN = ("net", "num_classes", "num_features", "shape", "seed")
-_CNN_HIDDEN = (*_NET_HIDDEN, "hidden", "channels")
+def _net(*hidden: str, net: str = "", **defaults: Any) -> _Entry:
+    fixed = ("net", "num_classes", "num_features", "shape", "seed")
+    path = "fedkd_flwr.models.networks:TorchNet"
+    return _Entry(path=path, extra="torch", hidden=(*fixed, *hidden), net=net, defaults=defaults)
+
+
 # channels and dropout of the ten parties' nets in FedMD's published configuration for MNIST and EMNIST
 # (Li and Wang 2019, https://github.com/diogenes0319/FedMD_clean, conf/EMNIST_balance_conf.json); the text of
 # FedMD-NFDP says only "two or three-layer deep neural networks"
@@ -79,39 +83,18 @@ _ZOO: dict[str, _Entry] = {
         extra="xgboost",
     ),
     "rulefit": _Entry(path="fedkd_flwr.models.estimators:RuleFit", extra="rulefit"),
-    "mlp": _Entry(path="fedkd_flwr.models.networks:TorchNet", extra="torch", hidden=(*_NET_HIDDEN, "channels")),
-    "cnn-fedkt": _Entry(path="fedkd_flwr.models.networks:TorchNet", extra="torch", hidden=_CNN_HIDDEN),
-    "cnn-privatekt": _Entry(
-        path="fedkd_flwr.models.networks:TorchNet", extra="torch", hidden=_CNN_HIDDEN, defaults={"dropout": 0.2}
-    ),
-    "cnn-fedmd": _Entry(
-        path="fedkd_flwr.models.networks:TorchNet",
-        extra="torch",
-        hidden=(*_NET_HIDDEN, "hidden"),
-        defaults={"dropout": 0.2},
-    ),
+    "mlp": _net("channels"),
+    "cnn-fedkt": _net("hidden", "channels"),
+    "cnn-privatekt": _net("hidden", "channels", dropout=0.2),
+    "cnn-fedmd": _net("hidden", dropout=0.2),
     **{
-        f"cnn-fedmd-{number}": _Entry(
-            path="fedkd_flwr.models.networks:TorchNet",
-            extra="torch",
-            hidden=_CNN_HIDDEN,
-            defaults={"channels": channels, "dropout": dropout},
-            net="cnn-fedmd",
-        )
+        f"cnn-fedmd-{number}": _net("hidden", "channels", net="cnn-fedmd", channels=channels, dropout=dropout)
         for number, (channels, dropout) in enumerate(_FEDMD)
     },
     "transformer": _Entry(
         path="fedkd_flwr.models.transformers:TextTransformer", extra="text", hidden=("num_classes", "seed")
     ),
 }
-# imported before an entry's own module, so that the message names the missing extra
-_LIBRARIES = {
-    "xgboost": ("xgboost",),
-    "rulefit": ("imodels",),
-    "torch": ("torch", "skorch", "safetensors"),
-    "text": ("torch", "transformers", "safetensors"),
-}
-
 NAMES: tuple[str, ...] = tuple(_ZOO)
 
 DEFAULT_MIX: tuple[str, ...] = (
@@ -252,8 +235,7 @@ def _parse_value(text: str) -> Any:
 
 def _build(name: str, context: Mapping[str, Any], params: Mapping[str, Any]) -> Any:
     entry = _ZOO[name]
-    for library in _LIBRARIES.get(entry.extra, ()):
-        import_extra(library, entry.extra)
+    require_extra(entry.extra)  # before the entry's own module, so that the message names the missing extra
     module, _, cls_name = entry.path.partition(":")
     cls = getattr(importlib.import_module(module), cls_name)
     accepted = sorted(set(cls().get_params()) - set(entry.hidden))

@@ -41,11 +41,8 @@ def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
         ranked = sorted((p for p in record.parties if is_number(p.solo.get(rows))), key=lambda p: p.solo[rows])
         both = [(p, p.solo[rows], math.nan) for p in ranked]
     if not both:
-        return Plot(
-            title="Accuracy of each party",
-            svg="",
-            caption="Not drawn: no party's accuracy is known both alone and with the federation.",
-        )
+        caption = "Not drawn: no party's accuracy is known both alone and with the federation."
+        return Plot(title="Accuracy of each party", svg="", caption=caption)
     gain = sum(after > alone for _, alone, after in both)
     alone_mean, after_mean = derived.means(both)
     title = (
@@ -102,22 +99,21 @@ def _dumbbells(axes: Any, both: Sequence[tuple[Any, float, float]], *, named: bo
     alone, after = [item[1] for item in both], [item[2] for item in both]
     colours = [ORANGE if b < a else "#9cc3dd" for a, b in zip(alone, after, strict=True)]
     area = 40.0 if named else max(7.0, 900.0 / len(both))
-    hollow = {"s": area, "facecolors": "white", "edgecolors": INK, "linewidths": 1.2 if named else 0.9}
+    edge = {"edgecolors": INK, "linewidths": 1.2 if named else 0.9}
+    hollow = {"s": area, "facecolors": "white", "label": "alone (SOLO)", **edge}
     full = {"s": area, "color": BLUE}
-    # NaN is not drawn, so the legend must not name it.
-    labels = {"label": "alone (SOLO)"}, {} if all(map(math.isnan, after)) else {"label": "with the federation"}
+    if not all(map(math.isnan, after)):  # NaN is not drawn, so the legend must not name it.
+        full["label"] = "with the federation"
+    lines, width = (axes.hlines, 2.4) if named else (axes.vlines, max(1.0, 140 / len(both)))
+    lines(places, alone, after, colors=colours, linewidth=width, zorder=1)
+    for values, zorder, look in ((alone, 3, hollow), (after, 2, full)):
+        axes.scatter(*((values, places) if named else (places, values)), zorder=zorder, **look)
     if named:
-        axes.hlines(places, alone, after, colors=colours, linewidth=2.4, zorder=1)
-        axes.scatter(alone, places, zorder=3, **hollow, **labels[0])
-        axes.scatter(after, places, zorder=2, **full, **labels[1])
         axes.set_yticks(places)
         # A party's name may hold dollar signs, which matplotlib would read as mathematics.
         axes.set_yticklabels([plain(p.name, 24) for p, _, _ in both], parse_math=False)
         axes.set_ylim(-0.7, len(both) - 0.3)
         axes.tick_params(axis="y", length=0)
     else:
-        axes.vlines(places, alone, after, colors=colours, linewidth=max(1.0, 140 / len(both)), zorder=1)
-        axes.scatter(places, alone, zorder=3, **hollow, **labels[0])
-        axes.scatter(places, after, zorder=2, **full, **labels[1])
         axes.set_xticks([])
         axes.set_xlim(-1, len(both))

@@ -62,7 +62,6 @@ def _section(title: str, content: Iterator[Html]) -> Html:
 
 
 def _headline(record: RunRecord) -> str:
-    """Return the run's main finding in one sentence."""
     if record.status == "failed":
         return f"This run failed after {count(len(record.rounds), 'round')}"
     both = derived.pairs(record, derived.rows_used(record))
@@ -75,17 +74,11 @@ def _headline(record: RunRecord) -> str:
         alone_only = derived.spread(p.solo.get(derived.rows_used(record)) for p in record.parties)
         solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
         return f"The server's model reaches {record.server_accuracy:.2f}{solo}"
+    parties = count(len(record.parties), "party", "parties")
     sent = derived.traffic(record)
-    parties = count(len(record.parties), "party", "parties")
-    if sent.up is None:
-        return _withheld_headline(record)
-    rounds = count(len(record.rounds), "round")
-    return f"{parties} exchanged {record.sends or 'answers'} in {rounds}: {size(sent.up)} sent per party and round"
-
-
-def _withheld_headline(record: RunRecord) -> str:
-    """Return the headline of a record that holds neither accuracies nor bytes."""
-    parties = count(len(record.parties), "party", "parties")
+    if sent.up is not None:
+        rounds = count(len(record.rounds), "round")
+        return f"{parties} exchanged {record.sends or 'answers'} in {rounds}: {size(sent.up)} sent per party and round"
     figure, words = run_privacy.headline(record)
     bounded = any(claims.bounded(claim) for claim in record.claims)
     return f"{parties} took part; privacy: {figure}" + (f", {words}" if bounded else "")
@@ -110,23 +103,20 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
     if publishable:
         kept = (
             "This is the publishable form. What was computed from private rows, or from labels and votes without "
-            "noise, is left out. "
+            "noise, is left out. Apart from who took part, what is shown "
         )
         kept += (
-            "Apart from who took part, what is shown was computed after the noise, so the claims below cover it."
+            "was computed after the noise, so the claims below cover it."
             if record.covered
-            else "Apart from who took part, what is shown does not depend on private rows."
+            else "does not depend on private rows."
         )
-    else:
-        kept = (
-            "This page is for the operator of the federation: it shows numbers computed from private rows and from "
-            "votes without noise. To pass it on, write the publishable form: "
-        )
-        parts.append(
-            tag("p", kept, tag("code", "python -m fedkd_flwr.report record.json --publishable"), class_="soft")
-        )
-        return tag("header", *parts)
-    return tag("header", *parts, tag("p", kept, class_="soft"))
+        return tag("header", *parts, tag("p", kept, class_="soft"))
+    kept = (
+        "This page is for the operator of the federation: it shows numbers computed from private rows and from "
+        "votes without noise. To pass it on, write the publishable form: "
+    )
+    command = tag("code", "python -m fedkd_flwr.report record.json --publishable")
+    return tag("header", *parts, tag("p", kept, command, class_="soft"))
 
 
 def _key_figures(record: RunRecord, publishable: bool) -> Html:
@@ -140,9 +130,8 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
             continue
         better = f"{sum(b > a for _, a, b in both)} of {len(both)}"
         if cards:  # the second kind of test rows gets a single card
-            cards.append(
-                ("The same on own rows", f"{share(alone.mean)} → {share(after.mean)}", f"better than alone: {better}")
-            )
+            change = f"{share(alone.mean)} → {share(after.mean)}"
+            cards.append(("The same on own rows", change, f"better than alone: {better}"))
             continue
         cards += [
             ("Accuracy alone", share(alone.mean), f"on {name}; {share(alone.lowest)} to {share(alone.highest)}{only}"),
@@ -171,27 +160,19 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
             cards.append(("Agreement", share(last.agreement), "with the consensus, last round"))
     sent = derived.traffic(record)
     if sent.up is not None:
-        cards.append(
-            (
-                f"{record.sends or 'answers'} sent".capitalize(),
-                size(sent.up),
-                f"per party and round; received {size(sent.down)}",
-            )
-        )
+        sends = f"{record.sends or 'answers'} sent".capitalize()
+        cards.append((sends, size(sent.up), f"per party and round; received {size(sent.down)}"))
     if last and is_number(last.kept_share):
         replaced = share(1 - last.kept_share)  # type: ignore[operator]
         cards.append(("Noise replaced", replaced, "of labels or answers, last round; see Privacy"))
     if record.seconds > 0:
         start = f"and {time_span(record.startup_seconds)} before, for start-up" if record.startup_seconds > 0 else ""
         cards.append(("Time", time_span(record.seconds), start))
-    return tag(
-        "dl",
-        *(
-            tag("div", tag("dt", label), tag("dd", value, *([tag("small", more)] if more else [])))
-            for label, value, more in cards
-        ),
-        class_="keys",
+    boxes = (
+        tag("div", tag("dt", label), tag("dd", value, *([tag("small", more)] if more else [])))
+        for label, value, more in cards
     )
+    return tag("dl", *boxes, class_="keys")
 
 
 def _plots(record: RunRecord, publishable: bool) -> Html:

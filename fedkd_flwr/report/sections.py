@@ -28,7 +28,6 @@ def parties(record: RunRecord) -> Iterator[Html]:
     for rows in seen:
         header += [f"alone, {rows} rows"] + [f"with the federation, {rows} rows", "gain"] * after_too
     weighed = any(p.model_bytes is not None for p in record.parties)
-    served = is_number(record.server_accuracy)
     noted = any(p.notes for p in record.parties)
     if seen and derived.simulation_only(record):
         yield tag("p", f"Accuracies are computed from private rows. They are {SIMULATION_ONLY}.", class_="warn")
@@ -46,18 +45,14 @@ def parties(record: RunRecord) -> Iterator[Html]:
         body.append(cells)
     yield table(header, body, numbers=numbers, label="Each party's accuracy")
     if seen:
-        yield tag(
-            "p",
+        text = (
             "Accuracy is the share of test rows that a model classifies correctly. Common rows are one test set for "
             "all parties; own rows are a test set of each party's own. Alone (SOLO) is the party's model trained on "
             "its own rows only."
-            + (
-                " The result of this run is the server's model; the parties trained none with it."
-                if not after_too and served
-                else ""
-            ),
-            class_="soft",
         )
+        if not after_too and is_number(record.server_accuracy):
+            text += " The result of this run is the server's model; the parties trained none with it."
+        yield tag("p", text, class_="soft")
 
 
 def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
@@ -73,31 +68,29 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
     if not record.rounds:
         yield tag("p", "No round was finished.")
         return
+    spreads = [derived.spread(r.accuracy.values()) for r in record.rounds]
     optional = {
         "agreement": [share(r.agreement) for r in record.rounds],
         "rows labelled": [share(r.labelled_share) for r in record.rounds],
         "noise replaced": [share(None if r.kept_share is None else 1 - r.kept_share) for r in record.rounds],
         "labels changed": [share(r.changed_share) for r in record.rounds],
         "consensus right": [share(r.consensus_accuracy) for r in record.rounds],
-        "parties' mean accuracy": [
-            share(s.mean if (s := derived.spread(r.accuracy.values())) else None) for r in record.rounds
-        ],
-        "server's model": [share(value) for value in [r.server_accuracy for r in record.rounds]],
+        "parties' mean accuracy": [share(spread.mean if spread else None) for spread in spreads],
+        "server's model": [share(r.server_accuracy) for r in record.rounds],
     }
     sizes = {
         "up, all parties": [size(r.bytes_up) for r in record.rounds],
         "down, all parties": [size(r.bytes_down) for r in record.rounds],
     }
+    times = [time_span(r.seconds) for r in record.rounds]
     columns = {
         "round": [str(r.server_round) for r in record.rounds],
         "answered": [f"{len(r.answered)} of {r.asked}" for r in record.rounds],
         "left out": [str(len(r.rejected)) for r in record.rounds],
         **{name: cells for name, cells in optional.items() if set(cells) != {"–"}},
         **(sizes if derived.traffic(record).up is not None else {}),
+        **({"time": times} if set(times) != {"–"} else {}),
     }
-    times = [time_span(r.seconds) for r in record.rounds]
-    if set(times) != {"–"}:
-        columns["time"] = times
     rows = zip(*columns.values(), strict=True)
     yield table(list(columns), rows, numbers=range(len(columns)), label="Each round")
     if "parties' mean accuracy" in columns and derived.simulation_only(record):
@@ -156,9 +149,8 @@ def privacy(record: RunRecord) -> Iterator[Html]:
         withheld = all(claim.get("epsilon") == WITHHELD for claim in private)
         yield tag("h3", "Numbers withheld" if withheld else "For the operator only")
         if not withheld:
-            yield tag(
-                "p", "The numbers below were computed from private data and reveal something about them.", class_="warn"
-            )
+            warning = "The numbers below were computed from private data and reveal something about them."
+            yield tag("p", warning, class_="warn")
         yield from _claims(private, first=len(shown) + 1)
 
 
@@ -201,19 +193,13 @@ def _key(key: str) -> str:
 
 def configuration(record: RunRecord) -> Iterator[Html]:
     """Yield tables of the settings, of the run's data, and of package versions."""
-    rows = [
-        (key, value if isinstance(value, str) else json.dumps(value, default=str))
-        for key, value in record.config.items()
-    ]
+    settings = record.config.items()
+    rows = [(key, value if isinstance(value, str) else json.dumps(value, default=str)) for key, value in settings]
+    names = f": {', '.join(map(str, record.classes))}" if record.classes else ""
     about = [
         ("seed", str(record.seed)),
         ("public rows", f"{record.num_public:,}"),
-        (
-            "classes",
-            f"{record.num_classes}: {', '.join(map(str, record.classes))}"
-            if record.classes
-            else str(record.num_classes),
-        ),
+        ("classes", f"{record.num_classes}{names}"),
         ("fingerprint of the public set", record.fingerprint or "–"),
     ]
     yield table(["setting", "value"], rows, label="Configuration")

@@ -105,11 +105,7 @@ def _parties(record: RunRecord) -> list[str]:
         chosen = [("", p) for p in record.parties]
     else:
         ranked = sorted(record.parties, key=lambda p: _known(p.federated.get(rows, p.solo.get(rows))))
-        chosen = [
-            ("best: ", ranked[-1]),
-            ("median: ", ranked[len(ranked) // 2]),
-            ("worst: ", ranked[0]),
-        ]
+        chosen = [("best: ", ranked[-1]), ("median: ", ranked[len(ranked) // 2]), ("worst: ", ranked[0])]
     own = rows == "common" and any("own" in p.federated or "own" in p.solo for p in record.parties)
     header = ["party", "model", "alone", "with fed.", "gain"] + (["own alone", "own with"] if own else [])
     body = [header]
