@@ -201,16 +201,14 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
     _dealt(config, num_parties)
     made: dict[tuple[str, str], Any] = {}
     for role in ("model", *config.card.roles):
-        name = "model" if role == "model" else f"{role}_model"
-        params = getattr(config, f"{role}_params")
-        if spec := getattr(config, name):
-            for one in {pick_model(spec, i): None for i in range(num_parties)}:
+        spec, params = config.model_of(role)
+        for i in range(num_parties if spec else 0):
+            one = pick_model(spec, i)
+            if (role, one) not in made:
                 made[role, one] = model_factory(one, params, pool.public)(seed=0)
                 pool.as_read_by(made[role, one])  # a model that reads texts needs a text column
-    for role in {"teacher", "student"}.intersection(config.card.roles):
-        if spec := getattr(config, f"{role}_model"):
-            for i in range(num_parties):
-                check_role(role, made[role, pick_model(spec, i)], made["model", pick_model(config.model, i)])
+            if role in ("teacher", "student"):
+                check_role(role, made[role, one], made["model", pick_model(config.model, i)])
 
 
 def _refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
@@ -221,7 +219,7 @@ def _refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
     way_out = "Name it as this node's own model, if you trust that code with your rows"
     way_out += "." if node.demands_privacy else ", or set allow-code=true for whatever runs name."
     for role in ("model", *config.card.roles):
-        spec = getattr(config, "model" if role == "model" else f"{role}_model")
+        spec, _ = config.model_of(role)
         if role != "final" and ":" in spec.removeprefix("mixed:"):
             raise RefusalError(explain(f"{role} of the run", f"be a name of the zoo at a node {where}", spec, way_out))
 

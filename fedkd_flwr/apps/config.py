@@ -142,6 +142,10 @@ class RunConfig(Config):
         """Return the number of rounds to run."""
         return self.num_rounds or self.card.default_rounds
 
+    def model_of(self, role: str) -> tuple[str, str]:
+        """Return the name of a role's model, empty where the run gives none, and its parameters."""
+        return getattr(self, "model" if role == "model" else f"{role}_model"), getattr(self, f"{role}_params")
+
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting that not every algorithm has."""
         return getattr(self.own, name, default)
@@ -172,7 +176,8 @@ class RunConfig(Config):
             rule, both = 'be given with dataset "table"', f"table {self.table!r}, label {self.label!r}"
             raise ConfigError(explain("table and label", rule, both, "Name your file and its label column."))
         for role in _ROLES:
-            if (params := getattr(self, f"{role}_params")) and not getattr(self, f"{role}_model"):
+            spec, params = self.model_of(role)
+            if params and not spec:
                 way_out = "It would be ignored: name the model too, or use model-params."
                 raise ConfigError(explain(f"{role}-params", f"come with {role}-model", params, way_out))
         if self.partitioner == "file" and not self.partition_path:

@@ -37,12 +37,7 @@ def check_role(role: str, model: Classifier, own: Classifier) -> None:
 
 def final_model(config: RunConfig, public: PublicSet) -> ModelFactory:
     """Return what makes the server's model; a name or parameter nobody knows is said now, not after all trained."""
-    choices = (
-        (config.final_model, config.final_params),
-        (config.student_model, config.student_params),
-        (config.model, config.model_params),
-    )
-    for spec, params in choices:
+    for spec, params in map(config.model_of, ("final", "student", "model")):
         if spec:
             make = model_factory(pick_model(spec, 0), params, public)
             make(seed=0)
@@ -69,8 +64,8 @@ def party_roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -
     made: dict[str, ModelFactory] = {}
     for role in {"teacher", "student"}.intersection(config.card.roles):
         # a silo's own choice of model stands for its teachers and students too
-        spec = "" if node.model else getattr(config, f"{role}_model")
-        if spec:
-            made[role] = model_factory(pick_model(spec, index), getattr(config, f"{role}_params"), party.public)
+        spec, params = config.model_of(role)
+        if spec and not node.model:
+            made[role] = model_factory(pick_model(spec, index), params, party.public)
             check_role(role, made[role](seed=0), party.model(seed=0))
     return made
