@@ -143,13 +143,7 @@ class Config(BaseModel):
     @classmethod
     def meaning(cls, name: str) -> str:
         """Return the docstring below a setting, on one line; read from the source, because few processes need it."""
-        parent = next(one for one in cls.__mro__ if name in inspect.get_annotations(one))
-        body = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0].body  # type: ignore[attr-defined]
-        for line, below in pairwise(body):
-            is_it = isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.target.id == name
-            if is_it and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-                return " ".join(str(below.value.value).split())
-        return ""
+        return _docstrings(next(one for one in cls.__mro__ if name in inspect.get_annotations(one))).get(name, "")
 
     # ---------------------------------------------------------------- what travels
 
@@ -232,6 +226,18 @@ class Config(BaseModel):
 
 def _shown(limit: float) -> str:
     return f"{limit:g}" if limit < 2**31 else f"2^{int(limit).bit_length() - 1}"
+
+
+@cache
+def _docstrings(cls: type) -> dict[str, str]:
+    """Return the docstring below each setting that this very class declares."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
+    return {
+        line.target.id: " ".join(str(below.value.value).split())
+        for line, below in pairwise(body)
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+    }
 
 
 def _choices(field: FieldInfo) -> tuple[Any, ...]:

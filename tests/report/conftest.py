@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -185,3 +186,9 @@ def make_sweep(sweep_claim) -> Callable[..., Sweep]:
         return Sweep(**settings | changes)
 
     return make
+
+
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write pages without pictures, which take most of their time: for tests of what the pages say."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -6,6 +6,8 @@ import pytest
 
 from fedkd_flwr.report.__main__ import main
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 @pytest.fixture
 def saved(make_record, tmp_path):

@@ -24,11 +24,13 @@ def test_every_text_and_key_of_a_hostile_record_is_escaped(hostile_record, tmp_p
     assert page.text.count("<script>alert(1)</script>") > 10  # shown, as text
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_hostile_status_is_escaped(hostile_record, tmp_path, hostile):
     hostile_record.status = hostile
     check_safe_and_alone(written(hostile_record, tmp_path))
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_first_heading_is_the_finding(make_record, tmp_path):
     record = make_record(2, 2)
     record.parties = [
@@ -39,6 +41,7 @@ def test_the_first_heading_is_the_finding(make_record, tmp_path):
     assert "<h1>With the federation 2 parties reach 0.91 on average; alone 0.62</h1>" in text
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_it_says_its_language_title_and_width(make_record, tmp_path):
     text = written(make_record(3, 2), tmp_path)
     assert text.startswith('<!DOCTYPE html>\n<html lang="en">')
@@ -47,6 +50,7 @@ def test_it_says_its_language_title_and_width(make_record, tmp_path):
     assert "default-src &#x27;none&#x27;" in text
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_failed_run_has_a_page_with_the_reason_on_top(failed_record, tmp_path):
     page = check_safe_and_alone(written(failed_record, tmp_path))
     top = page.text[: page.text.index("Plots")]
@@ -70,6 +74,7 @@ def test_without_matplotlib_it_has_tables_and_says_how_to_get_plots(make_record,
     assert 'pip install "fedkd-flwr[report]"' in page.text
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
 def test_a_run_with_claims_is_never_said_to_share_labels_as_they_are(make_record, tmp_path, claims, algorithm):
     record = make_record(3, 2, algorithm=algorithm)
@@ -83,6 +88,7 @@ def test_a_run_with_claims_is_never_said_to_share_labels_as_they_are(make_record
     assert run_privacy.unprotected(record) == []
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_run_that_asked_nobody_released_nothing(tmp_path):
     record = RunRecord(run_id="7", algorithm="pate", status="failed", reason="no node", config={"noise": "gaussian"})
     page = Page(written(record, tmp_path))
@@ -90,6 +96,7 @@ def test_a_run_that_asked_nobody_released_nothing(tmp_path):
     assert "shared as they are" not in page.text
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("basis", ["assumed sensitivity", "estimated sensitivity"])
 def test_a_claim_that_is_not_proven_is_a_warning_on_top_and_beside_the_claims(make_record, tmp_path, claims, basis):
     record = make_record(3, 2)
@@ -104,6 +111,7 @@ def test_a_claim_that_is_not_proven_is_a_warning_on_top_and_beside_the_claims(ma
 @pytest.mark.parametrize(("simulation", "adversary", "marked"), [
     (True, "server", True), (False, "server", False), (True, "everyone who sees the result", False),
 ])  # fmt: skip
+@pytest.mark.usefixtures("no_pictures")
 def test_accuracies_that_noise_at_the_party_would_hide_are_marked(
     make_record, tmp_path, claims, simulation, adversary, marked
 ):
@@ -152,6 +160,7 @@ def test_the_publishable_page_holds_none_of_the_operators_numbers(make_record, t
     assert "This is the publishable form" in page.text
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_publishable_failure_gives_no_reason_that_tells_of_rows(failed_record, tmp_path):
     text = written(failed_record, tmp_path, publishable=True)
     assert "class-outside-schema" not in text

@@ -1,7 +1,10 @@
 import html
 import tomllib
 
+import pytest
 from pages import Page, written
+
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 def test_every_party_has_its_row(make_record, tmp_path):

@@ -78,9 +78,9 @@ def test_gaussian_equals_the_formula_in_400_digits(seed):
 
 def test_it_equals_the_formula_in_1200_digits_where_log_q_is_minus_2000():
     with mpmath.workdps(1200):
-        exact = [mp_gaussian([896, 0, 0], 10.0, 1, order) for order in (200.0, 240.0, 300.0)]
+        exact = [mp_gaussian([896, 0, 0], 10.0, 1, order) for order in (200.0, 300.0)]
     assert all(-2020 < mpmath.log(q) < -1980 for q, _ in exact)
-    ours = _rdp([[896, 0, 0]], sigma=10.0, orders=[200.0, 240.0, 300.0])
+    ours = _rdp([[896, 0, 0]], sigma=10.0, orders=[200.0, 300.0])
     np.testing.assert_allclose(ours, [float(value) for _, value in exact], rtol=1e-10)
 
 
