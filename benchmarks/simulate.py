@@ -4,7 +4,8 @@
         --vary partition-index 0 1 2 3 4
 
 It prints one line per run, and then means and deviations. ``--out`` keeps them as JSON, with the command that made
-them. "up KB" is what a party sent in the last round, "in all KB" what it sent or received over all rounds.
+them; the same command goes on where it was stopped. "up KB" is what a party sent in the last round, "in all KB" what it
+sent or received over all rounds.
 """
 
 from __future__ import annotations
@@ -126,7 +127,10 @@ def run(config: dict[str, Any], folder: Path, actors: int) -> tuple[RunRecord, i
         if status.startswith("finished"):
             break
     memory.over.set()
-    record = RunRecord.load(folder / "runs" / run_id / "record.json")
+    path = folder / "runs" / run_id / "record.json"
+    if not path.is_file():
+        sys.exit(f"run {run_id}: {status}, without a record; `flwr log {run_id}` says more")
+    record = RunRecord.load(path)
     if status != "finished:completed":
         sys.exit(f"run {run_id}: {status}: {record.reason}")
     return record, memory.peak
@@ -172,9 +176,10 @@ def main() -> None:
     path = ROOT / "simulations" / f"{options.name}.toml"
     config = configuration(path, options.data_root, options.partition_path, options.set)
     key, *values = options.vary
-    lines: list[dict[str, Any]] = []
+    lines = kept(options)
+    done = [one[key] for one in lines]
     with tempfile.TemporaryDirectory() as folder:
-        for value in values:
+        for value in (value for value in values if value not in done):
             varied = {**config, **settings(f"{key} = {value}")}
             figures = {key: value, **line(*run(varied, Path(folder), options.actors))}
             lines.append(figures)
@@ -196,12 +201,24 @@ def summary(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     return {what: {k: round(of([x[k] for x in lines]), 4) for k in figures} for what, of in made.items()}
 
 
-def keep(options: argparse.Namespace, lines: Sequence[dict[str, Any]]) -> None:
-    """Write the runs, their summary and the command, without the folders of this machine."""
+def command(options: argparse.Namespace) -> str:
+    """Return the command line, without the folders of this machine."""
     here = {value: f"/path/to/{Path(value).name}" for value in (options.data_root, options.partition_path) if value}
-    command = shlex.join(["python", "benchmarks/simulate.py", *(here.get(word, word) for word in sys.argv[1:])])
+    return shlex.join(["python", "benchmarks/simulate.py", *(here.get(word, word) for word in sys.argv[1:])])
+
+
+def kept(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the runs that the same command has made before it was stopped."""
+    if not (options.out and options.out.is_file()):
+        return []
+    before = json.loads(options.out.read_text(encoding="utf-8"))
+    return list(before["runs"]) if before["command"] == command(options) else []
+
+
+def keep(options: argparse.Namespace, lines: Sequence[dict[str, Any]]) -> None:
+    """Write the runs, their summary and the command."""
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps({"command": command, "runs": lines, **summary(lines)}, indent=1) + "\n")
+    options.out.write_text(json.dumps({"command": command(options), "runs": lines, **summary(lines)}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
