@@ -299,10 +299,7 @@ class PartyClient(NumPyClient, ABC):
         if config.get("fingerprint") != party.public.fingerprint:
             way_out = "Give this node the same public file and schema as the server."
             message = explain(
-                "public set",
-                f"have fingerprint {party.public.fingerprint}",
-                config.get("fingerprint"),
-                way_out,
+                "public set", f"have fingerprint {party.public.fingerprint}", config.get("fingerprint"), way_out
             )
             raise DataError(message, code=Code.PUBLIC_SET_MISMATCH)
         server_round = check_whole("server-round", config.get("server-round"), 1, error=PayloadError)

@@ -18,13 +18,7 @@ if TYPE_CHECKING:
     from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
     from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
-__all__ = [
-    "calibrate",
-    "calibrate_confident",
-    "calibrate_gaussian",
-    "calibrate_labels",
-    "calibrate_laplace",
-]
+__all__ = ["calibrate", "calibrate_confident", "calibrate_gaussian", "calibrate_labels", "calibrate_laplace"]
 
 M = TypeVar("M")
 
