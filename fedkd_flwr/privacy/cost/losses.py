@@ -20,6 +20,8 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import fft
+from scipy.optimize import brentq
 
 __all__ = [
     "LossGrid",
@@ -283,8 +285,6 @@ def _power(part: LossGrid, count: int, tilt: float) -> Grid:
 
 def _circular(pieces: Sequence[tuple[int, Floats, int]], low: int, high: int, cut: float) -> tuple[int, Floats, float]:
     """Convolve by FFT on a circle that holds the indices ``low`` to ``high``; return first index, masses and error."""
-    from scipy import fft
-
     needed = max(high - low + 1, max(len(mass) for _, mass, _ in pieces))
     if needed > 4 * _WINDOW:
         # The grid is too wide to hold: give up its shape, so that only the Chernoff bound remains.
@@ -351,7 +351,6 @@ def solve_epsilon(parts: Sequence[tuple[LossGrid, int]], delta: float, largest: 
 
 def _solve(total: TiltedSum, delta: float, high: float) -> float:
     """Return the smallest epsilon within [0, high] at which ``total`` proves ``delta``; infinity if there is none."""
-    from scipy.optimize import brentq
 
     def excess(epsilon: float) -> float:
         found = total.delta(epsilon)

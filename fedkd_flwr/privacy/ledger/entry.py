@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.events import event_from_json, event_to_json
 
 __all__ = [
     "VERSION",
@@ -101,8 +103,6 @@ def plain_events(events: Events) -> tuple[tuple[dict[str, Any], int], ...]:
     ConfigError, DataError
         If there is none, a count is no whole number >= 1, or an event is of an unknown kind or impossible.
     """
-    from fedkd_flwr.privacy.cost.accountant import event_from_json, event_to_json
-
     plain = []
     for event, count in events:
         raw = json.loads(canonical(event if isinstance(event, Mapping) else event_to_json(event)))
@@ -115,8 +115,6 @@ def epsilon_of(events: Sequence[tuple[dict[str, Any], int]], delta: float) -> fl
     """Return the epsilon at ``delta`` of all these releases, composed tightly; infinite where none is proven."""
     if not events:
         return 0.0
-    from fedkd_flwr.privacy.cost.accountant import Accountant, event_from_json
-
     counts: dict[bytes, int] = {}
     for event, count in events:
         key = canonical(event)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
@@ -19,9 +20,6 @@ from fedkd_flwr.labels.voting import Labels
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_classes, check_reports, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import WORDS, Rng
-
-if TYPE_CHECKING:
-    from dp_accounting import dp_event as events
 
 __all__ = ["BitFlip", "RandomizedResponse", "kept_share", "label_mechanism"]
 
@@ -149,8 +147,6 @@ class RandomizedResponse:
 
     def dp_event(self) -> events.DpEvent:
         """Describe one label."""
-        from dp_accounting import dp_event as events
-
         _, each = self._words
         # Round the event to less noise than the code adds, so that the claim is never too small.
         return events.RandomizedResponseDpEvent(_just_below(self.num_classes * each), self.num_classes)
@@ -280,8 +276,6 @@ class BitFlip:
 
     def dp_event(self) -> events.DpEvent:
         """Describe one label: two binary randomised responses."""
-        from dp_accounting import dp_event as events
-
         # Flipping with p is drawing a fair bit with 2p. The event is rounded to less noise than the code adds.
         return events.SelfComposedDpEvent(events.RandomizedResponseDpEvent(_just_below(2 * self._flipped), 2), 2)
 

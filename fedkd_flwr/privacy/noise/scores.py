@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
@@ -19,9 +20,6 @@ from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import CELLS_PER_VOTE, UNITS_PER_VOTE, Rng
-
-if TYPE_CHECKING:
-    from dp_accounting import dp_event as events
 
 __all__ = ["GaussianScores", "LaplaceScores", "ScoreMechanism", "score_mechanism"]
 
@@ -151,8 +149,6 @@ class LaplaceScores(_Scores):
 
     def dp_event(self) -> events.DpEvent:
         """Describe one row."""
-        from dp_accounting import dp_event as events
-
         if self.kind == "probs":
             return events.SelfComposedDpEvent(events.LaplaceDpEvent(self.scale), 2)
         return events.SelfComposedDpEvent(events.LaplaceDpEvent(self.scale / (2 * self.bound)), self.num_classes)
@@ -193,8 +189,6 @@ class GaussianScores(_Scores):
 
     def dp_event(self) -> events.DpEvent:
         """Describe one row."""
-        from dp_accounting import dp_event as events
-
         distance = math.sqrt(2) if self.kind == "probs" else 2 * self.bound * math.sqrt(self.num_classes)
         # The quotient may round up; the event must not have more noise than is added.
         return events.GaussianDpEvent(math.nextafter(self.scale / (distance * (1 + 2.0**-52)), 0.0))

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import check_votes, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import UNITS_PER_VOTE, Rng
-
-if TYPE_CHECKING:
-    from dp_accounting import dp_event as events
 
 __all__ = ["ConfidentGaussianMax", "GaussianMax", "LaplaceMax"]
 
@@ -122,8 +120,6 @@ class LaplaceMax:
 
     def dp_event(self) -> events.DpEvent:
         """Describe one row: two Laplace mechanisms of sensitivity ``votes``."""
-        from dp_accounting import dp_event as events
-
         return events.SelfComposedDpEvent(events.LaplaceDpEvent(1 / (self.gamma * self.votes)), 2)
 
     def _noisy_units(self, counts: NDArray[np.integer[Any]], rng: Rng) -> NDArray[np.int64]:
@@ -192,8 +188,6 @@ class GaussianMax:
 
     def dp_event(self) -> events.DpEvent:
         """Describe one row: a Gaussian mechanism of L2 sensitivity ``votes * sqrt(2)``."""
-        from dp_accounting import dp_event as events
-
         return events.GaussianDpEvent(self.sigma / (self.votes * math.sqrt(2)))
 
     def _noisy_units(self, counts: NDArray[np.integer[Any]], rng: Rng) -> NDArray[np.int64]:
@@ -268,20 +262,14 @@ class ConfidentGaussianMax:
 
     def threshold_event(self) -> events.DpEvent:
         """Describe the comparison of one row."""
-        from dp_accounting import dp_event as events
-
         return events.GaussianDpEvent(self.sigma_threshold / self.votes)
 
     def answer_event(self) -> events.DpEvent:
         """Describe the answer to one row."""
-        from dp_accounting import dp_event as events
-
         return events.GaussianDpEvent(self.sigma / (self.votes * math.sqrt(2)))
 
     def dp_event(self) -> events.DpEvent:
         """Describe one row, answered or not: comparison and answer."""
-        from dp_accounting import dp_event as events
-
         return events.ComposedDpEvent([self.threshold_event(), self.answer_event()])
 
 
