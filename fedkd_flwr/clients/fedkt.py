@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, ModelFactory, Party
@@ -41,7 +39,7 @@ class FedKTClient(PartyClient):
         For tests: seeded noise protects nothing.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
 
     def __init__(
         self,

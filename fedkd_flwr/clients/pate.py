@@ -5,9 +5,6 @@ The other half, and the whole round, is `fedkd_flwr.strategies.pate`.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.pate import CARD
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Finished, Instruction
@@ -24,7 +21,7 @@ class PATEClient(PartyClient):
         What it holds and allows. Its ``model`` is the teacher, what it measures alone, and fits on the final labels.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
 
     def learn(self, instruction: Instruction) -> Answer:
         """Train the teacher; return its labels."""
