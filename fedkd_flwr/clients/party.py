@@ -129,13 +129,7 @@ class Party:
         return {name: model.accuracy(X, y) for name, (X, y) in self.tests.items() if len(y)}
 
     def net_with(self, arrays: Sequence[NDArray[Any]], *, seed: int) -> Classifier:
-        """Return this party's net with weights that the server sent.
-
-        Raises
-        ------
-        PayloadError
-            If they do not fit.
-        """
+        """Return this party's net with weights that the server sent; raises `PayloadError` if they do not fit."""
         try:
             return self.model(seed=seed).set_arrays(arrays)
         except DataError as error:

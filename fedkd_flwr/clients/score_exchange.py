@@ -50,10 +50,7 @@ class Lesson(NamedTuple):
 def pretrain_on(public: PublicSet, model: Classifier, *, epochs: int, seed: int) -> None:
     """Give a net the start that the run's seed makes at all parties alike; see `fedkd_flwr.models.pretraining`.
 
-    Raises
-    ------
-    DataError
-        If the public rows have no labels.
+    Raises `DataError` if the public rows have no labels.
     """
     if public.labels is None:
         way_out = "Give this node the public file with the column of labels that public-label names."

@@ -46,10 +46,7 @@ def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta
 def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays and values that `save_checkpoint` wrote.
 
-    Raises
-    ------
-    DataError
-        If there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
+    Raises `DataError` if there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
     """
     path = Path(folder) / _CHECKPOINT
     if not path.is_file():

@@ -83,11 +83,8 @@ class LedgerStore:
     def load(self) -> Ledger:
         """Return the ledger; a new one only if no file of an old one exists.
 
-        Raises
-        ------
-        DataError
-            If it is damaged, another party's, older than its head or its replies, dated in the future or written by
-            a newer release (code ``ledger-lost``); or if another process keeps it locked.
+        Raises `DataError` if it is damaged, another party's, older than its head or its replies, dated in the future or
+        written by a newer release (code ``ledger-lost``); or if another process keeps it locked.
         """
         if not os.path.lexists(self.directory):
             return self.new
@@ -97,11 +94,8 @@ class LedgerStore:
     def answered(self, run_id: str, server_round: int) -> StoredReply | None:
         """Return the reply that was charged for this request, byte for byte; None if none was charged.
 
-        Raises
-        ------
-        DataError
-            If a reply was charged but was deleted after three newer rounds of the run (code ``state-lost``), or is
-            lost (``ledger-lost``). The charge stays. Also as `load`.
+        Raises `DataError` as `load`, and if a reply was charged but was deleted after three newer rounds of the run
+        (code ``state-lost``), or is lost (``ledger-lost``). The charge stays.
         """
         if not os.path.lexists(self.directory):
             return None

@@ -73,12 +73,8 @@ class FedKTProx(FedProx):
     ) -> Result:
         """Run FedKT's round, then ``num_rounds`` rounds of FedProx; see `ExchangeStrategy.start`.
 
-        Raises
-        ------
-        ConfigError
-            If ``initial_arrays`` are given.
-        DataError
-            If FedKT's model saw a single class, and so has no weights.
+        Raises `ConfigError` if ``initial_arrays`` are given, `DataError` if FedKT's model saw a single class, and so
+        has no weights.
         """
         if initial_arrays is not None:
             way_out = "FedProx starts from FedKT's model; use fedprox for other weights."

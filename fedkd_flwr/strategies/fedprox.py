@@ -125,12 +125,9 @@ class FedProx(ExchangeStrategy[PartyWeights]):
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
         **later: Any,
     ) -> Result:
-        """Run the rounds; see `ExchangeStrategy.start`. ``initial_arrays`` are weights to start from.
+        """Run the rounds; see `ExchangeStrategy.start`.
 
-        Raises
-        ------
-        DataError
-            If ``initial_arrays`` do not fit the net.
+        ``initial_arrays`` are weights to start from; `DataError` is raised if they do not fit the net.
         """
         if initial_arrays is not None:
             self.model.set_arrays([array.numpy() for array in initial_arrays.values()])

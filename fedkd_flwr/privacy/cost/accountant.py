@@ -81,10 +81,7 @@ class Accountant:
     def compose(self, event: Event, count: int = 1) -> Self:
         """Add ``count`` uses of ``event``; returns the accountant itself.
 
-        Raises
-        ------
-        ConfigError
-            For an event of unknown kind or impossible parameters, or a count that is no int >= 0.
+        Raises `ConfigError` for an event of unknown kind or impossible parameters, or a count that is no int >= 0.
         """
         count = check_count(count)
         for leaf, uses in list(leaves(event, count)):

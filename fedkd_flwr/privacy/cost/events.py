@@ -61,13 +61,7 @@ class ApproximateEvent:
 
 
 def check_cost(name: str, value: object) -> None:
-    """Refuse what is no number >= 0; an epsilon or a noise may also be infinite.
-
-    Raises
-    ------
-    ConfigError
-        Naming it.
-    """
+    """Raise `ConfigError`, naming it, for what is no number >= 0; an epsilon or a noise may also be infinite."""
     if not (isinstance(value, float) and value == math.inf):
         check_number(name, value, least=0, way_out="Infinite is possible too.")
 
@@ -142,10 +136,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
 def event_from_json(data: Any, *, _depth: int = 0) -> Event:
     """Rebuild an event written by `event_to_json`.
 
-    Raises
-    ------
-    DataError
-        For an unknown kind, missing or further fields, or values no event can have.
+    Raises `DataError` for an unknown kind, missing or further fields, or values no event can have.
     """
     kind = data.get("kind") if isinstance(data, dict) else None
     known: dict[str, tuple[Any, tuple[str, ...]]] = _kinds() | {

@@ -98,10 +98,8 @@ class Entry:
 def plain_events(events: Events) -> tuple[tuple[dict[str, Any], int], ...]:
     """Return events as plain JSON, each checked to be one that can be accounted for.
 
-    Raises
-    ------
-    ConfigError, DataError
-        If there is none, a count is no whole number >= 1, or an event is of an unknown kind or impossible.
+    Raises `ConfigError` or `DataError` if there is none, a count is no whole number >= 1, or an event is of an unknown
+    kind or impossible.
     """
     plain = []
     for event, count in events:

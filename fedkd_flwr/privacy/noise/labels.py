@@ -89,23 +89,10 @@ class RandomizedResponse:
         return math.log1p(kept / each)
 
     def privatize(self, labels: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> Labels:
-        """Return privatised labels.
+        """Return privatised labels: int16, of the same shape.
 
-        Parameters
-        ----------
-        labels : ndarray of any shape, integers
-            Classes within 0..C-1; no `ABSTAIN`.
-        rng : Generator or None
-            None draws from the operating system.
-
-        Returns
-        -------
-        ndarray of the same shape, int16
-
-        Raises
-        ------
-        DataError
-            If a label is missing, no integer, or out of range.
+        ``labels`` are integers within 0..C-1 of any shape; no `ABSTAIN`. Without ``rng`` the operating system draws.
+        Raises `DataError` if a label is missing, no integer, or out of range.
         """
         labels = check_classes(labels, self.num_classes)
         kept, each = (np.uint64(count) for count in self._words)
@@ -115,7 +102,9 @@ class RandomizedResponse:
         return np.where(words < kept, labels, drawn.astype(np.int16)).astype(np.int16)
 
     def debias(self, counts: NDArray[np.integer[Any]], num_reports: int) -> NDArray[np.float64]:
-        """Estimate the true counts behind the counts of privatised labels, without bias.
+        """Estimate the true counts behind the counts of privatised labels, without bias: (rows, C) float64.
+
+        That is ``(counts - num_reports * (1 - beta) / C) / beta``; it may be negative or above ``num_reports``.
 
         Parameters
         ----------
@@ -123,11 +112,6 @@ class RandomizedResponse:
             How many of the reports on a row named each class.
         num_reports : int
             Reports on each row: every row of ``counts`` sums to it.
-
-        Returns
-        -------
-        ndarray of shape (rows, C), float64
-            ``(counts - num_reports * (1 - beta) / C) / beta``; may be negative or above ``num_reports``.
 
         Raises
         ------
@@ -223,24 +207,9 @@ class BitFlip:
         return 2 * math.log1p((WORDS - 2 * self._flipped) / self._flipped)
 
     def privatize(self, labels: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> NDArray[np.uint8]:
-        """Return the flipped one-hot bits.
+        """Return the flipped one-hot bits: (rows, C) uint8, 0 or 1; column c stands for class c.
 
-        Parameters
-        ----------
-        labels : ndarray of shape (rows,), integers
-            Classes within 0..C-1; no `ABSTAIN`.
-        rng : Generator or None
-            None draws from the operating system.
-
-        Returns
-        -------
-        ndarray of shape (rows, C), uint8
-            0 or 1; column c stands for class c.
-
-        Raises
-        ------
-        DataError
-            If a label is missing, no integer, or out of range, or the array has another shape.
+        ``labels``, of shape (rows,), and ``rng`` as in `RandomizedResponse.privatize`, as are the errors.
         """
         labels = check_classes(labels, self.num_classes)
         if labels.ndim != 1:
@@ -250,24 +219,11 @@ class BitFlip:
         return bits
 
     def debias(self, bit_sums: NDArray[np.integer[Any]], num_reports: int) -> NDArray[np.float64]:
-        """Estimate the true counts behind summed bits, without bias.
+        """Estimate the true counts behind summed bits, without bias: (rows, C) float64.
 
-        Parameters
-        ----------
-        bit_sums : ndarray of shape (rows, C), integers
-            Sum of the reports' bits, 0..num_reports each.
-        num_reports : int
-            Reports on each row.
-
-        Returns
-        -------
-        ndarray of shape (rows, C), float64
-            ``(bit_sums - num_reports * p) / (1 - 2 p)``; may be negative or above ``num_reports``.
-
-        Raises
-        ------
-        DataError
-            If shape, type or range are not as above.
+        That is ``(bit_sums - num_reports * p) / (1 - 2 p)``; it may be negative or above ``num_reports``. ``bit_sums``
+        is an integer array of shape (rows, C), the sums of the bits of ``num_reports`` reports on each row. Raises
+        `DataError` for another shape or type, and for sums outside 0..num_reports.
         """
         bit_sums = check_reports("bit_sums", bit_sums, self.num_classes, num_reports)
         unflipped_more = (WORDS - 2 * self._flipped) / WORDS

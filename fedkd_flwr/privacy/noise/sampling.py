@@ -74,10 +74,7 @@ _LIFT = _EXACT.add(Decimal(1), Decimal("1e-40"))
 def words(count: int, rng: Rng) -> NDArray[np.uint64]:
     """Return ``count`` uniform 64-bit words: from the operating system, or from ``rng`` where one is given.
 
-    Raises
-    ------
-    ConfigError
-        If ``rng`` is neither None nor a generator.
+    Raises `ConfigError` if ``rng`` is neither None nor a generator.
     """
     if rng is None:
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
