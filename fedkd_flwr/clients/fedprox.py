@@ -55,5 +55,4 @@ class FedProxClient(PartyClient):
         return Finished(model=model, solo=party.accuracies(alone))
 
     def _received(self, instruction: Instruction, *stream: str | int) -> Classifier:
-        """Return this party's net with the weights the server sent."""
         return self.party.net_with(list(instruction.arrays.values()), seed=instruction.seed(*stream))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fedkd_flwr.algorithms.pate import CARD
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.party import Answer, Finished, Instruction
+from fedkd_flwr.clients.party import Answer, Instruction
 
 __all__ = ["PATEClient"]
 
@@ -28,7 +28,3 @@ class PATEClient(PartyClient):
         party = self.party
         teacher = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
         return Answer(values={"labels": teacher.predict(party.public.X)[None]})
-
-    def finish(self, instruction: Instruction) -> Finished:
-        """Fit this party's own model on its rows and the public rows with their final labels."""
-        return self.finish_on_labels(instruction)

@@ -79,7 +79,6 @@ class PrivateKTClient(PartyClient):
         return config.mechanism(self.party.public.num_classes)
 
     def _received(self, instruction: Instruction, *stream: str | int) -> Classifier:
-        """Return this party's net with the weights the server sent."""
         return self.party.net_with(numbered_arrays(instruction.arrays, "model"), seed=instruction.seed(*stream))
 
     def _trained(self, model: Classifier, epochs: int) -> bool:

@@ -64,7 +64,6 @@ class SCARLETClient(DigestClient):
         return cache
 
     def _last_rows(self, instruction: Instruction) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        """Return the rows of the last round and the signal of each."""
         arrays, public = instruction.arrays, self.party.public
         rows = decode_rows(arrays["previous"], num_public=public.num_rows)
         if "signals" not in arrays:

@@ -122,6 +122,8 @@ class LedgerStore:
     ) -> StoredReply:
         """Charge for a reply, write charge and reply to disk, and return the reply that may be sent.
 
+        If the request was charged before, that is the reply of that time, and nothing is charged.
+
         Parameters
         ----------
         run_id, server_round, algorithm, mechanism, unit, adversary, neighbouring_relation
@@ -132,11 +134,6 @@ class LedgerStore:
             The reply to send.
         budget : Budget
             Checked here too, because another process may have charged since `ask`.
-
-        Returns
-        -------
-        StoredReply
-            ``reply``. If the request was charged before, the reply of that time, and nothing is charged.
 
         Raises
         ------

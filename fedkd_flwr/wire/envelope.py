@@ -96,18 +96,9 @@ def deflate(body: bytes, level: int) -> tuple[bytes, int]:
 def seal(magic: bytes, content: bytes, *, flags: int, rows: int, size: int) -> NDArray[np.uint8]:
     """Return the first line of a header and a content as bytes for the wire: (num_bytes,) uint8.
 
-    Parameters
-    ----------
-    magic : bytes
-        Two bytes that name the codec.
-    content : bytes
-        The body, deflated where ``flags`` say so, and what the codec puts before it.
-    flags : int
-        `DEFLATED` and the codec's own, below 256.
-    rows : int
-        Public rows.
-    size : int
-        Bytes of the body before compression.
+    ``magic`` is two bytes that name the codec; ``content`` the body, deflated where ``flags`` say so, and what the
+    codec puts before it; ``flags`` `DEFLATED` and the codec's own, below 256; ``rows`` the public rows; ``size`` the
+    bytes of the body before compression.
     """
     return np.frombuffer(_HEADER.pack(magic, VERSION, flags, rows, size) + content, dtype=np.uint8)
 

@@ -245,24 +245,9 @@ def label_mechanism(
     classes). With the exact calibration and x = e^(epsilon/2) that is (x^2 + C - 2)/(x^2 - 1)^2 against
     x (x + 1)^2/(x^2 - 1)^2: the response wins iff C - 2 < x^3 + x^2 + x, always for C <= 5.
 
-    Parameters
-    ----------
-    name : {"auto", "randomized-response", "xor"}
-        Which mechanism.
-    epsilon : float
-        Epsilon per label.
-    num_classes : int
-        Number of classes C.
-    calibration : {"exact", "paper"}
-        Of the bit flips.
+    ``name`` is auto, randomized-response or xor; the others are parameters of the mechanisms. Raises `ConfigError` if
+    the name is unknown or a parameter out of range.
 
-    Raises
-    ------
-    ConfigError
-        If the name is unknown or a parameter out of range.
-
-    Examples
-    --------
     >>> [type(label_mechanism("auto", epsilon=e, num_classes=10)).__name__ for e in (0.9, 0.92)]
     ['BitFlip', 'RandomizedResponse']
     """

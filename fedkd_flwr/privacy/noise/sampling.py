@@ -186,7 +186,6 @@ def _in_blocks(
 
 
 def _signed(magnitude: NDArray[np.int64], rng: Rng) -> NDArray[np.int64]:
-    """Give each magnitude a fair sign."""
     coins = np.unpackbits(words(-(-magnitude.size // 64), rng).view(np.uint8))[: magnitude.size]
     return np.where(coins, magnitude, -magnitude)
 
@@ -222,7 +221,6 @@ def _digit_tables(rate: Decimal) -> tuple[tuple[int, NDArray[np.uint64]], ...]:
 
 
 def _geometric(tables: tuple[tuple[int, NDArray[np.uint64]], ...], count: int, rng: Rng) -> NDArray[np.int64]:
-    """Return ``count`` geometric variables, digit by digit."""
     total = np.zeros(count, dtype=np.int64)
     position = 0
     for bits, thresholds in tables[:-1]:
