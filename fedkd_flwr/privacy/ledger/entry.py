@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
-from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import event_from_json, event_to_json
 
 __all__ = [
@@ -113,6 +112,8 @@ def epsilon_of(events: Sequence[tuple[dict[str, Any], int]], delta: float) -> fl
     """Return the epsilon at ``delta`` of all these releases, composed tightly; infinite where none is proven."""
     if not events:
         return 0.0
+    from fedkd_flwr.privacy.cost.accountant import Accountant
+
     counts: dict[bytes, int] = {}
     for event, count in events:
         key = canonical(event)
