@@ -56,12 +56,11 @@ class PartyClient(NumPyClient, ABC):
     def learn(self, instruction: Instruction) -> Answer:
         """Learn, and return what the reply is made from; nothing of it has left yet."""
 
-    @abstractmethod
     def finish(self, instruction: Instruction) -> Finished:
-        """Learn from what comes back at the end; return the party's model and its accuracies alone."""
+        """Learn from what comes back at the end; return the party's model and its accuracies alone.
 
-    def finish_on_labels(self, instruction: Instruction) -> Finished:
-        """Fit this party's own model on its rows and the public rows with their final labels."""
+        Here: fit this party's own model on its rows and the public rows with their final labels.
+        """
         party = self.party
         alone = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
         if not instruction.config.party_models:
@@ -298,12 +297,8 @@ class PartyClient(NumPyClient, ABC):
             raise RefusalError(explain("algorithm", f"be one of {sorted(party.allow)}", asked, way_out))
         if config.get("fingerprint") != party.public.fingerprint:
             way_out = "Give this node the same public file and schema as the server."
-            message = explain(
-                "public set",
-                f"have fingerprint {party.public.fingerprint}",
-                config.get("fingerprint"),
-                way_out,
-            )
+            rule = f"have fingerprint {party.public.fingerprint}"
+            message = explain("public set", rule, config.get("fingerprint"), way_out)
             raise DataError(message, code=Code.PUBLIC_SET_MISMATCH)
         server_round = check_whole("server-round", config.get("server-round"), 1, error=PayloadError)
         told = self.card.config.from_told(config)

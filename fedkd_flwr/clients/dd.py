@@ -5,11 +5,10 @@ The other half, and the whole round, is `fedkd_flwr.strategies.dd`.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.dd import CARD
 from fedkd_flwr.clients.party import Instruction
 from fedkd_flwr.clients.score_exchange import Lesson, ScoreClient
@@ -24,7 +23,7 @@ class DDClient(ScoreClient):
     Parameters as in `ScoreClient`.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
 
     def begin(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
         """Take a round's steps on own rows alone."""

@@ -5,9 +5,6 @@ The other half, and the whole round, is `fedkd_flwr.strategies.dsfl`.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.dsfl import CARD
 from fedkd_flwr.clients.score_exchange import DigestClient
 
@@ -17,4 +14,4 @@ __all__ = ["DSFLClient"]
 class DSFLClient(DigestClient):
     """Sends probabilities or labels of some public rows every round. Parameters as in `ScoreClient`."""
 
-    card: ClassVar[Card] = CARD
+    card = CARD

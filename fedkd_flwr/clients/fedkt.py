@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, ModelFactory, Party
+from fedkd_flwr.clients.party import Answer, Charge, Instruction, ModelFactory, Party
 from fedkd_flwr.errors import Code, DataError, Note, explain
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, majority
 from fedkd_flwr.models.distillation import teach
@@ -41,7 +39,7 @@ class FedKTClient(PartyClient):
         For tests: seeded noise protects nothing.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
 
     def __init__(
         self,
@@ -84,10 +82,6 @@ class FedKTClient(PartyClient):
             notes.append(Note.ONE_CLASS)
         labels = np.stack([self._student_labels(instruction, j, subsets) for j in range(students)])
         return Answer(values={"labels": labels}, notes=notes)
-
-    def finish(self, instruction: Instruction) -> Finished:
-        """Fit this party's own model on its rows and the public rows with their final labels."""
-        return self.finish_on_labels(instruction)
 
     def charge(self, instruction: Instruction) -> Charge | None:
         """Return what level L2's noisy votes cost: one record sits with one teacher of each student."""

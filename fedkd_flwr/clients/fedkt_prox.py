@@ -6,11 +6,10 @@ The other half, and the whole run, is `fedkd_flwr.strategies.fedkt_prox`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.fedkt_prox import CARD
 from fedkd_flwr.clients.fedkt import FedKTClient
 from fedkd_flwr.clients.fedprox import FedProxClient
@@ -33,7 +32,7 @@ class FedKTProxClient(FedProxClient):
         As in `FedKTClient`.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
 
     def __init__(
         self, party: Party, *, teacher: ModelFactory | None = None, student: ModelFactory | None = None

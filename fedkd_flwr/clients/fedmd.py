@@ -5,9 +5,6 @@ The other half, and the whole round, is `fedkd_flwr.strategies.fedmd`.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.fedmd import CARD
 from fedkd_flwr.clients.score_exchange import DigestClient
 
@@ -20,4 +17,4 @@ class FedMDClient(DigestClient):
     Parameters as in `ScoreClient`.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD

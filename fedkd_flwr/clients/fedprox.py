@@ -7,11 +7,10 @@ noise: a party allows that by the algorithm's name or not at all, and one that d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.fedprox import CARD
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Finished, Instruction
@@ -29,7 +28,7 @@ class FedProxClient(PartyClient):
         What it holds and allows. Its ``model`` must be the server's torch net.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
 
     def learn(self, instruction: Instruction) -> Answer:
         """Train the server's net with the proximal term; return its weights under the names they came with."""
@@ -56,5 +55,4 @@ class FedProxClient(PartyClient):
         return Finished(model=model, solo=party.accuracies(alone))
 
     def _received(self, instruction: Instruction, *stream: str | int) -> Classifier:
-        """Return this party's net with the weights the server sent."""
         return self.party.net_with(list(instruction.arrays.values()), seed=instruction.seed(*stream))

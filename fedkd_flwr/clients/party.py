@@ -103,8 +103,7 @@ class Party:
             seen = f"X {self.X.shape}, y {self.y.shape}"
             way_out = "Give this party at least one labelled row."
             raise DataError(
-                explain(f"rows of {self.name}", "be (n, d) and (n,) with n >= 1", seen, way_out),
-                code=Code.NO_ROWS,
+                explain(f"rows of {self.name}", "be (n, d) and (n,) with n >= 1", seen, way_out), code=Code.NO_ROWS
             )
         if self.X.shape[1] != self.public.num_features:
             seen, way_out = self.X.shape[1], "Encode private rows by the public schema's preprocessing."
@@ -130,13 +129,7 @@ class Party:
         return {name: model.accuracy(X, y) for name, (X, y) in self.tests.items() if len(y)}
 
     def net_with(self, arrays: Sequence[NDArray[Any]], *, seed: int) -> Classifier:
-        """Return this party's net with weights that the server sent.
-
-        Raises
-        ------
-        PayloadError
-            If they do not fit.
-        """
+        """Return this party's net with weights that the server sent; raises `PayloadError` if they do not fit."""
         try:
             return self.model(seed=seed).set_arrays(arrays)
         except DataError as error:

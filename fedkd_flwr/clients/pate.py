@@ -5,12 +5,9 @@ The other half, and the whole round, is `fedkd_flwr.strategies.pate`.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.pate import CARD
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.party import Answer, Finished, Instruction
+from fedkd_flwr.clients.party import Answer, Instruction
 
 __all__ = ["PATEClient"]
 
@@ -24,14 +21,10 @@ class PATEClient(PartyClient):
         What it holds and allows. Its ``model`` is the teacher, what it measures alone, and fits on the final labels.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
 
     def learn(self, instruction: Instruction) -> Answer:
         """Train the teacher; return its labels."""
         party = self.party
         teacher = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
         return Answer(values={"labels": teacher.predict(party.public.X)[None]})
-
-    def finish(self, instruction: Instruction) -> Finished:
-        """Fit this party's own model on its rows and the public rows with their final labels."""
-        return self.finish_on_labels(instruction)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.privatekt import CARD, PrivateKTConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
@@ -38,7 +37,7 @@ class PrivateKTClient(PartyClient):
         For tests: seeded noise protects nothing.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
 
     def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
         super().__init__(party)
@@ -80,7 +79,6 @@ class PrivateKTClient(PartyClient):
         return config.mechanism(self.party.public.num_classes)
 
     def _received(self, instruction: Instruction, *stream: str | int) -> Classifier:
-        """Return this party's net with the weights the server sent."""
         return self.party.net_with(numbered_arrays(instruction.arrays, "model"), seed=instruction.seed(*stream))
 
     def _trained(self, model: Classifier, epochs: int) -> bool:

@@ -6,12 +6,11 @@ The other half, and the whole round, is `fedkd_flwr.strategies.scarlet`.
 from __future__ import annotations
 
 import logging
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.scarlet import CACHED, CARD, Cache
 from fedkd_flwr.clients.party import Instruction
 from fedkd_flwr.clients.score_exchange import DigestClient, Lesson
@@ -28,7 +27,7 @@ logger = logging.getLogger("flwr.party")
 class SCARLETClient(DigestClient):
     """Sends probabilities or labels of the public rows asked every round. Parameters as in `ScoreClient`."""
 
-    card: ClassVar[Card] = CARD
+    card = CARD
 
     def lesson(self, instruction: Instruction) -> Lesson | None:
         """Return what the last round's averages teach: those that came, and those kept before."""
@@ -65,7 +64,6 @@ class SCARLETClient(DigestClient):
         return cache
 
     def _last_rows(self, instruction: Instruction) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        """Return the rows of the last round and the signal of each."""
         arrays, public = instruction.arrays, self.party.public
         rows = decode_rows(arrays["previous"], num_public=public.num_rows)
         if "signals" not in arrays:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.score_exchange import DigestConfig, Mechanism, ScoreExchangeConfig, with_answers
@@ -49,10 +50,7 @@ class Lesson(NamedTuple):
 def pretrain_on(public: PublicSet, model: Classifier, *, epochs: int, seed: int) -> None:
     """Give a net the start that the run's seed makes at all parties alike; see `fedkd_flwr.models.pretraining`.
 
-    Raises
-    ------
-    DataError
-        If the public rows have no labels.
+    Raises `DataError` if the public rows have no labels.
     """
     if public.labels is None:
         way_out = "Give this node the public file with the column of labels that public-label names."
@@ -316,8 +314,6 @@ class ScoreClient(PartyClient):
             message = explain("subset-rows", f"protect anybody at {party.name}", f"all of its {len(party.y)}", way_out)
             raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
         paid = party.ledger is not None and any(e.mechanism == subset.words for e in party.ledger.load().entries)
-        from dp_accounting import dp_event as events
-
         # all replies of all runs are computed from the one subset: only the first tells anything new
         event = events.NoOpDpEvent() if paid else subset.dp_event()
         relation = "add, remove or replace one record"

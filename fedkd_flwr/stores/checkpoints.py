@@ -20,21 +20,10 @@ _CHECKPOINT = "checkpoint.npz"
 
 
 def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Path:
-    """Replace the checkpoint in ``folder`` in one step, and return its path.
+    """Replace the checkpoint in ``folder``, which is made if it is missing, in one step, and return its path.
 
-    Parameters
-    ----------
-    folder : path
-        Is made if it is missing.
-    arrays : mapping of str to ndarray
-        Arrays of numbers or text, not of Python objects.
-    meta : mapping
-        Plain JSON values.
-
-    Raises
-    ------
-    ValueError
-        If an array holds Python objects, or a number in ``meta`` is not finite.
+    ``meta`` holds plain JSON values. Raises `ValueError` if an array holds Python objects, or a number in ``meta`` is
+    not finite.
     """
     text = json.dumps({"arrays": list(arrays), "meta": dict(meta)}, allow_nan=False).encode()
     named: dict[str, NDArray[Any]] = {f"array.{i}": array for i, array in enumerate(arrays.values())}
@@ -46,10 +35,7 @@ def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta
 def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays and values that `save_checkpoint` wrote.
 
-    Raises
-    ------
-    DataError
-        If there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
+    Raises `DataError` if there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
     """
     path = Path(folder) / _CHECKPOINT
     if not path.is_file():

@@ -28,12 +28,8 @@ logger = logging.getLogger("flwr.party")
 def locked(path: Path, *, timeout_s: float) -> Iterator[None]:
     """Hold a lock file: meanwhile no other thread and no other process can hold it. A crash frees it.
 
-    Without ``fcntl`` (Windows) nothing is locked, and a warning is logged.
-
-    Raises
-    ------
-    DataError
-        If another still holds it after ``timeout_s`` seconds.
+    Raises `DataError` if another still holds it after ``timeout_s`` seconds. Without ``fcntl`` (Windows) nothing is
+    locked, and a warning is logged.
     """
     if fcntl is None:
         _warn_unlocked()

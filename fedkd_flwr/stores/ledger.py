@@ -83,11 +83,8 @@ class LedgerStore:
     def load(self) -> Ledger:
         """Return the ledger; a new one only if no file of an old one exists.
 
-        Raises
-        ------
-        DataError
-            If it is damaged, another party's, older than its head or its replies, dated in the future or written by
-            a newer release (code ``ledger-lost``); or if another process keeps it locked.
+        Raises `DataError` if it is damaged, another party's, older than its head or its replies, dated in the future or
+        written by a newer release (code ``ledger-lost``); or if another process keeps it locked.
         """
         if not os.path.lexists(self.directory):
             return self.new
@@ -97,11 +94,8 @@ class LedgerStore:
     def answered(self, run_id: str, server_round: int) -> StoredReply | None:
         """Return the reply that was charged for this request, byte for byte; None if none was charged.
 
-        Raises
-        ------
-        DataError
-            If a reply was charged but was deleted after three newer rounds of the run (code ``state-lost``), or is
-            lost (``ledger-lost``). The charge stays. Also as `load`.
+        Raises `DataError` as `load`, and if a reply was charged but was deleted after three newer rounds of the run
+        (code ``state-lost``), or is lost (``ledger-lost``). The charge stays.
         """
         if not os.path.lexists(self.directory):
             return None
@@ -128,6 +122,8 @@ class LedgerStore:
     ) -> StoredReply:
         """Charge for a reply, write charge and reply to disk, and return the reply that may be sent.
 
+        If the request was charged before, that is the reply of that time, and nothing is charged.
+
         Parameters
         ----------
         run_id, server_round, algorithm, mechanism, unit, adversary, neighbouring_relation
@@ -138,11 +134,6 @@ class LedgerStore:
             The reply to send.
         budget : Budget
             Checked here too, because another process may have charged since `ask`.
-
-        Returns
-        -------
-        StoredReply
-            ``reply``. If the request was charged before, the reply of that time, and nothing is charged.
 
         Raises
         ------

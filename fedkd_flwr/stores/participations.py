@@ -78,10 +78,7 @@ class Participations:
     def load(cls, folder: Path) -> Participations:
         """Read what `save` wrote.
 
-        Raises
-        ------
-        DataError
-            If the file is missing or damaged (code ``state-lost``): no claim could be computed without it.
+        Raises `DataError` (code ``state-lost``) if it is missing or damaged: no claim could be computed without it.
         """
         path = folder / _FILE
         try:

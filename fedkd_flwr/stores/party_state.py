@@ -59,12 +59,7 @@ class StoredReply:
     def to_bytes(self) -> bytes:
         """Return the reply as an archive that can be read without running code.
 
-        Raises
-        ------
-        ConfigError
-            If a metric is not a plain value.
-        ValueError
-            If an array holds Python objects.
+        Raises `ConfigError` if a metric is not a plain value, `ValueError` if an array holds Python objects.
         """
         metrics: dict[str, Any] = {}
         for name, value in self.metrics.items():
@@ -124,10 +119,7 @@ class PartyState:
     def load(self) -> Saved | None:
         """Return the state, or None if there is none yet.
 
-        Raises
-        ------
-        DataError
-            If the file is damaged or belongs to another party (code ``state-lost``).
+        Raises `DataError` (code ``state-lost``) if the file is damaged or belongs to another party.
         """
         if not self.path.exists():
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict, fields
 from hashlib import sha256
 
 import numpy as np
@@ -56,26 +57,12 @@ class SubsetStore:
     def rows(self, mechanism: Subsampling, *, rng: Rng = None) -> NDArray[np.int64]:
         """Return the party's subset; if there never was one, draw it from the operating system's entropy.
 
-        Parameters
-        ----------
-        mechanism : Subsampling
-            n, k and with or without replacement; the same as at the first draw.
-        rng : Generator or None
-            For tests only, because a seeded draw gives no privacy.
-
-        Returns
-        -------
-        ndarray of shape (subset_rows,), int64
-            Row numbers in ascending order; with replacement some may repeat.
-
-        Raises
-        ------
-        RefusalError
-            If the stored subset has another n, k or kind of draw (code ``subset-fixed``).
-        DataError
-            If a subset was drawn and its file is missing or damaged (code ``subset-lost``).
+        The row numbers are (subset_rows,) int64, ascending; with replacement some may repeat. ``rng`` is for tests
+        only, because a seeded draw gives no privacy. Raises `RefusalError` (code ``subset-fixed``) if the stored subset
+        has another n, k or kind of draw than ``mechanism``, and `DataError` (``subset-lost``) if a subset was drawn and
+        its file is missing or damaged.
         """
-        charged = any(_speaks_of_a_subset(entry.mechanism) for entry in self.ledger.load().entries)
+        charged = any("(NFDP)" in entry.mechanism for entry in self.ledger.load().entries)
         make_folder(self.path.parent)
         with locked(self.path.parent / "subset.lock", timeout_s=self.ledger.lock_timeout_s):
             if not os.path.lexists(self.path):
@@ -95,9 +82,7 @@ class SubsetStore:
             "version": _VERSION,
             "party": self.party,
             "data_digest": self.ledger.new.data_digest,
-            "num_rows": mechanism.num_rows,
-            "subset_rows": mechanism.subset_rows,
-            "replacement": mechanism.replacement,
+            **asdict(mechanism),
             "rows": mechanism.draw(rng=rng).tolist(),
         }
         write_atomic(self.path, json.dumps(subset).encode() + b"\n")
@@ -106,9 +91,7 @@ class SubsetStore:
         try:
             data = self.path.read_bytes()
             subset = json.loads(data)
-            known = Subsampling(
-                num_rows=subset["num_rows"], subset_rows=subset["subset_rows"], replacement=subset["replacement"]
-            )
+            known = Subsampling(**{field.name: subset[field.name] for field in fields(Subsampling)})
             rows = np.array(subset["rows"], dtype=np.int64)
             owner = (subset["version"], subset["party"], subset["data_digest"])
             if owner != (_VERSION, self.party, self.ledger.new.data_digest):
@@ -138,7 +121,3 @@ class SubsetStore:
             f"{self.path.parent} from its newest backup, or leave this party out of such runs."
         )
         return DataError(explain(f"subset {self.path}", "be there, whole", seen, way_out), code=Code.SUBSET_LOST)
-
-
-def _speaks_of_a_subset(mechanism: str) -> bool:
-    return "(NFDP)" in mechanism

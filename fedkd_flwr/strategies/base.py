@@ -42,7 +42,7 @@ from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies.reception import Answered, Reception
 from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
-from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.envelope import PublicSpec, digest
 from fedkd_flwr.wire.records import Reply, Scalar, array_bytes, instruction_record, open_reply
 
 __all__ = ["Collaborators", "ExchangeStrategy"]
@@ -167,6 +167,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self._asked: list[int] = []
         self._offline: list[int] = []
         self._reception: Reception[Answered] = Reception(self.read)
+        self._held: dict[str, NDArray[Any]] = {}  # party -> what its next answer may give changes to
         self._began = self._round_start = 0.0
         # Message class; LegacyStrategy replaces it, because Flower's old API has no task context
         self.envelope: Callable[..., Any] = Message
@@ -214,8 +215,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         return {}
 
     def told(self, node: int) -> Mapping[str, Scalar]:
-        """Return the settings that only this node gets."""
-        return {}
+        """Return the settings that only this node gets: the base the server holds of its answers."""
+        held = self._held.get(self._reception.party_of.get(node, ""))
+        return {} if held is None else {"base": digest(held).hex()}
 
     def claim(self) -> list[PrivacyClaim]:
         """Return what this run may claim about privacy, from the rounds it asked for."""
@@ -382,19 +384,10 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     def summary(self) -> None:
         """Log the settings."""
         log(INFO, "\t├──> %s: %s", self.card.title, self.config)
-        log(
-            INFO,
-            "\t├──> nodes: %d registered, at least %d valid replies a round",
-            len(self._nodes),
-            self.min_train_nodes,
-        )
-        log(
-            INFO,
-            "\t└──> public set: %d rows, %d classes, fingerprint %s",
-            self.spec.num_public,
-            self.spec.num_classes,
-            self.spec.fingerprint[:16],
-        )
+        fewest, spec = self.min_train_nodes, self.spec
+        log(INFO, "\t├──> nodes: %d registered, at least %d valid replies a round", len(self._nodes), fewest)
+        public = spec.num_public, spec.num_classes, spec.fingerprint[:16]
+        log(INFO, "\t└──> public set: %d rows, %d classes, fingerprint %s", *public)
 
     # ---------------------------------------------------------------- inside
 

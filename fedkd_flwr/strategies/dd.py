@@ -16,9 +16,6 @@ where these are shared.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.dd import CARD
 from fedkd_flwr.strategies.score_exchange import ScoreExchange
 
@@ -31,4 +28,4 @@ class DD(ScoreExchange):
     After `start`: ``record``, and ``average`` with ``average_rows``: the last round's averages.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD

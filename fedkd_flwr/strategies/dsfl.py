@@ -14,12 +14,11 @@ each party's net is the result. The arithmetic is `fedkd_flwr.algorithms.dsfl`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.dsfl import CARD, DSFLConfig, aggregate
 from fedkd_flwr.algorithms.score_exchange import ScoreFacts
 from fedkd_flwr.strategies.score_exchange import ScoreExchange
@@ -30,7 +29,7 @@ __all__ = ["DSFL"]
 class DSFL(ScoreExchange):
     """FedMD's exchange with sharpened averages. Parameters as in `ScoreExchange`, with ``config`` a `DSFLConfig`."""
 
-    card: ClassVar[Card] = CARD
+    card = CARD
     told_config: DSFLConfig
 
     def combine(self, scores: Sequence[NDArray[Any]], server_round: int) -> tuple[NDArray[np.float64], ScoreFacts]:

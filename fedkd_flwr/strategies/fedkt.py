@@ -23,12 +23,11 @@ cost nothing more. The arithmetic is `fedkd_flwr.algorithms.one_shot_vote`.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_max_at_party
 from fedkd_flwr.strategies.base import Stage
@@ -46,7 +45,7 @@ class FedKT(OneShotVote):
         The final model F, after `start`.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
     config: FedKTConfig
     told_config: FedKTConfig
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.fedkt_prox import CARD, FedKTProxConfig
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
@@ -44,7 +43,7 @@ class FedKTProx(FedProx):
         The strategy of the first round; its ``model`` is where FedProx starts.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
     config: FedKTProxConfig
 
     def __init__(
@@ -74,12 +73,8 @@ class FedKTProx(FedProx):
     ) -> Result:
         """Run FedKT's round, then ``num_rounds`` rounds of FedProx; see `ExchangeStrategy.start`.
 
-        Raises
-        ------
-        ConfigError
-            If ``initial_arrays`` are given.
-        DataError
-            If FedKT's model saw a single class, and so has no weights.
+        Raises `ConfigError` if ``initial_arrays`` are given, `DataError` if FedKT's model saw a single class, and so
+        has no weights.
         """
         if initial_arrays is not None:
             way_out = "FedProx starts from FedKT's model; use fedprox for other weights."

@@ -24,9 +24,6 @@ the rows of a round travel as a bitmap, in ascending order. The average is `fedk
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.fedmd import CARD
 from fedkd_flwr.strategies.score_exchange import ScoreExchange
 
@@ -39,4 +36,4 @@ class FedMD(ScoreExchange):
     After `start`: ``record``, and ``average`` with ``average_rows``: the last round's averages.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
@@ -26,7 +26,7 @@ from flwr.serverapp.strategy import FedProx as FlowerFedProx
 from flwr.serverapp.strategy import Result
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card, ExchangeConfig
+from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.fedprox import CARD, FedProxConfig
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
@@ -88,7 +88,7 @@ class FedProx(ExchangeStrategy[PartyWeights]):
         What sends and averages.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
     config: FedProxConfig
 
     def __init__(
@@ -125,12 +125,9 @@ class FedProx(ExchangeStrategy[PartyWeights]):
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
         **later: Any,
     ) -> Result:
-        """Run the rounds; see `ExchangeStrategy.start`. ``initial_arrays`` are weights to start from.
+        """Run the rounds; see `ExchangeStrategy.start`.
 
-        Raises
-        ------
-        DataError
-            If ``initial_arrays`` do not fit the net.
+        ``initial_arrays`` are weights to start from; `DataError` is raised if they do not fit the net.
         """
         if initial_arrays is not None:
             self.model.set_arrays([array.numpy() for array in initial_arrays.values()])

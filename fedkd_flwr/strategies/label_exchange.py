@@ -6,7 +6,7 @@ down   the consensus so far, with abstentions         up   one or more label arr
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from logging import INFO
 from typing import Any
@@ -22,9 +22,8 @@ from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
-from fedkd_flwr.wire.envelope import digest
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
-from fedkd_flwr.wire.records import Reply, Scalar
+from fedkd_flwr.wire.records import Reply
 
 __all__ = ["LabelExchange", "PartyLabels"]
 
@@ -62,7 +61,6 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         super().__init__(*args, **keywords)
         self.consensus: Labels = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote: Labels | None = None  # raw vote; None unless `consensus` holds model predictions
-        self._held: dict[str, Labels] = {}  # party -> its last acknowledged arrays: the base of what changed
 
     @abstractmethod
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
@@ -83,11 +81,6 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         if (self.consensus != ABSTAIN).any() or stage == "evaluate" or server_round > 1:
             return {"labels": encode_labels(self.consensus, public=self.spec, server_round=server_round)}
         return {}
-
-    def told(self, node: int) -> Mapping[str, Scalar]:
-        """Return the base the server holds of this node's labels."""
-        held = self._held.get(self._reception.party_of.get(node, ""))
-        return {} if held is None else {"base": digest(held).hex()}
 
     def read(self, reply: Reply, server_round: int) -> PartyLabels:
         """Return the label arrays of a reply."""

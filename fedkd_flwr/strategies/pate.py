@@ -14,9 +14,6 @@ protected against everyone who sees the result, and the server is trusted.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.pate import CARD, PATEConfig
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.strategies.one_shot_vote import OneShotVote
@@ -33,7 +30,7 @@ class PATE(OneShotVote):
         The student, after `start`.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
     config: PATEConfig
 
     def claim(self) -> list[PrivacyClaim]:

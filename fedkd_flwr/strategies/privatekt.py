@@ -28,14 +28,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.privatekt import (
     CARD,
     Knowledge,
@@ -97,7 +96,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         The public rows of the next round.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
     config: PrivateKTConfig
 
     def __init__(

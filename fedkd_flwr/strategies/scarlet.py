@@ -22,12 +22,11 @@ counts every row of a round, also those that were not asked. The arithmetic is `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.scarlet import CACHED, CARD, Cache, ScarletConfig, aggregate
 from fedkd_flwr.algorithms.score_exchange import ScoreFacts
 from fedkd_flwr.strategies.base import Stage
@@ -50,7 +49,7 @@ class SCARLET(ScoreExchange):
         What parties are told of each row of the last round.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
     config: ScarletConfig
     told_config: ScarletConfig
 

@@ -9,7 +9,7 @@ algorithm's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -26,9 +26,8 @@ from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
-from fedkd_flwr.wire.envelope import digest
 from fedkd_flwr.wire.label_codec import decode_labels
-from fedkd_flwr.wire.records import Reply, Scalar
+from fedkd_flwr.wire.records import Reply
 from fedkd_flwr.wire.row_codec import encode_rows
 from fedkd_flwr.wire.score_codec import decode_scores, encode_scores, is_of_changes
 
@@ -74,7 +73,6 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
         self.average: NDArray[np.float64] | None = None
         self.average_rows: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._drawn = 0, self.average_rows  # round, its rows
-        self._answered: dict[str, NDArray[np.uint8]] = {}  # party -> its last answer on each row, in steps
         self.batch = self.config.batch(self.spec.num_public)
         if self.config.pretrain_epochs and self.public.labels is None:
             rule, seen = "be 0 without labelled public rows", self.config.pretrain_epochs
@@ -131,13 +129,13 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
             if (scores == ABSTAIN).any():
                 raise PayloadError(explain("labels", "name a class in every row", ABSTAIN), reason="class-out-of-range")
         else:
-            known = self._answered.get(reply.party)
+            known = self._held.get(reply.party)  # its last answer on each row, in steps
             base = None if known is None else known[rows]
             scores = decode_scores(reply.arrays[name], public=spec, server_round=server_round, kind=name, base=base)
             if self.config.delta_coding:
                 # a full answer comes from a party that holds no base, and both ends begin anew
                 changes = known is not None and is_of_changes(reply.arrays[name])
-                self._answered[reply.party] = with_answers(
+                self._held[reply.party] = with_answers(
                     known if changes else None,
                     rows,
                     scores,
@@ -161,11 +159,6 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
     def combine(self, scores: Sequence[NDArray[Any]], server_round: int) -> tuple[NDArray[np.float64], ScoreFacts]:
         """Return the averages of the round's rows, and what they show."""
         return aggregate(scores, config=self.told_config, num_classes=self.spec.num_classes)
-
-    def told(self, node: int) -> Mapping[str, Scalar]:
-        """Return the base the server holds of this node's answers."""
-        held = self._answered.get(self._reception.party_of.get(node, ""))
-        return {} if held is None else {"base": digest(held).hex()}
 
     # ---------------------------------------------------------------- what is claimed
 

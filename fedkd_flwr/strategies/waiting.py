@@ -25,21 +25,8 @@ def wait_for_nodes(
 ) -> list[int]:
     """Return the node ids once enough have registered.
 
-    Parameters
-    ----------
-    grid : Grid
-        Where to look.
-    wanted : int
-        Number of nodes to wait for; 0: until the number has not changed for ``settle_s`` seconds.
-    minimum : int
-        Fewest nodes a run can start with.
-    settle_s, deadline_s, poll_s : float
-        Seconds.
-
-    Raises
-    ------
-    TooFewPartiesError
-        If the deadline passes first.
+    ``wanted`` is the number of nodes to wait for; 0: until there are ``minimum`` and their number has not changed for
+    ``settle_s`` seconds. Raises `TooFewPartiesError` if ``deadline_s`` seconds pass first.
     """
     start = changed = said = time.monotonic()
     count = -1
@@ -103,12 +90,7 @@ class WatchedGrid(Grid):
         return self.grid.run
 
     def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
     ) -> Message:
         """Create a message."""
         return self.grid.create_message(content, message_type, dst_node_id, group_id, ttl)

@@ -94,24 +94,11 @@ def deflate(body: bytes, level: int) -> tuple[bytes, int]:
 
 
 def seal(magic: bytes, content: bytes, *, flags: int, rows: int, size: int) -> NDArray[np.uint8]:
-    """Return the first line of a header and a content as one byte array for the wire.
+    """Return the first line of a header and a content as bytes for the wire: (num_bytes,) uint8.
 
-    Parameters
-    ----------
-    magic : bytes
-        Two bytes that name the codec.
-    content : bytes
-        The body, deflated where ``flags`` say so, and what the codec puts before it.
-    flags : int
-        `DEFLATED` and the codec's own, below 256.
-    rows : int
-        Public rows.
-    size : int
-        Bytes of the body before compression.
-
-    Returns
-    -------
-    ndarray of shape (num_bytes,), uint8
+    ``magic`` is two bytes that name the codec; ``content`` the body, deflated where ``flags`` say so, and what the
+    codec puts before it; ``flags`` `DEFLATED` and the codec's own, below 256; ``rows`` the public rows; ``size`` the
+    bytes of the body before compression.
     """
     return np.frombuffer(_HEADER.pack(magic, VERSION, flags, rows, size) + content, dtype=np.uint8)
 
@@ -125,13 +112,7 @@ def seal_answer(
 
 
 def unseal(payload: NDArray[np.uint8], magic: bytes, *, known_flags: int) -> Opened:
-    """Open what `seal` made.
-
-    Raises
-    ------
-    PayloadError
-        With ``reason`` ``bad-payload`` or ``unknown-version``.
-    """
+    """Open what `seal` made; raises `PayloadError` with ``reason`` ``bad-payload`` or ``unknown-version``."""
     if not (isinstance(payload, np.ndarray) and payload.dtype == np.uint8 and payload.ndim == 1):
         seen = f"{getattr(payload, 'dtype', type(payload).__name__)} of shape {getattr(payload, 'shape', '?')}"
         raise reject("bad-payload", "payload", "be a flat uint8 array", seen)
@@ -151,10 +132,8 @@ def unseal_answer(
 ) -> tuple[int, Opened]:
     """Open what `seal_answer` made for this public set and round; return the codec's own number too.
 
-    Raises
-    ------
-    PayloadError
-        As `unseal`, or with ``reason`` ``wrong-public-set``, ``wrong-length``, ``wrong-classes`` or ``wrong-round``.
+    Raises `PayloadError` as `unseal`, or with ``reason`` ``wrong-public-set``, ``wrong-length``, ``wrong-classes`` or
+    ``wrong-round``.
     """
     opened = unseal(payload, magic, known_flags=known_flags)
     if len(opened.content) < _ANSWER.size:
@@ -176,19 +155,8 @@ def unseal_answer(
 def unpack(content: bytes, *, flags: int, size: int) -> bytes:
     """Return the body of a content, ``size`` bytes; a content that would unpack to more is never unpacked whole.
 
-    Parameters
-    ----------
-    content : bytes
-        The body, deflated where ``flags`` say so.
-    flags : int
-        As in `seal`.
-    size : int
-        The announced size; the caller has checked that it is no larger than it may be.
-
-    Raises
-    ------
-    PayloadError
-        With ``reason`` ``bad-payload`` or ``wrong-length``.
+    The caller has checked that the announced ``size`` is no larger than it may be; ``flags`` as in `seal`. Raises
+    `PayloadError` with ``reason`` ``bad-payload`` or ``wrong-length``.
     """
     if not flags & DEFLATED:
         if len(content) != size:

@@ -46,7 +46,7 @@ def bits_per_label(num_classes: int, *, abstains: bool = False) -> int:
 def encode_labels(
     labels: Labels, *, public: PublicSpec, server_round: int, base: Labels | None = None
 ) -> NDArray[np.uint8]:
-    """Return label arrays as one byte array for the wire.
+    """Return label arrays as bytes for the wire: (num_bytes,) uint8.
 
     Parameters
     ----------
@@ -58,10 +58,6 @@ def encode_labels(
         The round they answer.
     base : ndarray of the same shape, optional
         An array the receiver holds. Only what changed is sent if that is shorter.
-
-    Returns
-    -------
-    ndarray of shape (num_bytes,), uint8
 
     Raises
     ------
@@ -100,7 +96,7 @@ def decode_labels(
     num_arrays: int | None = None,
     base: Labels | None = None,
 ) -> Labels:
-    """Return the label arrays of a payload.
+    """Return the label arrays of a payload: (num_arrays, num_public) int16.
 
     Parameters
     ----------
@@ -114,10 +110,6 @@ def decode_labels(
         How many arrays it must hold; any number if None.
     base : ndarray, optional
         The array a change-only payload may refer to.
-
-    Returns
-    -------
-    ndarray of shape (num_arrays, num_public), int16
 
     Raises
     ------

@@ -80,10 +80,7 @@ def from_flower(content: RecordDict) -> bool:
 def named_arrays(arrays: Sequence[NDArray[Any]], config: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """Give positional arrays the names in ``config["payload"]``.
 
-    Raises
-    ------
-    PayloadError
-        If the sender has another wire version, or there are more or fewer names than arrays.
+    Raises `PayloadError` if the sender has another wire version, or there are more or fewer names than arrays.
     """
     version = config.get("wire-version")
     if version != WIRE_VERSION:
@@ -108,10 +105,7 @@ def numbered(name: str, arrays: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any
 def numbered_arrays(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArray[Any]]:
     """Return the arrays that `numbered` named, in their order; other names are ignored.
 
-    Raises
-    ------
-    PayloadError
-        If there are none, or a number is missing.
+    Raises `PayloadError` if there are none, or a number is missing.
     """
     found = {key for key in arrays if key.startswith(f"{name}.")}
     wanted = [f"{name}.{i}" for i in range(len(found))]

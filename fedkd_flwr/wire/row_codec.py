@@ -21,7 +21,7 @@ _MAGIC = b"FR"
 
 
 def encode_rows(rows: NDArray[np.integer[Any]], *, num_public: int) -> NDArray[np.uint8]:
-    """Return row numbers as one byte array for the wire.
+    """Return row numbers as bytes for the wire: (num_bytes,) uint8.
 
     Parameters
     ----------
@@ -29,10 +29,6 @@ def encode_rows(rows: NDArray[np.integer[Any]], *, num_public: int) -> NDArray[n
         At least one, ascending and different, below ``num_public``.
     num_public : int
         Rows of the public set.
-
-    Returns
-    -------
-    ndarray of shape (num_bytes,), uint8
 
     Raises
     ------
@@ -55,12 +51,9 @@ def encode_rows(rows: NDArray[np.integer[Any]], *, num_public: int) -> NDArray[n
 
 
 def decode_rows(payload: NDArray[np.uint8], *, num_public: int) -> NDArray[np.int64]:
-    """Return the row numbers of a payload, in ascending order, int64.
+    """Return the row numbers of a payload: (num_rows,) int64, ascending.
 
-    Raises
-    ------
-    PayloadError
-        With ``reason`` ``bad-payload``, ``unknown-version`` or ``wrong-length``.
+    Raises `PayloadError` with ``reason`` ``bad-payload``, ``unknown-version`` or ``wrong-length``.
     """
     flags, total, announced, content = unseal(payload, _MAGIC, known_flags=DEFLATED)
     if total != num_public:

@@ -47,22 +47,9 @@ _SLACK = {16: 2.0**-10, 32: 2.0**-20}  # upper bound of the rounding error of on
 
 
 def check_scores(values: NDArray[Any], *, public: PublicSpec, kind: SoftKind, slack: float = 2.0**-20) -> None:
-    """Raise unless the values are an array of this kind for these rows.
+    """Raise `DataError`, naming the first rule they break, unless the values are of this kind for these rows.
 
-    Parameters
-    ----------
-    values : ndarray of shape (num_public, num_classes), float
-    public : PublicSpec
-        The rows they are for.
-    kind : {"probs", "logits", "scores"}
-        What the numbers are.
-    slack : float
-        Upper bound of the rounding error of one probability.
-
-    Raises
-    ------
-    DataError
-        Naming the first rule they break.
+    Floats of shape (num_public, num_classes) are wanted; ``slack`` bounds the rounding error of one probability.
     """
     check_choice("kind", kind, KINDS, error=DataError)
     if not (isinstance(values, np.ndarray) and values.dtype.kind == "f"):
@@ -93,7 +80,7 @@ def encode_scores(
     bits: int = 32,
     base: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
-    """Return scores as one byte array for the wire.
+    """Return scores as bytes for the wire: (num_bytes,) uint8.
 
     Parameters
     ----------
@@ -109,10 +96,6 @@ def encode_scores(
         Precision on the wire; 8 or fewer for probabilities alone.
     base : ndarray of shape (num_public, num_classes), uint8, optional
         Steps of earlier answers that the receiver holds: only the differences are sent. With 8 bits or fewer.
-
-    Returns
-    -------
-    ndarray of shape (num_bytes,), uint8
 
     Raises
     ------
@@ -144,7 +127,7 @@ def decode_scores(
     kind: SoftKind,
     base: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.float32]:
-    """Return the scores of a payload.
+    """Return the scores of a payload: (num_public, num_classes) float32; ``probs`` are scaled to a sum of 1.
 
     Parameters
     ----------
@@ -154,11 +137,6 @@ def decode_scores(
         What the receiver expects.
     base : ndarray of shape (num_public, num_classes), uint8, optional
         Steps of earlier answers that a payload of changes may refer to.
-
-    Returns
-    -------
-    ndarray of shape (num_public, num_classes), float32
-        ``probs`` are scaled to a sum of 1.
 
     Raises
     ------

@@ -175,6 +175,8 @@ def noisy_max_at_server(
 ) -> tuple[PrivacyClaim, ...]:
     """Claim for noisy max at the server (FedKT L1, PATE): one party, against everyone who sees the result.
 
+    Returns the publishable claim and, with ``counts``, where it is smaller, a second one for the operator only.
+
     Parameters
     ----------
     mechanism : LaplaceMax, GaussianMax or ConfidentGaussianMax
@@ -187,11 +189,6 @@ def noisy_max_at_server(
         What the server lets out: the noisy winners, or the noisy counts (same price).
     seeded : bool
         Whether any of the noise came from a seed: then nothing is claimed.
-
-    Returns
-    -------
-    tuple of PrivacyClaim
-        The publishable claim; with ``counts``, where it is smaller, a second one for the operator only.
     """
     return _noisy_max(
         mechanism,
@@ -229,6 +226,8 @@ def noisy_max_at_party(
     partitions compose. It holds if rows are cut by position, not by value, and the number of rows is public. The claim
     covers every party's records alike; somebody with records at two parties is covered by the sum of both claims.
 
+    Returns the record-level claim (with ``counts``, where it is smaller, the operator's too), then the party-level one.
+
     Parameters
     ----------
     mechanism : LaplaceMax, GaussianMax or ConfidentGaussianMax
@@ -243,11 +242,6 @@ def noisy_max_at_party(
         Rows of the party, if public: for the warning on delta.
     counts : ndarray of shape (num_queries * partitions, num_classes), optional
         The true votes, partition by partition; as in `noisy_max_at_server`, as are the others.
-
-    Returns
-    -------
-    tuple of PrivacyClaim
-        Record-level claim (with ``counts``, where it is smaller, the operator's too), then the party-level one.
     """
     check_whole("teachers", teachers, 1)
     check_whole("partitions", partitions, 1)

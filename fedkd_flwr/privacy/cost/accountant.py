@@ -11,7 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import dp_accounting as dp
 import numpy as np
+from scipy.special import log_ndtr
 
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.privacy.cost import losses
@@ -27,6 +29,9 @@ from fedkd_flwr.privacy.cost.events import (
     leaves,
     pure_epsilon,
 )
+from fedkd_flwr.privacy.cost.pate_gaussian import gaussian_epsilon
+from fedkd_flwr.privacy.cost.pate_laplace import laplace_epsilon
+from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
 
 __all__ = [
     "Accountant",
@@ -76,10 +81,7 @@ class Accountant:
     def compose(self, event: Event, count: int = 1) -> Self:
         """Add ``count`` uses of ``event``; returns the accountant itself.
 
-        Raises
-        ------
-        ConfigError
-            For an event of unknown kind or impossible parameters, or a count that is no int >= 0.
+        Raises `ConfigError` for an event of unknown kind or impossible parameters, or a count that is no int >= 0.
         """
         count = check_count(count)
         for leaf, uses in list(leaves(event, count)):
@@ -120,8 +122,6 @@ class Accountant:
         return losses.TiltedSum(parts, losses.tilt_for_epsilon(parts, epsilon)).delta(epsilon)
 
     def _non_private(self) -> bool:
-        import dp_accounting as dp
-
         return any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf in self._counts)
 
     def _plain(self) -> float:
@@ -137,16 +137,12 @@ class Accountant:
 
     def _only_gaussian(self) -> float | None:
         """Return the noise multiplier of one Gaussian that equals the composition, if all events are Gaussian."""
-        import dp_accounting as dp
-
         if not all(isinstance(leaf, dp.GaussianDpEvent) for leaf in self._counts):
             return None
         return _one_gaussian([(leaf.noise_multiplier, count) for leaf, count in self.events])
 
     def _parts(self) -> list[tuple[Any, int]] | None:
         """Return the composition as loss distributions, or None where Gaussian noise is too little for any grid."""
-        import dp_accounting as dp
-
         parts: list[tuple[Any, int]] = []
         gaussian = []
         for leaf, count in self.events:
@@ -178,8 +174,6 @@ def _one_gaussian(noises: list[tuple[float, int]]) -> float:
 
 def _gaussian_log_delta(noise: float, epsilon: float) -> float:
     """Return ln(delta) of a Gaussian mechanism (Balle, Wang 2018, Theorem 8), rounded up."""
-    from scipy.special import log_ndtr
-
     if noise == math.inf:
         return -math.inf
     first = float(log_ndtr(0.5 / noise - epsilon * noise))
@@ -192,8 +186,6 @@ def _gaussian_log_delta(noise: float, epsilon: float) -> float:
 
 
 def _gaussian_epsilon(noise: float, delta: float) -> float:
-    import dp_accounting as dp
-
     if noise == math.inf or _gaussian_log_delta(noise, 0.0) <= math.log(delta):
         return 0.0
     if not noise > 1e-100:
@@ -254,10 +246,6 @@ def noisy_max_epsilons(
     ConfigError, DataError
         For a delta outside [0, 1), or counts of another number of rows.
     """
-    from fedkd_flwr.privacy.cost.pate_gaussian import gaussian_epsilon
-    from fedkd_flwr.privacy.cost.pate_laplace import laplace_epsilon
-    from fedkd_flwr.privacy.noise import votes as mechanisms
-
     check_delta(delta)
     accountant, dependent = Accountant(), None
     if max_answers:
@@ -268,9 +256,9 @@ def noisy_max_epsilons(
         if len(counts) != num_queries:
             raise DataError(explain("counts", f"have one row for each of the {num_queries} queries", len(counts)))
         counts = np.asarray(counts) / mechanism.counts_per_vote
-        if delta > 0 and isinstance(mechanism, mechanisms.LaplaceMax):
+        if delta > 0 and isinstance(mechanism, LaplaceMax):
             dependent = laplace_epsilon(counts, gamma=mechanism.gamma, votes=mechanism.votes, delta=delta)
-        elif delta > 0 and isinstance(mechanism, mechanisms.GaussianMax):
+        elif delta > 0 and isinstance(mechanism, GaussianMax):
             dependent = gaussian_epsilon(counts, sigma=mechanism.sigma, votes=mechanism.votes, delta=delta)
     return NoisyMaxEpsilons(
         plain_sum=accountant.epsilon(0.0), tight=accountant.epsilon(delta), data_dependent=dependent

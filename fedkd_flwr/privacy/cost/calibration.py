@@ -7,24 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import check_delta
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, label_mechanism
+from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
-if TYPE_CHECKING:
-    from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
-    from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
-
-__all__ = [
-    "calibrate",
-    "calibrate_confident",
-    "calibrate_gaussian",
-    "calibrate_labels",
-    "calibrate_laplace",
-]
+__all__ = ["calibrate", "calibrate_confident", "calibrate_gaussian", "calibrate_labels", "calibrate_laplace"]
 
 M = TypeVar("M")
 
@@ -114,7 +106,6 @@ def calibrate_laplace(
 
     ``votes`` and ``counts_per_vote`` are the mechanism's. What is searched for is the noise on a count.
     """
-    from fedkd_flwr.privacy.noise.votes import LaplaceMax
 
     def make(rate: float) -> LaplaceMax:
         return LaplaceMax(gamma=rate * counts_per_vote, votes=votes, counts_per_vote=counts_per_vote)
@@ -126,7 +117,6 @@ def calibrate_gaussian(
     *, num_queries: int, epsilon: float, delta: float, votes: int = 1, counts_per_vote: int = 1
 ) -> GaussianMax:
     """Return noisy max with the least Gaussian noise, as `calibrate_laplace`; ``delta`` must be > 0."""
-    from fedkd_flwr.privacy.noise.votes import GaussianMax
 
     def make(spread: float) -> GaussianMax:
         return GaussianMax(sigma=spread / counts_per_vote, votes=votes, counts_per_vote=counts_per_vote)
@@ -141,7 +131,6 @@ def calibrate_confident(
 
     The threshold's noise is three times the answer's: PATE 2018 uses about 3 to 4 times.
     """
-    from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax
 
     def make(spread: float) -> ConfidentGaussianMax:
         return ConfidentGaussianMax(
@@ -169,7 +158,6 @@ def calibrate_labels(
     ``num_labels`` counts labels that may change, over all rounds. ``auto`` takes whichever of the two, each calibrated
     to the same composed target, estimates the counts with the smaller variance. See `calibrate`.
     """
-    from fedkd_flwr.privacy.noise.labels import label_mechanism
 
     def best(kind: str) -> Any:
         def make(per_label: float) -> Any:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import dp_accounting as dp
+
 from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
 
@@ -59,13 +61,7 @@ class ApproximateEvent:
 
 
 def check_cost(name: str, value: object) -> None:
-    """Refuse what is no number >= 0; an epsilon or a noise may also be infinite.
-
-    Raises
-    ------
-    ConfigError
-        Naming it.
-    """
+    """Raise `ConfigError`, naming it, for what is no number >= 0; an epsilon or a noise may also be infinite."""
     if not (isinstance(value, float) and value == math.inf):
         check_number(name, value, least=0, way_out="Infinite is possible too.")
 
@@ -82,8 +78,6 @@ def check_count(count: object) -> int:
 
 def leaves(event: Event, count: int, depth: int = 0) -> Iterator[tuple[Event, int]]:
     """Take composed events apart: single mechanisms and how often each is used; those without noise as non-private."""
-    import dp_accounting as dp
-
     count = check_count(count)
     if depth > _DEEPEST:
         raise ConfigError(explain("event", f"be nested at most {_DEEPEST} deep", "a deeper one"))
@@ -112,8 +106,6 @@ def leaves(event: Event, count: int, depth: int = 0) -> Iterator[tuple[Event, in
 
 def pure_epsilon(leaf: Event) -> float:
     """Return the epsilon of a leaf at its own delta (0, except for `ApproximateEvent`), rounded up; Gaussian: inf."""
-    import dp_accounting as dp
-
     if isinstance(leaf, PureEvent | ApproximateEvent):
         return float(leaf.epsilon)
     if isinstance(leaf, dp.LaplaceDpEvent):
@@ -131,8 +123,6 @@ def event_to_json(event: Event) -> dict[str, Any]:
     >>> event_to_json(PureEvent(0.5))
     {'kind': 'pure', 'epsilon': 0.5}
     """
-    import dp_accounting as dp
-
     if isinstance(event, dp.SelfComposedDpEvent):
         return {"kind": "self-composed", "event": event_to_json(event.event), "count": event.count}
     if isinstance(event, dp.ComposedDpEvent):
@@ -146,13 +136,8 @@ def event_to_json(event: Event) -> dict[str, Any]:
 def event_from_json(data: Any, *, _depth: int = 0) -> Event:
     """Rebuild an event written by `event_to_json`.
 
-    Raises
-    ------
-    DataError
-        For an unknown kind, missing or further fields, or values no event can have.
+    Raises `DataError` for an unknown kind, missing or further fields, or values no event can have.
     """
-    import dp_accounting as dp
-
     kind = data.get("kind") if isinstance(data, dict) else None
     known: dict[str, tuple[Any, tuple[str, ...]]] = _kinds() | {
         "self-composed": (dp.SelfComposedDpEvent, ("event", "count")),
@@ -179,8 +164,6 @@ def event_from_json(data: Any, *, _depth: int = 0) -> Event:
 
 
 def _kinds() -> dict[str, tuple[Any, tuple[str, ...]]]:
-    import dp_accounting as dp
-
     return {
         "gaussian": (dp.GaussianDpEvent, ("noise_multiplier",)),
         "laplace": (dp.LaplaceDpEvent, ("noise_multiplier",)),

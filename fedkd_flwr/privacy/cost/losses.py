@@ -14,12 +14,14 @@ the window cuts off and the FFT's error are bounded and added to delta.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import fft
+from scipy.optimize import brentq
 
 __all__ = [
     "LossGrid",
@@ -82,6 +84,10 @@ class LossGrid:
         top = exponents.max(axis=1)
         result: Floats = top + np.log(np.exp(exponents - top[:, None]).sum(axis=1))
         return result
+
+
+Parts: TypeAlias = Sequence[tuple[LossGrid, int]]
+"""Mechanisms, and how often each is used."""
 
 
 def _grid(step: float, low: int, size: int) -> Floats:
@@ -167,17 +173,15 @@ def gaussian_losses(noise_multiplier: float) -> LossGrid:
     return LossGrid(step=step, low=low, mass=grid, infinite=1e-298)
 
 
-def _cumulants(parts: Sequence[tuple[LossGrid, int]]) -> Callable[[Floats], Floats]:
-    def total(tilts: Floats) -> Floats:
-        result: Floats = np.zeros_like(tilts)
-        for part, count in parts:
-            result = result + count * part.cumulant(tilts)
-        return result
-
-    return total
+def _cumulant(parts: Parts, tilts: Floats) -> Floats:
+    return sum((count * part.cumulant(tilts) for part, count in parts), np.zeros_like(tilts))
 
 
-def _tilts(parts: Sequence[tuple[LossGrid, int]]) -> Floats:
+def _infinite(parts: Parts) -> float:
+    return -math.expm1(sum(count * math.log1p(-part.infinite) for part, count in parts))
+
+
+def _tilts(parts: Parts) -> Floats:
     """Return candidate tilts around those that matter for this composition's spread."""
     spread = math.sqrt(sum(count * part.moments()[1] ** 2 for part, count in parts))
     largest = sum(count * float(np.abs(part.losses).max()) for part, count in parts)
@@ -196,29 +200,29 @@ def _log_share(tilts: Floats) -> Floats:
     return result
 
 
-def tilt_for_delta(parts: Sequence[tuple[LossGrid, int]], delta: float) -> tuple[float, float]:
+def tilt_for_delta(parts: Parts, delta: float) -> tuple[float, float]:
     """Return the tilt of the best Chernoff (Renyi) bound for ``delta`` > 0, and the epsilon this bound gives."""
-    tilts, total = _tilts(parts), _cumulants(parts)
+    tilts = _tilts(parts)
     for _ in range(2):
-        bounds = (total(tilts) + _log_share(tilts) - math.log(delta)) / tilts
+        bounds = (_cumulant(parts, tilts) + _log_share(tilts) - math.log(delta)) / tilts
         best = int(bounds.argmin())
         tilt, epsilon = float(tilts[best]), float(bounds[best])
         tilts = np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], 9)
     return tilt, epsilon
 
 
-def tilt_for_epsilon(parts: Sequence[tuple[LossGrid, int]], epsilon: float) -> float:
+def tilt_for_epsilon(parts: Parts, epsilon: float) -> float:
     """Return the tilt of the best Chernoff (Renyi) bound on delta at ``epsilon``."""
-    tilts, total = _tilts(parts), _cumulants(parts)
-    exponents = total(tilts) + _log_share(tilts) - tilts * epsilon
+    tilts = _tilts(parts)
+    exponents = _cumulant(parts, tilts) + _log_share(tilts) - tilts * epsilon
     return float(tilts[int(exponents.argmin())])
 
 
-def _upper(total: Callable[[Floats], Floats], tilt: float, scales: Floats, side: int) -> float:
-    """Return a loss that the tilted sum exceeds (side 1) or undercuts (side -1) with probability <= _CUT."""
-    base = float(total(np.array([tilt]))[0])
+def _upper(part: LossGrid, count: int, scales: Floats, side: int) -> float:
+    """Return a loss that the sum exceeds (side 1) or undercuts (side -1) with probability <= _CUT."""
+    base = count * float(part.cumulant(np.zeros(1))[0])
     orders = side * scales
-    bounds = (total(tilt + orders) - base - math.log(_CUT)) / orders
+    bounds = (count * part.cumulant(orders) - base - math.log(_CUT)) / orders
     return float(bounds.min() if side > 0 else bounds.max())
 
 
@@ -238,10 +242,10 @@ class TiltedSum:
         What summing logarithms may have lost, relative to delta; `delta` is raised by it.
     """
 
-    def __init__(self, parts: Sequence[tuple[LossGrid, int]], tilt: float) -> None:
+    def __init__(self, parts: Parts, tilt: float) -> None:
         self._tilt = tilt
-        self._log_scale = float(_cumulants(parts)(np.array([tilt]))[0])
-        self._infinite = -math.expm1(sum(count * math.log1p(-part.infinite) for part, count in parts))
+        self._log_scale = float(_cumulant(parts, np.array([tilt]))[0])
+        self._infinite = _infinite(parts)
         grids = [_power(part, count, tilt) for part, count in parts]
         step, low, mass, error = grids[0] if len(grids) == 1 else _convolve(grids, tilt)
         self._error = error + _UNDERFLOW
@@ -272,19 +276,15 @@ def _power(part: LossGrid, count: int, tilt: float) -> Grid:
     tilted /= tilted.sum()
     if count == 1:
         return part.step, part.low, tilted, 0.0
-    mean = float(tilted @ part.losses)
-    spread = math.sqrt(float(tilted @ (part.losses - mean) ** 2))
-    scales = np.geomspace(0.3, 30, 25) / max(math.sqrt(count) * spread, part.step)
-    total = _cumulants([(LossGrid(step=part.step, low=part.low, mass=tilted), count)])
-    low = max(count * part.low, math.floor(_upper(total, 0.0, scales, -1) / part.step))
-    high = min(count * (part.low + len(tilted) - 1), math.ceil(_upper(total, 0.0, scales, 1) / part.step))
+    one = LossGrid(step=part.step, low=part.low, mass=tilted)
+    scales = np.geomspace(0.3, 30, 25) / max(math.sqrt(count) * one.moments()[1], part.step)
+    low = max(count * part.low, math.floor(_upper(one, count, scales, -1) / part.step))
+    high = min(count * (part.low + len(tilted) - 1), math.ceil(_upper(one, count, scales, 1) / part.step))
     return (part.step, *_circular([(part.low, tilted, count)], low, high, 2 * _CUT))
 
 
 def _circular(pieces: Sequence[tuple[int, Floats, int]], low: int, high: int, cut: float) -> tuple[int, Floats, float]:
     """Convolve by FFT on a circle that holds the indices ``low`` to ``high``; return first index, masses and error."""
-    from scipy import fft
-
     needed = max(high - low + 1, max(len(mass) for _, mass, _ in pieces))
     if needed > 4 * _WINDOW:
         # The grid is too wide to hold: give up its shape, so that only the Chernoff bound remains.
@@ -330,9 +330,9 @@ def _convolve(grids: Sequence[Grid], tilt: float) -> Grid:
     return step, low, mass, error * inflation + own_error * inflation
 
 
-def solve_epsilon(parts: Sequence[tuple[LossGrid, int]], delta: float, largest: float) -> float:
+def solve_epsilon(parts: Parts, delta: float, largest: float) -> float:
     """Return the smallest epsilon this room can prove for ``delta`` > 0, at most ``largest``."""
-    infinite = -math.expm1(sum(count * math.log1p(-part.infinite) for part, count in parts)) * (1 + 1e-9)
+    infinite = _infinite(parts) * (1 + 1e-9)
     if not infinite < delta:
         return largest
     tilt, chernoff = tilt_for_delta(parts, delta - infinite)
@@ -351,7 +351,6 @@ def solve_epsilon(parts: Sequence[tuple[LossGrid, int]], delta: float, largest: 
 
 def _solve(total: TiltedSum, delta: float, high: float) -> float:
     """Return the smallest epsilon within [0, high] at which ``total`` proves ``delta``; infinity if there is none."""
-    from scipy.optimize import brentq
 
     def excess(epsilon: float) -> float:
         found = total.delta(epsilon)

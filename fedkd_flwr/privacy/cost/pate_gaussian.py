@@ -32,12 +32,7 @@ from fedkd_flwr.privacy.cost.pate_bounds import (
     rdp_epsilon,
 )
 
-__all__ = [
-    "gaussian_epsilon",
-    "gaussian_independent_rdp",
-    "gaussian_log_q",
-    "gaussian_rdp",
-]
+__all__ = ["gaussian_epsilon", "gaussian_independent_rdp", "gaussian_log_q", "gaussian_rdp"]
 
 
 def gaussian_log_q(counts: ArrayLike, sigma: float) -> Floats:
@@ -100,12 +95,7 @@ def gaussian_rdp(log_q: ArrayLike, *, sigma: float, orders: ArrayLike, votes: in
 
 
 def gaussian_epsilon(
-    counts: ArrayLike,
-    *,
-    sigma: float,
-    delta: float,
-    orders: ArrayLike | None = None,
-    votes: int = 1,
+    counts: ArrayLike, *, sigma: float, delta: float, orders: ArrayLike | None = None, votes: int = 1
 ) -> float:
     """Return the data-dependent epsilon at ``delta`` of answering all queries with Gaussian noise.
 

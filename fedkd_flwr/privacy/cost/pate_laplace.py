@@ -158,12 +158,7 @@ def laplace_moments(counts: ArrayLike, *, gamma: float, votes: int = 1, orders: 
 
 
 def laplace_epsilon(
-    counts: ArrayLike,
-    *,
-    gamma: float,
-    delta: float,
-    votes: int = 1,
-    orders: ArrayLike | None = None,
+    counts: ArrayLike, *, gamma: float, delta: float, votes: int = 1, orders: ArrayLike | None = None
 ) -> float:
     """Return the data-dependent epsilon at ``delta`` of answering all queries with Laplace noise.
 

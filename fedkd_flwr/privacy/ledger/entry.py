@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
+from fedkd_flwr.privacy.cost.events import event_from_json, event_to_json
 
 __all__ = [
     "VERSION",
@@ -96,13 +97,9 @@ class Entry:
 def plain_events(events: Events) -> tuple[tuple[dict[str, Any], int], ...]:
     """Return events as plain JSON, each checked to be one that can be accounted for.
 
-    Raises
-    ------
-    ConfigError, DataError
-        If there is none, a count is no whole number >= 1, or an event is of an unknown kind or impossible.
+    Raises `ConfigError` or `DataError` if there is none, a count is no whole number >= 1, or an event is of an unknown
+    kind or impossible.
     """
-    from fedkd_flwr.privacy.cost.accountant import event_from_json, event_to_json
-
     plain = []
     for event, count in events:
         raw = json.loads(canonical(event if isinstance(event, Mapping) else event_to_json(event)))
@@ -115,7 +112,7 @@ def epsilon_of(events: Sequence[tuple[dict[str, Any], int]], delta: float) -> fl
     """Return the epsilon at ``delta`` of all these releases, composed tightly; infinite where none is proven."""
     if not events:
         return 0.0
-    from fedkd_flwr.privacy.cost.accountant import Accountant, event_from_json
+    from fedkd_flwr.privacy.cost.accountant import Accountant
 
     counts: dict[bytes, int] = {}
     for event, count in events:

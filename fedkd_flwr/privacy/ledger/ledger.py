@@ -177,10 +177,7 @@ class Ledger:
     def ask(self, events: Events, budget: Budget) -> None:
         """Return if the budget covers ``events`` on top of everything so far.
 
-        Raises
-        ------
-        RefusalError
-            If not, with the numbers (code ``budget-exceeded``). The text is for the party's own log.
+        Else raise `RefusalError` with the numbers (code ``budget-exceeded``). The text is for the party's own log.
         """
         if not self.would_exceed(events, budget):
             return
@@ -202,13 +199,7 @@ class Ledger:
         )
 
     def charge(self, entry: Entry) -> Ledger:
-        """Return this ledger with one entry more; `ask` comes before.
-
-        Raises
-        ------
-        ConfigError
-            If the request is charged already.
-        """
+        """Return this ledger with one entry more, after `ask`; raises `ConfigError` for a request charged before."""
         return Ledger(party=self.party, data_digest=self.data_digest, entries=(*self.entries, entry))
 
     @property
@@ -225,21 +216,10 @@ class Ledger:
 
     @classmethod
     def from_json(cls, data: bytes, *, now: datetime, source: str = "ledger") -> Ledger:
-        """Read `to_json`.
+        """Read `to_json`; ``source`` is what to call it in an error.
 
-        Parameters
-        ----------
-        data : bytes
-            What was written.
-        now : datetime
-            The clock, with its time zone: an entry dated more than a day later is refused.
-        source : str
-            What to call it in an error.
-
-        Raises
-        ------
-        DataError
-            If it is damaged, from a newer release, or from the future (code ``ledger-lost``).
+        ``now`` is the clock, with its time zone: an entry dated more than a day later is refused. Raises `DataError`
+        (code ``ledger-lost``) if the bytes are damaged, from a newer release, or from the future.
         """
         raw = read_object(data, {"version", "party", "data_digest", "entries"}, source)
         try:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
@@ -19,9 +20,6 @@ from fedkd_flwr.labels.voting import Labels
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_classes, check_reports, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import WORDS, Rng
-
-if TYPE_CHECKING:
-    from dp_accounting import dp_event as events
 
 __all__ = ["BitFlip", "RandomizedResponse", "kept_share", "label_mechanism"]
 
@@ -91,23 +89,10 @@ class RandomizedResponse:
         return math.log1p(kept / each)
 
     def privatize(self, labels: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> Labels:
-        """Return privatised labels.
+        """Return privatised labels: int16, of the same shape.
 
-        Parameters
-        ----------
-        labels : ndarray of any shape, integers
-            Classes within 0..C-1; no `ABSTAIN`.
-        rng : Generator or None
-            None draws from the operating system.
-
-        Returns
-        -------
-        ndarray of the same shape, int16
-
-        Raises
-        ------
-        DataError
-            If a label is missing, no integer, or out of range.
+        ``labels`` are integers within 0..C-1 of any shape; no `ABSTAIN`. Without ``rng`` the operating system draws.
+        Raises `DataError` if a label is missing, no integer, or out of range.
         """
         labels = check_classes(labels, self.num_classes)
         kept, each = (np.uint64(count) for count in self._words)
@@ -117,7 +102,9 @@ class RandomizedResponse:
         return np.where(words < kept, labels, drawn.astype(np.int16)).astype(np.int16)
 
     def debias(self, counts: NDArray[np.integer[Any]], num_reports: int) -> NDArray[np.float64]:
-        """Estimate the true counts behind the counts of privatised labels, without bias.
+        """Estimate the true counts behind the counts of privatised labels, without bias: (rows, C) float64.
+
+        That is ``(counts - num_reports * (1 - beta) / C) / beta``; it may be negative or above ``num_reports``.
 
         Parameters
         ----------
@@ -125,11 +112,6 @@ class RandomizedResponse:
             How many of the reports on a row named each class.
         num_reports : int
             Reports on each row: every row of ``counts`` sums to it.
-
-        Returns
-        -------
-        ndarray of shape (rows, C), float64
-            ``(counts - num_reports * (1 - beta) / C) / beta``; may be negative or above ``num_reports``.
 
         Raises
         ------
@@ -149,8 +131,6 @@ class RandomizedResponse:
 
     def dp_event(self) -> events.DpEvent:
         """Describe one label."""
-        from dp_accounting import dp_event as events
-
         _, each = self._words
         # Round the event to less noise than the code adds, so that the claim is never too small.
         return events.RandomizedResponseDpEvent(_just_below(self.num_classes * each), self.num_classes)
@@ -227,24 +207,9 @@ class BitFlip:
         return 2 * math.log1p((WORDS - 2 * self._flipped) / self._flipped)
 
     def privatize(self, labels: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> NDArray[np.uint8]:
-        """Return the flipped one-hot bits.
+        """Return the flipped one-hot bits: (rows, C) uint8, 0 or 1; column c stands for class c.
 
-        Parameters
-        ----------
-        labels : ndarray of shape (rows,), integers
-            Classes within 0..C-1; no `ABSTAIN`.
-        rng : Generator or None
-            None draws from the operating system.
-
-        Returns
-        -------
-        ndarray of shape (rows, C), uint8
-            0 or 1; column c stands for class c.
-
-        Raises
-        ------
-        DataError
-            If a label is missing, no integer, or out of range, or the array has another shape.
+        ``labels``, of shape (rows,), and ``rng`` as in `RandomizedResponse.privatize`, as are the errors.
         """
         labels = check_classes(labels, self.num_classes)
         if labels.ndim != 1:
@@ -254,24 +219,11 @@ class BitFlip:
         return bits
 
     def debias(self, bit_sums: NDArray[np.integer[Any]], num_reports: int) -> NDArray[np.float64]:
-        """Estimate the true counts behind summed bits, without bias.
+        """Estimate the true counts behind summed bits, without bias: (rows, C) float64.
 
-        Parameters
-        ----------
-        bit_sums : ndarray of shape (rows, C), integers
-            Sum of the reports' bits, 0..num_reports each.
-        num_reports : int
-            Reports on each row.
-
-        Returns
-        -------
-        ndarray of shape (rows, C), float64
-            ``(bit_sums - num_reports * p) / (1 - 2 p)``; may be negative or above ``num_reports``.
-
-        Raises
-        ------
-        DataError
-            If shape, type or range are not as above.
+        That is ``(bit_sums - num_reports * p) / (1 - 2 p)``; it may be negative or above ``num_reports``. ``bit_sums``
+        is an integer array of shape (rows, C), the sums of the bits of ``num_reports`` reports on each row. Raises
+        `DataError` for another shape or type, and for sums outside 0..num_reports.
         """
         bit_sums = check_reports("bit_sums", bit_sums, self.num_classes, num_reports)
         unflipped_more = (WORDS - 2 * self._flipped) / WORDS
@@ -280,8 +232,6 @@ class BitFlip:
 
     def dp_event(self) -> events.DpEvent:
         """Describe one label: two binary randomised responses."""
-        from dp_accounting import dp_event as events
-
         # Flipping with p is drawing a fair bit with 2p. The event is rounded to less noise than the code adds.
         return events.SelfComposedDpEvent(events.RandomizedResponseDpEvent(_just_below(2 * self._flipped), 2), 2)
 
@@ -295,24 +245,9 @@ def label_mechanism(
     classes). With the exact calibration and x = e^(epsilon/2) that is (x^2 + C - 2)/(x^2 - 1)^2 against
     x (x + 1)^2/(x^2 - 1)^2: the response wins iff C - 2 < x^3 + x^2 + x, always for C <= 5.
 
-    Parameters
-    ----------
-    name : {"auto", "randomized-response", "xor"}
-        Which mechanism.
-    epsilon : float
-        Epsilon per label.
-    num_classes : int
-        Number of classes C.
-    calibration : {"exact", "paper"}
-        Of the bit flips.
+    ``name`` is auto, randomized-response or xor; the others are parameters of the mechanisms. Raises `ConfigError` if
+    the name is unknown or a parameter out of range.
 
-    Raises
-    ------
-    ConfigError
-        If the name is unknown or a parameter out of range.
-
-    Examples
-    --------
     >>> [type(label_mechanism("auto", epsilon=e, num_classes=10)).__name__ for e in (0.9, 0.92)]
     ['BitFlip', 'RandomizedResponse']
     """

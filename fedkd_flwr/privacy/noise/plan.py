@@ -97,17 +97,9 @@ class NoisyVotes:
     def ask(self, counts: NDArray[np.integer[Any]], *, rng: np.random.Generator | None = None) -> NoisyAnswers:
         """Answer the queries.
 
-        Parameters
-        ----------
-        counts : ndarray of shape (num_queries, num_classes), integer
-            The true votes on the queried rows, ``mechanism.counts_per_vote`` for each.
-        rng : Generator, optional
-            For tests: seeded noise protects nothing. By default the operating system's entropy.
-
-        Raises
-        ------
-        ConfigError, DataError
-            If ``counts`` has another number of rows, or holds anything but vote counts.
+        ``counts``, of shape (num_queries, num_classes), integer, are the true votes on the queried rows,
+        ``mechanism.counts_per_vote`` for each; `ConfigError` or `DataError` is raised for another number of rows, or
+        anything but vote counts. ``rng`` is for tests: seeded noise protects nothing.
         """
         if len(counts) != self.num_queries:
             raise ConfigError(explain("counts", f"have {self.num_queries} rows", len(counts)))
@@ -133,22 +125,11 @@ def make_noise(
     threshold: float = 0.0,
     sigma_threshold: float = 0.0,
 ) -> Noise:
-    """Return the mechanism called ``noise``; parameters it does not take are ignored.
+    """Return the mechanism called ``noise``, one of `NOISES`; parameters it does not take are ignored.
 
-    Parameters
-    ----------
-    noise : {"laplace", "gaussian", "confident-gaussian"}
-        Its name.
-    votes, counts_per_vote, gamma, sigma, threshold, sigma_threshold
-        As in `LaplaceMax`, `GaussianMax` and `ConfidentGaussianMax`, in whole votes.
+    The others are as in `LaplaceMax`, `GaussianMax` and `ConfidentGaussianMax`, in whole votes. Raises `ConfigError` if
+    the name is unknown, or a parameter it takes is out of range.
 
-    Raises
-    ------
-    ConfigError
-        If the name is unknown, or a parameter it takes is out of range.
-
-    Examples
-    --------
     >>> make_noise("laplace", votes=2, gamma=0.04).words
     'noisy max, Laplace noise of scale 25 votes (gamma 0.04), 2 votes may move'
     """

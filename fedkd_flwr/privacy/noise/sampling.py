@@ -74,10 +74,7 @@ _LIFT = _EXACT.add(Decimal(1), Decimal("1e-40"))
 def words(count: int, rng: Rng) -> NDArray[np.uint64]:
     """Return ``count`` uniform 64-bit words: from the operating system, or from ``rng`` where one is given.
 
-    Raises
-    ------
-    ConfigError
-        If ``rng`` is neither None nor a generator.
+    Raises `ConfigError` if ``rng`` is neither None nor a generator.
     """
     if rng is None:
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
@@ -189,7 +186,6 @@ def _in_blocks(
 
 
 def _signed(magnitude: NDArray[np.int64], rng: Rng) -> NDArray[np.int64]:
-    """Give each magnitude a fair sign."""
     coins = np.unpackbits(words(-(-magnitude.size // 64), rng).view(np.uint8))[: magnitude.size]
     return np.where(coins, magnitude, -magnitude)
 
@@ -225,7 +221,6 @@ def _digit_tables(rate: Decimal) -> tuple[tuple[int, NDArray[np.uint64]], ...]:
 
 
 def _geometric(tables: tuple[tuple[int, NDArray[np.uint64]], ...], count: int, rng: Rng) -> NDArray[np.int64]:
-    """Return ``count`` geometric variables, digit by digit."""
     total = np.zeros(count, dtype=np.int64)
     position = 0
     for bits, thresholds in tables[:-1]:

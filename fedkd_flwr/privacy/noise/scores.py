@@ -8,10 +8,12 @@ one use.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
@@ -20,9 +22,6 @@ from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import CELLS_PER_VOTE, UNITS_PER_VOTE, Rng
 
-if TYPE_CHECKING:
-    from dp_accounting import dp_event as events
-
 __all__ = ["GaussianScores", "LaplaceScores", "ScoreMechanism", "score_mechanism"]
 
 _LEAST, _MOST = 1e-3, 1e9  # of the noise, in units of the scores
@@ -30,7 +29,7 @@ _MOST_LOGIT = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Scores:
+class _Scores(ABC):
     kind: Literal["probs", "logits"]
     num_classes: int
     bound: float = 0.0
@@ -53,6 +52,19 @@ class _Scores:
     def _what(self) -> str:
         where = "probabilities" if self.kind == "probs" else f"logits clipped to +-{self.bound:g}"
         return f"each of {self.num_classes} {where}"
+
+    @abstractmethod
+    def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
+        """Return noise in units of 2^-21."""
+
+    def privatize(self, scores: NDArray[Any], /, *, rng: Rng = None) -> NDArray[np.float64]:
+        """Return scores plus noise, on a grid of 2^-20: (rows, C) float64; without ``rng`` the operating system draws.
+
+        ``scores`` are finite floats of the same shape, or `DataError` is raised; probabilities are brought to a sum of
+        1, logits clipped.
+        """
+        cells = self._cells(scores)
+        return (2 * cells + self._noise(cells.shape, rng)) / UNITS_PER_VOTE
 
     def _cells(self, scores: NDArray[Any]) -> NDArray[np.int64]:
         """Return scores as whole numbers of grid cells of 2^-20, within the sensitivity the event states."""
@@ -125,34 +137,11 @@ class LaplaceScores(_Scores):
         """Epsilon of one row at delta 0."""
         return (2.0 if self.kind == "probs" else 2 * self.bound * self.num_classes) / self.scale
 
-    def privatize(self, scores: NDArray[Any], /, *, rng: Rng = None) -> NDArray[np.float64]:
-        """Return scores plus noise, on a grid of 2^-20.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (rows, C), float
-            Finite; probabilities are brought to a sum of 1, logits clipped.
-        rng : Generator or None
-            None draws from the operating system.
-
-        Returns
-        -------
-        ndarray of shape (rows, C), float64
-
-        Raises
-        ------
-        DataError
-            If the scores are not finite floats of this shape.
-        """
-        cells = self._cells(scores)
-        return (
-            2 * cells + sampling.laplace_units(math.nextafter(1 / self.scale, 0.0), cells.shape, rng)
-        ) / UNITS_PER_VOTE
+    def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
+        return sampling.laplace_units(math.nextafter(1 / self.scale, 0.0), shape, rng)
 
     def dp_event(self) -> events.DpEvent:
         """Describe one row."""
-        from dp_accounting import dp_event as events
-
         if self.kind == "probs":
             return events.SelfComposedDpEvent(events.LaplaceDpEvent(self.scale), 2)
         return events.SelfComposedDpEvent(events.LaplaceDpEvent(self.scale / (2 * self.bound)), self.num_classes)
@@ -186,15 +175,11 @@ class GaussianScores(_Scores):
         """The mechanism and its parameters, for a claim."""
         return f"Gaussian noise of standard deviation {self.scale:g} on {self._what}"
 
-    def privatize(self, scores: NDArray[Any], /, *, rng: Rng = None) -> NDArray[np.float64]:
-        """Return scores plus noise, on a grid of 2^-20; see `LaplaceScores.privatize`."""
-        cells = self._cells(scores)
-        return (2 * cells + sampling.gaussian_units(self.scale, cells.shape, rng)) / UNITS_PER_VOTE
+    def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
+        return sampling.gaussian_units(self.scale, shape, rng)
 
     def dp_event(self) -> events.DpEvent:
         """Describe one row."""
-        from dp_accounting import dp_event as events
-
         distance = math.sqrt(2) if self.kind == "probs" else 2 * self.bound * math.sqrt(self.num_classes)
         # The quotient may round up; the event must not have more noise than is added.
         return events.GaussianDpEvent(math.nextafter(self.scale / (distance * (1 + 2.0**-52)), 0.0))
@@ -206,13 +191,7 @@ ScoreMechanism: TypeAlias = LaplaceScores | GaussianScores
 def score_mechanism(
     noise: str, *, kind: Literal["probs", "logits"], num_classes: int, scale: float, bound: float = 0.0
 ) -> ScoreMechanism:
-    """Return a mechanism by the name of its noise, ``laplace`` or ``gaussian``.
-
-    Raises
-    ------
-    ConfigError
-        If the noise is unknown or a parameter out of range.
-    """
+    """Return a mechanism by its noise, ``laplace`` or ``gaussian``; raises `ConfigError` for another name."""
     check_choice("score_noise", noise, ("laplace", "gaussian"))
     scores = LaplaceScores if noise == "laplace" else GaussianScores
     return scores(kind=kind, num_classes=num_classes, scale=scale, bound=bound)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_flag
 from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.privacy.cost.events import ApproximateEvent
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import set_whole
 from fedkd_flwr.privacy.noise.sampling import Rng
@@ -91,12 +92,8 @@ class Subsampling:
         """Return the drawn row numbers: (subset_rows,) int64, ascending, each within 0..num_rows-1."""
         return sampling.subset(self.num_rows, self.subset_rows, replacement=self.replacement, rng=rng)
 
-    def dp_event(self) -> Any:
+    def dp_event(self) -> events.DpEvent:
         """Describe the one draw: an (epsilon, delta) statement, nothing private where delta is 1."""
-        from dp_accounting import dp_event as events
-
-        from fedkd_flwr.privacy.cost.events import ApproximateEvent
-
         if not self.delta < 1:
             return events.NonPrivateDpEvent()
         return ApproximateEvent(epsilon=self.epsilon, delta=self.delta)

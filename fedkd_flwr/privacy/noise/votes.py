@@ -8,19 +8,18 @@ in halves), and noisy counts come back in the same parts.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import check_votes, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import UNITS_PER_VOTE, Rng
-
-if TYPE_CHECKING:
-    from dp_accounting import dp_event as events
 
 __all__ = ["ConfidentGaussianMax", "GaussianMax", "LaplaceMax"]
 
@@ -29,7 +28,53 @@ _LEAST_SIGMA, _MOST_SIGMA = 1e-3, 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceMax:
+class _Votes:
+    votes: int = 1
+    counts_per_vote: int = 1
+
+    def __post_init__(self) -> None:
+        set_whole(self, "votes", 1)
+        set_whole(self, "counts_per_vote", 1)
+
+    @property
+    def _moving(self) -> str:
+        return f"{self.votes} vote{'s' * (self.votes > 1)} may move"
+
+
+class _NoisyMax(_Votes, ABC):
+    @abstractmethod
+    def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
+        """Return noise in units of 2^-21 counts."""
+
+    def _noisy_units(self, counts: NDArray[np.integer[Any]], rng: Rng) -> NDArray[np.int64]:
+        units = check_votes(counts) * UNITS_PER_VOTE
+        return units + self._noise(units.shape, rng)
+
+    def noisy_counts(self, counts: NDArray[np.integer[Any]], *, rng: Rng = None) -> NDArray[np.float64]:
+        """Return ``counts`` plus noise, on a grid of 2^-21: (rows, classes) float64, unbiased; they may be negative.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (rows, classes), integers
+            ``counts_per_vote`` for each vote, per row and class; at least two classes. The result is in the same parts.
+        rng : Generator or None
+            None draws from the operating system.
+
+        Raises
+        ------
+        DataError
+            If ``counts`` has another shape or type, or a count is negative or above 2^40.
+        """
+        return self._noisy_units(counts, rng) / UNITS_PER_VOTE
+
+    def privatize(self, counts: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> Labels:
+        """Return the class with the highest noisy count of each row: (rows,) int16. Input as in `noisy_counts`."""
+        winners: Labels = self._noisy_units(counts, rng).argmax(axis=1).astype(np.int16)
+        return winners
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceMax(_NoisyMax):
     r"""Noisy max with Laplace noise: Lap(1/gamma) on every count, then the class with the most (LNMax).
 
     Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data" (ICLR 2017),
@@ -73,66 +118,31 @@ class LaplaceMax:
     """
 
     gamma: float
-    votes: int = 1
-    counts_per_vote: int = 1
 
     def __post_init__(self) -> None:
         set_number(self, "gamma", least=_LEAST_GAMMA)
-        set_whole(self, "votes", 1)
-        set_whole(self, "counts_per_vote", 1)
+        super().__post_init__()
 
     @property
     def words(self) -> str:
         """The mechanism and its parameters, for a claim."""
-        return (
-            f"noisy max, Laplace noise of scale {1 / self.gamma:g} votes (gamma {self.gamma:g}), {_moving(self.votes)}"
-        )
+        return f"noisy max, Laplace noise of scale {1 / self.gamma:g} votes (gamma {self.gamma:g}), {self._moving}"
 
     @property
     def pure_epsilon(self) -> float:
         """Epsilon of one row at delta 0: ``2 * gamma * votes``."""
         return 2 * self.gamma * self.votes
 
-    def noisy_counts(self, counts: NDArray[np.integer[Any]], *, rng: Rng = None) -> NDArray[np.float64]:
-        """Return ``counts`` plus noise, on a grid of 2^-21.
-
-        Parameters
-        ----------
-        counts : ndarray of shape (rows, classes), integers
-            ``counts_per_vote`` for each vote, per row and class; at least two classes.
-        rng : Generator or None
-            None draws from the operating system.
-
-        Returns
-        -------
-        ndarray of shape (rows, classes), float64
-            Unbiased noisy counts, ``counts_per_vote`` a vote like ``counts``; they may be negative.
-
-        Raises
-        ------
-        DataError
-            If ``counts`` has another shape or type, or a count is negative or above 2^40.
-        """
-        return self._noisy_units(counts, rng) / UNITS_PER_VOTE
-
-    def privatize(self, counts: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> Labels:
-        """Return the class with the highest noisy count of each row: (rows,) int16. Input as in `noisy_counts`."""
-        winners: Labels = self._noisy_units(counts, rng).argmax(axis=1).astype(np.int16)
-        return winners
-
     def dp_event(self) -> events.DpEvent:
         """Describe one row: two Laplace mechanisms of sensitivity ``votes``."""
-        from dp_accounting import dp_event as events
-
         return events.SelfComposedDpEvent(events.LaplaceDpEvent(1 / (self.gamma * self.votes)), 2)
 
-    def _noisy_units(self, counts: NDArray[np.integer[Any]], rng: Rng) -> NDArray[np.int64]:
-        units = check_votes(counts) * UNITS_PER_VOTE
-        return units + sampling.laplace_units(self.gamma / self.counts_per_vote, units.shape, rng)
+    def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
+        return sampling.laplace_units(self.gamma / self.counts_per_vote, shape, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianMax:
+class GaussianMax(_NoisyMax):
     """Noisy max with Gaussian noise: N(0, sigma^2) on every count, then the class with the most (GNMax).
 
     Papernot et al., "Scalable private learning with PATE" (ICLR 2018), section 4.1 and Proposition 8.
@@ -141,10 +151,8 @@ class GaussianMax:
     ----------
     sigma : float
         Standard deviation of the noise, in votes: within 1e-3..1e9.
-    votes : int
-        Votes that one neighbouring change can take from classes and give to others.
-    counts_per_vote : int
-        What one vote adds to a count.
+    votes, counts_per_vote : int
+        As in `LaplaceMax`.
 
     Formal guarantees
     -----------------
@@ -168,41 +176,26 @@ class GaussianMax:
     """
 
     sigma: float
-    votes: int = 1
-    counts_per_vote: int = 1
 
     def __post_init__(self) -> None:
         set_number(self, "sigma", least=_LEAST_SIGMA, most=_MOST_SIGMA)
-        set_whole(self, "votes", 1)
-        set_whole(self, "counts_per_vote", 1)
+        super().__post_init__()
 
     @property
     def words(self) -> str:
         """The mechanism and its parameters, for a claim."""
-        return f"noisy max, Gaussian noise of standard deviation {self.sigma:g} votes, {_moving(self.votes)}"
-
-    def noisy_counts(self, counts: NDArray[np.integer[Any]], *, rng: Rng = None) -> NDArray[np.float64]:
-        """Return ``counts`` plus noise, on a grid of 2^-21; see `LaplaceMax.noisy_counts`."""
-        return self._noisy_units(counts, rng) / UNITS_PER_VOTE
-
-    def privatize(self, counts: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> Labels:
-        """Return the class with the highest noisy count of each row: (rows,) int16. Input as in `noisy_counts`."""
-        winners: Labels = self._noisy_units(counts, rng).argmax(axis=1).astype(np.int16)
-        return winners
+        return f"noisy max, Gaussian noise of standard deviation {self.sigma:g} votes, {self._moving}"
 
     def dp_event(self) -> events.DpEvent:
         """Describe one row: a Gaussian mechanism of L2 sensitivity ``votes * sqrt(2)``."""
-        from dp_accounting import dp_event as events
-
         return events.GaussianDpEvent(self.sigma / (self.votes * math.sqrt(2)))
 
-    def _noisy_units(self, counts: NDArray[np.integer[Any]], rng: Rng) -> NDArray[np.int64]:
-        units = check_votes(counts) * UNITS_PER_VOTE
-        return units + sampling.gaussian_units(self.sigma * self.counts_per_vote, units.shape, rng)
+    def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
+        return sampling.gaussian_units(self.sigma * self.counts_per_vote, shape, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfidentGaussianMax:
+class ConfidentGaussianMax(_Votes):
     """Answer only where the teachers agree: noisy threshold on the highest count, then `GaussianMax` (Confident-GNMax).
 
     Papernot et al., "Scalable private learning with PATE" (ICLR 2018), Algorithm 1.
@@ -215,10 +208,8 @@ class ConfidentGaussianMax:
         Standard deviation of the noise of the comparison, in votes: within 1e-3..1e9.
     sigma : float
         Standard deviation of the noise of the answer, in votes: within 1e-3..1e9.
-    votes : int
-        Votes that one neighbouring change can take from classes and give to others.
-    counts_per_vote : int
-        What one vote adds to a count.
+    votes, counts_per_vote : int
+        As in `LaplaceMax`.
 
     Formal guarantees
     -----------------
@@ -241,22 +232,19 @@ class ConfidentGaussianMax:
     threshold: float
     sigma_threshold: float
     sigma: float
-    votes: int = 1
-    counts_per_vote: int = 1
 
     def __post_init__(self) -> None:
         set_number(self, "threshold", way_out="Use GaussianMax to answer every row.")
         set_number(self, "sigma_threshold", least=_LEAST_SIGMA, most=_MOST_SIGMA)
         set_number(self, "sigma", least=_LEAST_SIGMA, most=_MOST_SIGMA)
-        set_whole(self, "votes", 1)
-        set_whole(self, "counts_per_vote", 1)
+        super().__post_init__()
 
     @property
     def words(self) -> str:
         """The mechanism and its parameters, for a claim."""
         return (
             f"confident noisy max, threshold {self.threshold:g} votes, Gaussian noise of standard deviation "
-            f"{self.sigma_threshold:g} (threshold) and {self.sigma:g} (answer) votes, {_moving(self.votes)}"
+            f"{self.sigma_threshold:g} (threshold) and {self.sigma:g} (answer) votes, {self._moving}"
         )
 
     def privatize(self, counts: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> Labels:
@@ -268,22 +256,12 @@ class ConfidentGaussianMax:
 
     def threshold_event(self) -> events.DpEvent:
         """Describe the comparison of one row."""
-        from dp_accounting import dp_event as events
-
         return events.GaussianDpEvent(self.sigma_threshold / self.votes)
 
     def answer_event(self) -> events.DpEvent:
         """Describe the answer to one row."""
-        from dp_accounting import dp_event as events
-
         return events.GaussianDpEvent(self.sigma / (self.votes * math.sqrt(2)))
 
     def dp_event(self) -> events.DpEvent:
         """Describe one row, answered or not: comparison and answer."""
-        from dp_accounting import dp_event as events
-
         return events.ComposedDpEvent([self.threshold_event(), self.answer_event()])
-
-
-def _moving(votes: int) -> str:
-    return f"{votes} vote{'s' * (votes > 1)} may move"
