@@ -177,7 +177,7 @@ def main() -> None:
     config = configuration(path, options.data_root, options.partition_path, options.set)
     key, *values = options.vary
     lines = kept(options)
-    done = [one[key] for one in lines]
+    done = [str(one[key]) for one in lines]
     with tempfile.TemporaryDirectory() as folder:
         for value in (value for value in values if value not in done):
             varied = {**config, **settings(f"{key} = {value}")}

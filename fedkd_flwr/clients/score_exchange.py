@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.score_exchange import DigestConfig, Mechanism, ScoreExchangeConfig, with_answers
@@ -24,6 +23,7 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, RefusalError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.pretraining import pretrain
+from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.claims.claim import subsampling
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
@@ -315,7 +315,7 @@ class ScoreClient(PartyClient):
             raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
         paid = party.ledger is not None and any(e.mechanism == subset.words for e in party.ledger.load().entries)
         # all replies of all runs are computed from the one subset: only the first tells anything new
-        event = events.NoOpDpEvent() if paid else subset.dp_event()
+        event = dp.NoOpDpEvent() if paid else subset.dp_event()
         relation = "add, remove or replace one record"
         words = f"{subset.words}: charged before" if paid else subset.words
         return Charge(events=[(event, 1)], mechanism=words, neighbouring_relation=relation)

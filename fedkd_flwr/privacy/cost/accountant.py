@@ -11,11 +11,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
-import dp_accounting as dp
 import numpy as np
 from scipy.special import log_ndtr
 
 from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.cost import losses
 from fedkd_flwr.privacy.cost.events import (
     ApproximateEvent,

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import dp_accounting as dp
-
 from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.privacy import dp
 
 __all__ = [
     "ApproximateEvent",

@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.voting import Labels
+from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_classes, check_reports, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import WORDS, Rng
@@ -129,11 +129,11 @@ class RandomizedResponse:
         expected = np.float64(num_reports) * (each / WORDS)
         return np.divide(counts - expected, kept / WORDS, dtype=np.float64)
 
-    def dp_event(self) -> events.DpEvent:
+    def dp_event(self) -> dp.DpEvent:
         """Describe one label."""
         _, each = self._words
         # Round the event to less noise than the code adds, so that the claim is never too small.
-        return events.RandomizedResponseDpEvent(_just_below(self.num_classes * each), self.num_classes)
+        return dp.RandomizedResponseDpEvent(_just_below(self.num_classes * each), self.num_classes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,10 +230,10 @@ class BitFlip:
         expected = np.float64(num_reports) * self.flip_probability
         return np.divide(bit_sums - expected, unflipped_more, dtype=np.float64)
 
-    def dp_event(self) -> events.DpEvent:
+    def dp_event(self) -> dp.DpEvent:
         """Describe one label: two binary randomised responses."""
         # Flipping with p is drawing a fair bit with 2p. The event is rounded to less noise than the code adds.
-        return events.SelfComposedDpEvent(events.RandomizedResponseDpEvent(_just_below(2 * self._flipped), 2), 2)
+        return dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(_just_below(2 * self._flipped), 2), 2)
 
 
 def label_mechanism(

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import CELLS_PER_VOTE, UNITS_PER_VOTE, Rng
@@ -140,11 +140,11 @@ class LaplaceScores(_Scores):
     def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
         return sampling.laplace_units(math.nextafter(1 / self.scale, 0.0), shape, rng)
 
-    def dp_event(self) -> events.DpEvent:
+    def dp_event(self) -> dp.DpEvent:
         """Describe one row."""
         if self.kind == "probs":
-            return events.SelfComposedDpEvent(events.LaplaceDpEvent(self.scale), 2)
-        return events.SelfComposedDpEvent(events.LaplaceDpEvent(self.scale / (2 * self.bound)), self.num_classes)
+            return dp.SelfComposedDpEvent(dp.LaplaceDpEvent(self.scale), 2)
+        return dp.SelfComposedDpEvent(dp.LaplaceDpEvent(self.scale / (2 * self.bound)), self.num_classes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,11 +178,11 @@ class GaussianScores(_Scores):
     def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
         return sampling.gaussian_units(self.scale, shape, rng)
 
-    def dp_event(self) -> events.DpEvent:
+    def dp_event(self) -> dp.DpEvent:
         """Describe one row."""
         distance = math.sqrt(2) if self.kind == "probs" else 2 * self.bound * math.sqrt(self.num_classes)
         # The quotient may round up; the event must not have more noise than is added.
-        return events.GaussianDpEvent(math.nextafter(self.scale / (distance * (1 + 2.0**-52)), 0.0))
+        return dp.GaussianDpEvent(math.nextafter(self.scale / (distance * (1 + 2.0**-52)), 0.0))
 
 
 ScoreMechanism: TypeAlias = LaplaceScores | GaussianScores

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_flag
 from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.cost.events import ApproximateEvent
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import set_whole
@@ -92,8 +92,8 @@ class Subsampling:
         """Return the drawn row numbers: (subset_rows,) int64, ascending, each within 0..num_rows-1."""
         return sampling.subset(self.num_rows, self.subset_rows, replacement=self.replacement, rng=rng)
 
-    def dp_event(self) -> events.DpEvent:
+    def dp_event(self) -> dp.DpEvent:
         """Describe the one draw: an (epsilon, delta) statement, nothing private where delta is 1."""
         if not self.delta < 1:
-            return events.NonPrivateDpEvent()
+            return dp.NonPrivateDpEvent()
         return ApproximateEvent(epsilon=self.epsilon, delta=self.delta)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from dp_accounting import dp_event as events
 from numpy.typing import NDArray
 
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
+from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import check_votes, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import UNITS_PER_VOTE, Rng
@@ -133,9 +133,9 @@ class LaplaceMax(_NoisyMax):
         """Epsilon of one row at delta 0: ``2 * gamma * votes``."""
         return 2 * self.gamma * self.votes
 
-    def dp_event(self) -> events.DpEvent:
+    def dp_event(self) -> dp.DpEvent:
         """Describe one row: two Laplace mechanisms of sensitivity ``votes``."""
-        return events.SelfComposedDpEvent(events.LaplaceDpEvent(1 / (self.gamma * self.votes)), 2)
+        return dp.SelfComposedDpEvent(dp.LaplaceDpEvent(1 / (self.gamma * self.votes)), 2)
 
     def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
         return sampling.laplace_units(self.gamma / self.counts_per_vote, shape, rng)
@@ -186,9 +186,9 @@ class GaussianMax(_NoisyMax):
         """The mechanism and its parameters, for a claim."""
         return f"noisy max, Gaussian noise of standard deviation {self.sigma:g} votes, {self._moving}"
 
-    def dp_event(self) -> events.DpEvent:
+    def dp_event(self) -> dp.DpEvent:
         """Describe one row: a Gaussian mechanism of L2 sensitivity ``votes * sqrt(2)``."""
-        return events.GaussianDpEvent(self.sigma / (self.votes * math.sqrt(2)))
+        return dp.GaussianDpEvent(self.sigma / (self.votes * math.sqrt(2)))
 
     def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
         return sampling.gaussian_units(self.sigma * self.counts_per_vote, shape, rng)
@@ -254,14 +254,14 @@ class ConfidentGaussianMax(_Votes):
         winner = (units + sampling.gaussian_units(self.sigma * vote, units.shape, rng)).argmax(axis=1)
         return np.where(highest >= self.threshold * vote * UNITS_PER_VOTE, winner, ABSTAIN).astype(np.int16)
 
-    def threshold_event(self) -> events.DpEvent:
+    def threshold_event(self) -> dp.DpEvent:
         """Describe the comparison of one row."""
-        return events.GaussianDpEvent(self.sigma_threshold / self.votes)
+        return dp.GaussianDpEvent(self.sigma_threshold / self.votes)
 
-    def answer_event(self) -> events.DpEvent:
+    def answer_event(self) -> dp.DpEvent:
         """Describe the answer to one row."""
-        return events.GaussianDpEvent(self.sigma / (self.votes * math.sqrt(2)))
+        return dp.GaussianDpEvent(self.sigma / (self.votes * math.sqrt(2)))
 
-    def dp_event(self) -> events.DpEvent:
+    def dp_event(self) -> dp.DpEvent:
         """Describe one row, answered or not: comparison and answer."""
-        return events.ComposedDpEvent([self.threshold_event(), self.answer_event()])
+        return dp.ComposedDpEvent([self.threshold_event(), self.answer_event()])
