@@ -119,7 +119,7 @@ def test_the_example_of_the_tables_costs_2_94_by_pure_queries_and_less_by_what_t
     assert found.tight == found.smallest_publishable == pytest.approx(2.0012, abs=1e-4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.floats(1e-9, 60),
     st.integers(1, 10**6),

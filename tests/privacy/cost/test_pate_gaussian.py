@@ -157,7 +157,7 @@ def test_where_rounding_of_log_q_would_decide_the_data_independent_value_stands(
     assert rdp.tolist() == gaussian_independent_rdp(sigma=sigma, orders=[1.5]).tolist()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(histograms, sigmas, some_votes)
 def test_bounds_lie_between_zero_and_the_data_independent_value(counts, sigma, votes):
     rdp = _rdp([counts], sigma=sigma, votes=votes, orders=1 + ORDERS)
@@ -165,7 +165,7 @@ def test_bounds_lie_between_zero_and_the_data_independent_value(counts, sigma, v
     assert ((rdp >= 0) & (rdp <= most)).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(histograms, sigmas, some_votes)
 def test_more_votes_for_the_plurality_never_cost_more(counts, sigma, votes):
     ahead = list(counts)
@@ -176,7 +176,7 @@ def test_more_votes_for_the_plurality_never_cost_more(counts, sigma, votes):
     assert (after <= before * (1 + 1e-9)).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(histograms, st.randoms(use_true_random=False), sigmas)
 def test_permuting_the_classes_changes_nothing(counts, random, sigma):
     shuffled = random.sample(counts, len(counts))
@@ -184,7 +184,7 @@ def test_permuting_the_classes_changes_nothing(counts, random, sigma):
     np.testing.assert_allclose(ours, same, rtol=1e-11, atol=1e-300)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tables, sigmas)
 def test_costs_of_queries_add_up_and_repeats_count(rows, sigma):
     rows = [*rows, rows[0]]

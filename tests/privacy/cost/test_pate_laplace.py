@@ -177,7 +177,7 @@ def test_where_rounding_of_log_q_would_decide_the_data_independent_value_stands(
     assert laplace_moments([[high, 0.0]], gamma=20.0, orders=[1.0]).tolist() == [40.0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(histograms, gammas, some_votes)
 def test_bounds_lie_between_zero_and_the_data_independent_value(counts, gamma, votes):
     moments = laplace_moments([counts], gamma=gamma, votes=votes, orders=ORDERS)
@@ -185,7 +185,7 @@ def test_bounds_lie_between_zero_and_the_data_independent_value(counts, gamma, v
     assert ((moments >= 0) & (moments <= most)).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(histograms, gammas, some_votes)
 def test_more_votes_for_the_plurality_never_cost_more(counts, gamma, votes):
     ahead = list(counts)
@@ -196,7 +196,7 @@ def test_more_votes_for_the_plurality_never_cost_more(counts, gamma, votes):
     assert (after <= before * (1 + 1e-9)).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(histograms, st.randoms(use_true_random=False), gammas)
 def test_permuting_the_classes_changes_nothing(counts, random, gamma):
     shuffled = random.sample(counts, len(counts))
@@ -204,7 +204,7 @@ def test_permuting_the_classes_changes_nothing(counts, random, gamma):
     np.testing.assert_allclose(ours, same, rtol=1e-11, atol=1e-300)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tables, gammas)
 def test_costs_of_queries_add_up_and_repeats_count(rows, gamma):
     rows = [*rows, rows[0]]

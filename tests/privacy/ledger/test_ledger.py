@@ -207,7 +207,7 @@ def test_what_is_written_is_read(ledger):
     assert Head.from_json(ledger.head.to_json()) == ledger.head
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(noise=st.floats(1e-3, 1e6), epsilon=st.floats(0, 1e3), count=st.integers(1, 10**9))
 def test_numbers_survive_exactly(noise, epsilon, count):
     ledger = make_ledger(make_entry(events=[(gaussian(noise), count), (PureEvent(epsilon), 1)]))
