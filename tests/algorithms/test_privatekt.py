@@ -121,7 +121,7 @@ def test_an_empty_buffer_teaches_nothing_and_says_so():
 )
 def test_knowledge_without_a_target_for_each_row_is_refused(rows, targets):
     with pytest.raises(
-        DataError, match=r"knowledge must be \(n,\) rows and \(n, classes\) targets, n >= 1, got 'rows \("
+        DataError, match=r"knowledge must be \(n,\) rows and \(n, classes\) targets, n >= 1, got rows \("
     ):
         Knowledge(rows=rows, targets=targets)
     assert len(Knowledge(rows=np.array([1]), targets=np.eye(1)).rows) == 1

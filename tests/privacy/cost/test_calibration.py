@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.privacy.cost.accountant import Accountant, PureEvent
+from fedkd_flwr.privacy.cost.accountant import Accountant, ApproximateEvent, PureEvent
 from fedkd_flwr.privacy.cost.calibration import (
     calibrate,
     calibrate_confident,
@@ -140,6 +140,32 @@ class _Rising:
 def test_where_all_noise_is_affordable_the_least_there_is_is_taken(delta):
     assert calibrate(_Rising, count=1, epsilon=1e6, delta=delta).strength == pytest.approx(30.0, rel=1e-5)
     assert calibrate(_Falling, count=1, epsilon=1e6, delta=delta).noise == pytest.approx(0.01, rel=1e-5)
+
+
+class _Narrow(_Rising):
+    """One that accepts a single one of the powers of ten from which the search starts."""
+
+    def __post_init__(self):
+        if not 0.5 <= self.strength <= 2:
+            raise ConfigError("strength must be within 0.5..2")
+
+
+class _Stated(_Rising):
+    """One that states a delta of its own."""
+
+    def dp_event(self):
+        return ApproximateEvent(self.strength, 1e-6)
+
+
+def test_the_search_needs_no_more_than_one_parameter_to_start_from():
+    assert calibrate(_Narrow, count=1, epsilon=1e6, delta=0.0).strength == pytest.approx(2.0, rel=1e-5)
+    assert calibrate(_Narrow, count=1, epsilon=1.5, delta=0.0).strength == pytest.approx(1.5, rel=1e-5)
+
+
+def test_a_stated_delta_that_is_the_asked_one_is_within_it():
+    assert calibrate(_Stated, count=1, epsilon=2.0, delta=1e-6).strength == pytest.approx(2.0, rel=1e-5)
+    with pytest.raises(ConfigError, match="epsilon must be attainable by some noise"):
+        calibrate(_Stated, count=1, epsilon=2.0, delta=0.9e-6)
 
 
 @pytest.mark.parametrize("count", [1, 3])
