@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.privacy.cost import calibration
 from fedkd_flwr.privacy.cost.accountant import Accountant, ApproximateEvent, PureEvent
 from fedkd_flwr.privacy.cost.calibration import (
     calibrate,
@@ -140,6 +141,20 @@ class _Rising:
 def test_where_all_noise_is_affordable_the_least_there_is_is_taken(delta):
     assert calibrate(_Rising, count=1, epsilon=1e6, delta=delta).strength == pytest.approx(30.0, rel=1e-5)
     assert calibrate(_Falling, count=1, epsilon=1e6, delta=delta).noise == pytest.approx(0.01, rel=1e-5)
+
+
+class _RoundsUp(Accountant):
+    """An accountant whose epsilon is rounded up by more than its delta is."""
+
+    def epsilon(self, delta):
+        return super().epsilon(delta) * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("kind", [_Rising, _Falling])
+def test_where_epsilon_is_rounded_up_further_than_delta_the_search_steps_back(kind, monkeypatch):
+    monkeypatch.setattr(calibration, "Accountant", _RoundsUp)
+    found = calibrate(kind, count=3, epsilon=2.0, delta=1e-5)
+    assert 0.9999 * 2.0 <= _RoundsUp().compose(found.dp_event(), 3).epsilon(1e-5) <= 2.0
 
 
 class _Narrow(_Rising):
