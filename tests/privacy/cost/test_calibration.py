@@ -99,6 +99,12 @@ def test_auto_takes_the_mechanism_whose_counts_vary_less(num_classes, crossing):
         assert type(found) is kind
 
 
+@pytest.mark.parametrize("kept", ["exact", "paper"])
+def test_bits_keep_the_calibration_that_is_asked_for(kept):
+    found = calibrate_labels("xor", num_labels=1, epsilon=1.0, delta=0.0, num_classes=4, calibration=kept)
+    assert found == BitFlip(epsilon=found.epsilon, num_classes=4, calibration=kept)
+
+
 @dataclass(frozen=True)
 class _Falling:
     """A mechanism whose parameter is noise, refused outside an inner range."""
