@@ -177,6 +177,17 @@ def test_a_field_that_is_declared_without_setting_is_told_nobody_and_always_read
     assert "number" not in Plain(number=4).told()
 
 
+def test_a_setting_is_finite_and_told_where_it_says_so():
+    class Some(Config):
+        size: float = setting(1.0, told=True)
+        hidden: float = setting(1.0)
+
+    assert Some(size=2.0, hidden=3.0).told() == {"size": 2.0}
+    for wrong in ({"size": float("inf")}, {"hidden": float("nan")}):
+        with pytest.raises(ConfigError, match=f"{next(iter(wrong))} must be a number, got"):
+            Some(**wrong)
+
+
 def test_a_whole_number_is_a_number_and_becomes_one():
     made = Both(way="long", step_size=1)
     assert made.step_size == 1.0

@@ -124,6 +124,13 @@ def test_the_paper_s_calibration_is_for_bits():
     assert found == BitFlip(epsilon=1.5, num_classes=4, calibration="paper")
 
 
+def test_the_paper_s_calibration_is_kept_where_noise_is_found():
+    config = Noisy(label_mechanism="xor", epsilon=3.0, delta=1e-4)
+    found = config.label_noise(num_classes=4, num_labels=60, calibration="paper")
+    assert found.calibration == "paper"
+    assert 2.9 < Accountant().compose(found.dp_event(), 60).epsilon(1e-4) <= 3.0
+
+
 def test_without_a_mechanism_nothing_is_done():
     assert Noisy().label_noise(num_classes=3, num_labels=60) is None
 

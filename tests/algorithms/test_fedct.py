@@ -150,6 +150,12 @@ def test_classes_that_are_equally_probable_up_to_rounding_are_a_tie():
     assert set(drawn.tolist()) == {0, 1, 2}
 
 
+def test_a_row_as_probable_as_the_confidence_asks_is_labelled():
+    torn = _labels([0, 1], [1, 0])  # either class with probability 1/2
+    for confidence, expected in ((0.5, [0, 0]), (0.5 + 1e-9, [ABSTAIN, ABSTAIN])):
+        assert _consensus(torn, consensus="dawid-skene", confidence=confidence)[0].tolist() == expected
+
+
 def test_rows_nobody_votes_on_stay_unlabelled_whatever_the_confidence():
     answers = _labels([0, 1, -1, 2], [0, 1, -1, 2])
     found, _ = _consensus(answers, num_classes=3, consensus="dawid-skene", confidence=0.0)
@@ -339,6 +345,13 @@ def test_noise_as_given_needs_no_numbers():
     config = FedCTConfig(label_mechanism="xor", label_epsilon=2.0, calibration="paper")
     assert config.mechanism(num_classes=3) == BitFlip(epsilon=2.0, num_classes=3, calibration="paper")
     assert config.mechanism(num_classes=3, num_public=60, num_rounds=9) == config.mechanism(num_classes=3)
+    tried_out = config.changed(sensitivity="estimated")  # how many labels that is, a run finds
+    assert tried_out.mechanism(num_classes=3) == config.mechanism(num_classes=3)
+
+
+def test_noise_is_found_for_one_label_of_one_round_unless_more_are_named():
+    config = FedCTConfig(label_mechanism="randomized-response", epsilon=4.0)
+    assert config.mechanism(num_classes=3) == config.mechanism(num_classes=3, num_public=1, num_rounds=1)
 
 
 def test_parties_are_told_the_noise_that_was_found():

@@ -63,6 +63,11 @@ def test_only_counted_parties_give_a_class_each_of_them_once():
     assert one.class_voters.tolist() == [1, 0]  # its students dispute the only row of class 1
 
 
+def test_a_party_that_is_left_out_does_not_end_the_count():
+    for settings in ({}, {"uninformative_voters": "leave-out"}):
+        assert _tally(BLIND[::-1], **settings)[0].tolist() == _tally(BLIND, **settings)[0].tolist()
+
+
 def test_a_party_is_counted_once_without_saying_how():
     assert (
         tally(TORN, config=OneShotVoteConfig(), num_classes=3)[0].tolist() == _tally(TORN, consistent=True)[0].tolist()
@@ -139,6 +144,8 @@ def test_without_noise_the_most_votes_win_and_ties_follow_the_policy():
     rng = np.random.default_rng(1)
     lowest = aggregate(VOTES, config=OneShotVoteConfig(ties="lowest"), rng=rng)
     assert (lowest.labels.tolist(), lowest.counts) == ([0, 2, -1, 0], None)
+    many = aggregate(np.repeat(VOTES[3:], 40, axis=0), config=OneShotVoteConfig(ties="lowest"), rng=rng)
+    assert many.labels.tolist() == [0] * 40
     drawn = {aggregate(VOTES, config=OneShotVoteConfig(), rng=rng).labels[3] for _ in range(30)}
     assert drawn == {0, 1}
     asked = np.array([1], dtype=np.int64)  # queries are noise's affair

@@ -37,8 +37,16 @@ def test_an_exponent_of_one_leaves_the_mean_and_more_makes_the_likeliest_class_l
     assert (sharp.max(axis=1) >= probs.max(axis=1) - 1e-12).all()
 
 
-def test_a_large_exponent_of_small_probabilities_stays_a_distribution():
-    assert enhanced_entropy_reduction(np.full((1, 4), 0.25), 1000.0)[0].tolist() == [0.25] * 4
+def test_a_large_exponent_of_small_probabilities_stays_a_distribution_in_every_row():
+    probs = np.array([[0.25] * 4, [1.0, 0.0, 0.0, 0.0]])
+    assert enhanced_entropy_reduction(probs, 1000.0).tolist() == probs.tolist()
+
+
+def test_what_came_in_single_precision_is_sharpened_in_double():
+    probs = np.array([[0.75, 0.25]], dtype=np.float32)
+    sharp = enhanced_entropy_reduction(probs, 2.0)
+    assert sharp.dtype == np.float64
+    assert sharp[0] == pytest.approx([0.9, 0.1], rel=1e-15)
 
 
 def test_a_row_is_new_then_kept_for_d_rounds_then_expired():
@@ -60,6 +68,24 @@ def test_a_row_is_new_then_kept_for_d_rounds_then_expired():
         seen.append(int(cache.signals(both, asked)[0]))
         cache = cache.stored(asked, np.full((len(asked), 2), 0.5), server_round=server_round)
     assert seen == [NEWLY_CACHED, CACHED, CACHED, EXPIRED, CACHED]
+
+
+def test_rows_without_an_average_and_those_of_d_rounds_ago_are_asked_and_no_others():
+    cache = Cache.empty(5, 2)
+    for row, server_round in ((0, 1), (1, 2), (2, 3), (3, 4)):
+        cache = cache.stored(np.array([row]), np.full((1, 2), 0.5), server_round=server_round)
+    asked = cache.stale(np.arange(5), server_round=5, cache_rounds=3)
+    assert asked.tolist() == [0, 1, 4]  # of 4 and of 3 rounds ago, and the one that was never asked
+    signals = cache.signals(np.arange(5), asked)
+    assert signals.tolist() == [EXPIRED, EXPIRED, CACHED, CACHED, NEWLY_CACHED]
+    assert (signals.dtype, cache.since.dtype, cache.averages.dtype) == (np.int16, np.int64, np.float32)
+
+
+def test_where_all_rows_are_fresh_the_oldest_one_is_asked():
+    cache = Cache.empty(3, 2)
+    for row, server_round in ((2, 1), (0, 2), (1, 3)):
+        cache = cache.stored(np.array([row]), np.full((1, 2), 0.5), server_round=server_round)
+    assert cache.stale(np.arange(3), server_round=4, cache_rounds=9).tolist() == [2]
 
 
 def test_a_new_average_changes_its_rows_alone_and_the_old_cache_stays_as_it_was():

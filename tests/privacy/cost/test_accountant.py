@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.privacy.cost import accountant as accountants
 from fedkd_flwr.privacy.cost.accountant import (
     Accountant,
     ApproximateEvent,
@@ -52,8 +53,8 @@ def _spent(*uses):
 def test_n_compositions_of_one_use_are_one_composition_of_n(event):
     single = _spent(*[(event, 1)] * 7)
     assert single.events == _spent((event, 7)).events == _spent((dp.SelfComposedDpEvent(event, 7), 1)).events
-    for delta in (0.0, 1e-5):
-        assert single.epsilon(delta) == _spent((event, 7)).epsilon(delta)
+    # whatever is equal in its events is equal in its costs; epsilon at another delta is the same computation
+    assert single.epsilon(0.0) == _spent((event, 7)).epsilon(0.0)
     assert single.delta(1.0) == _spent((event, 7)).delta(1.0)
 
 
@@ -253,6 +254,68 @@ def test_votes_counted_in_halves_have_the_data_dependent_cost_of_the_votes_they_
             for mechanism, counts in ((noise, whole), (halved, 2 * whole))
         ]
         assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.0, 7.0, 1000.0])
+def test_a_gaussian_s_delta_is_the_closed_form_s_rounded_up(noise):
+    """Balle and Wang 2018, Theorem 8, in 60 digits."""
+    with mpmath.workdps(60):
+        for epsilon in (0.0, 0.01, 0.7, 3.0, 20.0):
+            half, moved = mpmath.mpf(1) / (2 * mpmath.mpf(noise)), mpmath.mpf(epsilon) * mpmath.mpf(noise)
+            if half - moved > -30:
+                exact = mpmath.log(mpmath.ncdf(half - moved) - mpmath.exp(epsilon) * mpmath.ncdf(-half - moved))
+                found = accountants._gaussian_log_delta(noise, epsilon)
+                assert exact <= found <= exact + 1e-9
+                assert _spent((dp.GaussianDpEvent(noise), 1)).delta(epsilon) == pytest.approx(float(mpmath.exp(exact)))
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.05])
+def test_a_gaussian_s_epsilon_keeps_its_delta_and_hardly_more(delta):
+    for noise in (0.01, 0.5, 1.0, 1.5, 3.0, 8.0):
+        epsilon = _spent((dp.GaussianDpEvent(noise), 1)).epsilon(delta)
+        assert accountants._gaussian_log_delta(noise, epsilon) <= math.log(delta)
+        if epsilon:
+            assert accountants._gaussian_log_delta(noise, epsilon * (1 - 1e-9)) > math.log(delta)
+            assert epsilon == pytest.approx(dp.get_epsilon_gaussian(noise, delta), rel=1e-9)
+
+
+def test_gaussian_noise_beyond_all_numbers_costs_nothing_and_noise_below_them_all():
+    much, none = _spent((dp.GaussianDpEvent(1e200), 7)), _spent((dp.GaussianDpEvent(1e-150), 1))
+    assert (much.epsilon(1e-320), much.epsilon(1e-5), much.delta(0.0)) == (0.0, 0.0, 0.0)
+    assert (none.epsilon(0.5), none.delta(1e100)) == (math.inf, 1.0)
+    assert _spent((dp.GaussianDpEvent(1.0), 1)).delta(1e200) == 0.0
+    assert _spent((dp.GaussianDpEvent(1000.0), 1)).epsilon(0.5) == 0.0
+
+
+def test_gaussian_noise_too_little_for_a_grid_has_the_plain_sum_alone():
+    for noise, held in ((1e-6, False), (1.001e-6, True)):
+        spent = _spent((dp.GaussianDpEvent(noise), 1), (PureEvent(0.1), 1))
+        assert (spent.epsilon(1e-5) < math.inf) == held
+        assert (spent.delta(1.0), spent._parts() is None) == (1.0, not held)
+
+
+def test_at_the_plain_sum_no_more_than_the_stated_deltas_is_left():
+    assert _spent((PureEvent(0.5), 4)).delta(2.0) == 0.0
+    assert 0 < _spent((PureEvent(0.5), 4)).delta(1.999) < 1e-3
+    assert _spent((ApproximateEvent(0.5, 1e-6), 1), (PureEvent(0.5), 1)).delta(1.0) == 1e-6
+    assert _spent((ApproximateEvent(0.5, 1e-6), 1)).epsilon(1e-6) == 0.5
+
+
+@pytest.mark.parametrize("uses", [[(1e-6, 2)], [(1e-6, 1), (1e-3, 1)], [(0.1, 3), (1e-12, 5), (0.5, 1)], [(0.9, 400)]])
+def test_stated_deltas_compose_as_chances_of_at_least_one_rounded_up(uses):
+    found = _spent(*[(ApproximateEvent(0.1, delta), count) for delta, count in uses]).delta(1e6)
+    with mpmath.workdps(60):
+        none = mpmath.mpf(1)
+        for delta, count in uses:
+            none *= (1 - mpmath.mpf(delta)) ** count
+        assert min(1 - none, 1) - mpmath.mpf(10) ** -40 <= found <= min(1, (1 - none) * (1 + 1e-14))
+
+
+def test_no_data_dependent_bound_is_made_at_delta_zero_or_for_a_threshold():
+    clear = np.tile([240, 5, 5], (3, 1))
+    confident = ConfidentGaussianMax(threshold=5.0, sigma_threshold=30.0, sigma=10.0)
+    for mechanism, delta in ((LaplaceMax(gamma=0.05), 0.0), (GaussianMax(sigma=20.0), 0.0), (confident, 1e-5)):
+        assert noisy_max_epsilons(mechanism, num_queries=3, delta=delta, counts=clear).data_dependent is None
 
 
 def test_votes_of_another_number_of_queries_are_refused():

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.privacy.cost.accountant import Accountant, PureEvent
+from fedkd_flwr.privacy.cost import calibration
+from fedkd_flwr.privacy.cost.accountant import Accountant, ApproximateEvent, PureEvent
 from fedkd_flwr.privacy.cost.calibration import (
     calibrate,
     calibrate_confident,
@@ -83,17 +84,25 @@ def test_more_queries_or_votes_need_more_noise():
 def test_one_vote_moves_unless_more_are_named():
     target = {"num_queries": 10, "epsilon": 1.0, "delta": 1e-5}
     for noise in (
-        calibrate_laplace(**target),
+        calibrate_laplace(**{**target, "delta": 0.0}),
         calibrate_gaussian(**target),
         calibrate_confident(**target, threshold=5.0),
     ):
         assert (noise.votes, noise.counts_per_vote) == (1, 1)
 
 
-def test_auto_takes_the_mechanism_whose_counts_vary_less():
-    few = calibrate_labels("auto", num_labels=1, epsilon=0.5, delta=0.0, num_classes=10)
-    much = calibrate_labels("auto", num_labels=1, epsilon=4.0, delta=0.0, num_classes=10)
-    assert (type(few), type(much)) == (BitFlip, RandomizedResponse)
+@pytest.mark.parametrize(("num_classes", "crossing"), [(16, 2 * math.log(2)), (41, 2 * math.log(3))])
+def test_auto_takes_the_mechanism_whose_counts_vary_less(num_classes, crossing):
+    """With x = e^(epsilon / 2): (x^2 + C - 2) / (x^2 - 1)^2 and x / (x - 1)^2 are equal where x^3 + x^2 + x = C - 2."""
+    for epsilon, kind in ((0.999 * crossing, BitFlip), (1.001 * crossing, RandomizedResponse)):
+        found = calibrate_labels("auto", num_labels=1, epsilon=epsilon, delta=0.0, num_classes=num_classes)
+        assert type(found) is kind
+
+
+@pytest.mark.parametrize("kept", ["exact", "paper"])
+def test_bits_keep_the_calibration_that_is_asked_for(kept):
+    found = calibrate_labels("xor", num_labels=1, epsilon=1.0, delta=0.0, num_classes=4, calibration=kept)
+    assert found == BitFlip(epsilon=found.epsilon, num_classes=4, calibration=kept)
 
 
 @dataclass(frozen=True)
@@ -120,6 +129,75 @@ def test_parameters_that_mean_more_noise_work_as_well_and_refused_ones_are_out_o
         calibrate(_Falling, count=1, epsilon=1e-3, delta=0.0)
 
 
+@dataclass(frozen=True)
+class _Rising:
+    """A mechanism whose parameter is what it costs, refused outside an inner range."""
+
+    strength: float
+
+    def __post_init__(self):
+        if not 0.01 <= self.strength <= 30:
+            raise ConfigError("strength must be within 0.01..30")
+
+    def dp_event(self):
+        return PureEvent(self.strength)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_where_all_noise_is_affordable_the_least_there_is_is_taken(delta):
+    assert calibrate(_Rising, count=1, epsilon=1e6, delta=delta).strength == pytest.approx(30.0, rel=1e-5)
+    assert calibrate(_Falling, count=1, epsilon=1e6, delta=delta).noise == pytest.approx(0.01, rel=1e-5)
+
+
+class _RoundsUp(Accountant):
+    """An accountant whose epsilon is rounded up by more than its delta is."""
+
+    def epsilon(self, delta):
+        return super().epsilon(delta) * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("kind", [_Rising, _Falling])
+def test_where_epsilon_is_rounded_up_further_than_delta_the_search_steps_back(kind, monkeypatch):
+    monkeypatch.setattr(calibration, "Accountant", _RoundsUp)
+    found = calibrate(kind, count=3, epsilon=2.0, delta=1e-5)
+    assert 0.9999 * 2.0 <= _RoundsUp().compose(found.dp_event(), 3).epsilon(1e-5) <= 2.0
+
+
+class _Narrow(_Rising):
+    """One that accepts a single one of the powers of ten from which the search starts."""
+
+    def __post_init__(self):
+        if not 0.5 <= self.strength <= 2:
+            raise ConfigError("strength must be within 0.5..2")
+
+
+class _Stated(_Rising):
+    """One that states a delta of its own."""
+
+    def dp_event(self):
+        return ApproximateEvent(self.strength, 1e-6)
+
+
+def test_the_search_needs_no_more_than_one_parameter_to_start_from():
+    assert calibrate(_Narrow, count=1, epsilon=1e6, delta=0.0).strength == pytest.approx(2.0, rel=1e-5)
+    assert calibrate(_Narrow, count=1, epsilon=1.5, delta=0.0).strength == pytest.approx(1.5, rel=1e-5)
+
+
+def test_a_stated_delta_that_is_the_asked_one_is_within_it():
+    assert calibrate(_Stated, count=1, epsilon=2.0, delta=1e-6).strength == pytest.approx(2.0, rel=1e-5)
+    with pytest.raises(ConfigError, match="epsilon must be attainable by some noise"):
+        calibrate(_Stated, count=1, epsilon=2.0, delta=0.9e-6)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_at_delta_zero_the_parameter_is_the_target_shared_by_the_uses(count):
+    for epsilon in (0.06, 1.0, 20.0):
+        strength = calibrate(_Rising, count=count, epsilon=epsilon, delta=0.0).strength
+        assert epsilon / count * (1 - 2e-6) <= strength <= epsilon / count
+        noise = calibrate(_Falling, count=count, epsilon=epsilon, delta=0.0).noise
+        assert count / epsilon <= noise <= count / epsilon * (1 + 2e-6)
+
+
 def test_what_no_noise_could_mend_is_said_for_what_it_is():
     with pytest.raises(ConfigError, match="votes must be a whole number >= 1"):
         calibrate_laplace(num_queries=1, epsilon=1.0, delta=1e-5, votes=0)
@@ -135,8 +213,9 @@ def test_gaussian_noise_at_delta_zero_is_refused_with_a_way_out():
 @pytest.mark.parametrize("votes", [1, 5])
 def test_noise_on_half_votes_is_half_of_what_the_search_finds_for_twice_the_votes(votes):
     target = {"num_queries": 40, "epsilon": 2.0, "delta": 1e-5}
-    laplace = calibrate_laplace(**target, votes=votes, counts_per_vote=2)
-    assert laplace.gamma == 2 * calibrate_laplace(**target, votes=2 * votes).gamma
+    pure = {**target, "delta": 0.0}
+    laplace = calibrate_laplace(**pure, votes=votes, counts_per_vote=2)
+    assert laplace.gamma == 2 * calibrate_laplace(**pure, votes=2 * votes).gamma
     gaussian = calibrate_gaussian(**target, votes=votes, counts_per_vote=2)
     assert gaussian.sigma == calibrate_gaussian(**target, votes=2 * votes).sigma / 2
     confident = calibrate_confident(**target, threshold=6.0, votes=votes, counts_per_vote=2)

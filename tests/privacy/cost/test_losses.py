@@ -9,13 +9,16 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import stats
 
+from fedkd_flwr.privacy.cost import losses
 from fedkd_flwr.privacy.cost.losses import (
+    LossGrid,
     TiltedSum,
     gaussian_losses,
     laplace_losses,
     pure_losses,
     response_losses,
     solve_epsilon,
+    tilt_for_delta,
     tilt_for_epsilon,
 )
 
@@ -55,8 +58,8 @@ def test_deltas_near_the_total_variation_are_not_missed(count, per_use, delta):
 
 
 def test_half_a_million_labels_have_a_moderate_cost():
-    for losses in (response_losses(1e-3, 10), pure_losses(1e-5), laplace_losses(1e-3, 500_000)):
-        assert 0 < solve_epsilon([(losses, 500_000)], 1e-5, 500.0) < 10
+    for grid in (response_losses(1e-3, 10), pure_losses(1e-5), laplace_losses(1e-3, 500_000)):
+        assert 0 < solve_epsilon([(grid, 500_000)], 1e-5, 500.0) < 10
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.08, 1.0, 5.0, 39.0])
@@ -134,7 +137,7 @@ def test_votes_that_scatter_over_classes_cost_less_than_votes_that_move_together
         assert _delta(scattered, at) <= _delta(together, at) * (1 + 1e-3)
 
 
-@pytest.mark.parametrize(("per_count", "count"), [(0.04, 16), (0.04, 162), (0.1, 360), (1.0, 4)])
+@pytest.mark.parametrize(("per_count", "count"), [(0.04, 16), (0.04, 162), (0.1, 90), (1.0, 4)])
 def test_laplace_compositions_lie_between_dp_accounting_s_optimistic_and_pessimistic_ones(per_count, count):
     lower, upper = (
         pld.from_laplace_mechanism(
@@ -160,8 +163,6 @@ def test_responses_agree_with_dp_accounting_where_its_grid_fits(num_classes):
 
 
 def test_a_finer_laplace_grid_changes_nothing_that_matters(monkeypatch):
-    from fedkd_flwr.privacy.cost import losses
-
     found = solve_epsilon([(laplace_losses(0.08, 162), 162)], 1e-5, 1e9)
     monkeypatch.setattr(losses, "_VARIANCE_EXCESS", 1e-10)
     monkeypatch.setattr(losses, "_WINDOW", 2**21)
@@ -196,5 +197,249 @@ def test_any_tilt_gives_an_upper_bound():
 def test_rounding_of_the_transform_is_added_where_it_would_hide_delta():
     # without a tilt, deltas of 1e-13 drown: the answer must be too large, never too small
     untilted = TiltedSum([(pure_losses(1e-5), 500_000)], 0.0)
-    for epsilon in np.linspace(0.04, 0.06, 41):
+    for epsilon in np.linspace(0.04, 0.06, 11):
         assert untilted.delta(epsilon) >= _exact_pure_delta(1e-5, 500_000, epsilon)
+
+
+# ------------------------------------------------------------------------------------------------ grids by hand
+
+
+def test_a_response_s_grid_and_its_moments_by_hand():
+    """Three classes, epsilon ln 4: the truth is told with probability 4/6, each other class with 1/6."""
+    grid = response_losses(math.log(4), 3)
+    assert (grid.step, grid.low, grid.infinite) == (math.log(4), -1, 0.0)
+    assert grid.mass == pytest.approx([1 / 6, 1 / 6, 4 / 6], rel=1e-14)
+    assert grid.losses == pytest.approx([-math.log(4), 0, math.log(4)])
+    mean, spread = grid.moments()
+    assert mean == pytest.approx(math.log(4) / 2, rel=1e-14)
+    assert spread == pytest.approx(math.log(4) * math.sqrt(7 / 12), rel=1e-14)
+    # E exp(t loss): of Q at t = -1, of P at 0, and 4^-1/6 + 1/6 + 16/6 at 1
+    assert grid.cumulant(np.array([-1.0, 0.0, 1.0])) == pytest.approx([0, 0, math.log(69 / 24)], abs=1e-14)
+
+
+def test_a_pure_statement_s_grid_by_hand():
+    grid = pure_losses(math.log(3))
+    assert (grid.step, grid.low, grid.infinite) == (math.log(3), -1, 0.0)
+    assert grid.mass == pytest.approx([1 / 4, 0, 3 / 4], rel=1e-14)
+    stated = pure_losses(math.log(3), 0.2)
+    assert stated.infinite == 0.2
+    assert stated.mass == pytest.approx([0.2, 0, 0.6], rel=1e-14)
+    assert stated.cumulant(np.array([1.0]))[0] == pytest.approx(math.log(0.2 / 3 + 0.6 * 3), rel=1e-14)
+
+
+def _laplace_moments(epsilon):
+    """Mean and variance of the loss: half at epsilon, e^-epsilon / 2 at -epsilon, e^((l - epsilon) / 2) / 4 between."""
+    mean = epsilon + math.expm1(-epsilon)
+    ends = epsilon**2 * (1 + math.exp(-epsilon)) / 2
+    upper, lower = 2 * epsilon**2 - 8 * epsilon + 16, 2 * epsilon**2 + 8 * epsilon + 16
+    return mean, ends + (upper - math.exp(-epsilon) * lower) / 4 - mean**2
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.5, 1), (3.0, 7), (12.0, 1), (40.0, 2)])
+def test_a_laplace_grid_widens_the_loss_by_a_hundred_millionth_at_most(epsilon, count):
+    grid = laplace_losses(epsilon, count)
+    mean, variance = _laplace_moments(epsilon)
+    found, spread = grid.moments()
+    assert spread**2 == pytest.approx(variance, rel=2e-8)
+    assert found == pytest.approx(mean, rel=2e-8)
+    assert (grid.low, len(grid.mass)) == (-(len(grid.mass) // 2), 2 * (len(grid.mass) // 2) + 1)
+    assert grid.step <= 0.5
+    assert len(grid.mass) <= 40_001
+    assert grid.mass[-1] == pytest.approx(0.5, abs=grid.step)
+
+
+def test_a_laplace_grid_is_as_coarse_as_the_sum_of_all_uses_needs():
+    """24 standard deviations of the sum fit into the window, and no more points than needed are spent."""
+    for epsilon, count in ((0.01, 10**7), (0.5, 10**9), (2.0, 10**8)):
+        grid, needed = laplace_losses(epsilon, count), 24 * math.sqrt(_laplace_moments(epsilon)[1] * count) / 2**18
+        assert grid.step == pytest.approx(epsilon / math.ceil(max(2 * epsilon, epsilon / needed)))
+    fine = laplace_losses(0.5, 1)
+    assert 0.5 / 20_000 <= fine.step < 0.5 / 1000
+
+
+def test_beyond_forty_a_laplace_mechanism_is_taken_for_any_of_its_epsilon():
+    assert len(laplace_losses(40.0, 1).mass) > 3
+    far = laplace_losses(40.5, 1)
+    assert (far.step, far.low, far.mass.tolist()) == (40.5, -1, pure_losses(40.5).mass.tolist())
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.7, 300.0])
+def test_a_gaussian_grid_has_the_moments_and_the_width_of_the_loss(noise):
+    grid = gaussian_losses(noise)
+    mean, spread = grid.moments()
+    assert 1 - 1e-12 <= mean * 2 * noise**2 <= 1 + 2e-6
+    assert spread == pytest.approx(1 / noise, rel=1e-6)
+    assert grid.infinite == 1e-298
+    assert grid.losses[0] == pytest.approx(0.5 / noise**2 - 37 / noise, abs=2 * grid.step)
+    assert grid.losses[-1] == pytest.approx(0.5 / noise**2 + 37 / noise, abs=2 * grid.step)
+    tilts = np.array([0.5, 2.0]) * noise
+    assert grid.cumulant(tilts) == pytest.approx(tilts * (tilts + 1) / 2 / noise**2, rel=1e-5)
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.7, 30.0])
+def test_a_mass_between_two_grid_points_keeps_its_share_under_both_neighbours(tilt):
+    """Untilted: the sum is P's mass, the sum of mass times e^-loss is Q's; masses come and go times e^(tilt loss)."""
+    at, mass = np.array([-0.31, 0.0, 0.123, 0.2, 1.77]), np.array([0.1, 0.2, 0.3, 0.15, 0.25])
+    low, grid = losses._split(at, mass * np.exp(tilt * at), 0.1, tilt)
+    points = 0.1 * (low + np.arange(len(grid)))
+    plain = grid * np.exp(-tilt * points)
+    assert (grid >= 0).all()
+    assert plain.sum() == pytest.approx(1, rel=1e-13)
+    assert plain @ np.exp(-points) == pytest.approx(mass @ np.exp(-at), rel=1e-13)
+    assert (low, len(grid)) == (-4, 23)  # from -0.4 to 1.8
+    assert plain[[0, 1]].sum() == pytest.approx(0.1)  # -0.31 lies between -0.4 and -0.3, and closer to it
+    assert plain[1] > 0.08
+
+
+# ------------------------------------------------------------------------------------------------ tilts and windows
+
+
+def test_the_share_of_tilted_mass_that_counts_is_the_largest_of_its_formula():
+    x = np.linspace(0, 30, 300_001)
+    for tilt in (0.3, 1.0, 3.0):
+        best = np.log((np.exp(-tilt * x) * -np.expm1(-x)).max())
+        assert losses._log_share(np.array([tilt]))[0] == pytest.approx(best, rel=1e-6)
+    assert losses._log_share(np.array([0.0, 1.0, 3.0])) == pytest.approx([0, math.log(1 / 4), math.log(27 / 256)])
+
+
+@pytest.mark.parametrize(("noise", "count", "delta"), [(2.0, 1, 1e-5), (30.0, 400, 1e-9)])
+def test_the_tilt_is_that_of_the_best_renyi_bound(noise, count, delta):
+    parts = [(gaussian_losses(noise), count)]
+    tilts = np.geomspace(1e-3, 1e4, 20_001)
+    cost = count * tilts * (tilts + 1) / 2 / noise**2 + losses._log_share(tilts)
+    bounds = (cost - math.log(delta)) / tilts
+    tilt, epsilon = tilt_for_delta(parts, delta)
+    assert bounds.min() * (1 - 1e-6) <= epsilon <= bounds.min() * (1 + 1e-3)
+    assert tilt == pytest.approx(tilts[bounds.argmin()], rel=0.05)
+    back = tilts[(cost - tilts * epsilon).argmin()]
+    assert tilt_for_epsilon(parts, epsilon) == pytest.approx(back, rel=0.16)
+
+
+def test_a_sum_leaves_its_window_more_rarely_than_the_cut_and_the_window_is_not_wide():
+    part, count = pure_losses(0.1), 1000
+    total = losses._cumulants([(part, count)])
+    scales = np.geomspace(0.3, 30, 25) / (math.sqrt(count) * part.moments()[1])
+    high, low = (losses._upper(total, 0.0, scales, side) for side in (1, -1))
+    uses = stats.binom(count, 1 / (1 + math.exp(-0.1)))
+    kept = {bound: (bound / 0.1 + count) / 2 for bound in (low, high)}
+    assert uses.sf(kept[high] - 1) <= losses._CUT
+    assert uses.cdf(kept[low]) <= losses._CUT
+    deviations = [(kept[bound] - uses.mean()) / uses.std() for bound in (low, high)]
+    assert -10.5 < deviations[0] < -9.5  # exact would be 9.8 either way
+    assert 9.5 < deviations[1] < 10.5
+
+
+def _convolved(part, count, tilt):
+    """Compose by plain sums, tilted afterwards."""
+    mass = np.ones(1)
+    for _ in range(count):
+        mass = np.convolve(mass, part.mass)
+    at = part.step * (count * part.low + np.arange(len(mass)))
+    tilted = mass * np.exp(tilt * at - count * part.cumulant(np.array([tilt]))[0])
+    return at, tilted
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.8, 5.0])
+@pytest.mark.parametrize(
+    "part",
+    [pure_losses(0.3), response_losses(1.5, 4), laplace_losses(20.0, 10**12)],
+    ids=["pure", "response", "laplace"],
+)
+def test_a_power_by_transform_is_the_power_by_sums_within_its_stated_error(part, tilt):
+    at, exact = _convolved(part, 9, tilt)
+    step, low, mass, error = losses._power(part, 9, tilt)
+    start = low - 9 * part.low
+    within = slice(start, start + len(mass))
+    assert step == part.step
+    assert step * low == pytest.approx(at[start], abs=1e-12)
+    assert np.abs(mass - exact[within]).sum() <= error <= 1e-11
+    assert exact[:start].sum() + exact[within.stop :].sum() <= 2e-22
+
+
+def test_one_use_is_its_own_power_without_an_error():
+    part = response_losses(1.5, 4)
+    step, low, mass, error = losses._power(part, 1, 2.0)
+    assert (step, low, error) == (1.5, -1, 0.0)
+    assert mass == pytest.approx(_convolved(part, 1, 2.0)[1], rel=1e-13)
+    assert mass.sum() == pytest.approx(1, rel=1e-15)
+
+
+def test_unlike_grids_join_on_one_step_as_their_sums_do():
+    """The joint grid's masses without the tilt have the product's P-mass, and no less of it above any loss."""
+    first, second, tilt = pure_losses(0.3), response_losses(0.7, 4), 0.9
+    grids = [losses._power(first, 2, tilt), losses._power(second, 3, tilt)]
+    step, low, mass, error = losses._convolve(grids, tilt)
+    one, other = _convolved(first, 2, tilt), _convolved(second, 3, tilt)
+    at = (one[0][:, None] + other[0][None, :]).ravel()
+    exact = (one[1][:, None] * other[1][None, :]).ravel()
+    variance = sum(float(m @ (a - m @ a) ** 2) for a, m in (one, other))
+    assert step == pytest.approx(max(math.sqrt(variance) / 4000, (0.3 * 5 + 0.7 * 7) / 2**19))
+    points = step * (low + np.arange(len(mass)))
+    assert mass.sum() == pytest.approx(1, abs=1e-6)
+    assert mass @ points == pytest.approx(exact @ at, abs=1e-6)
+    assert mass @ points**2 == pytest.approx(exact @ at**2, rel=1e-6)
+    assert mass @ np.exp(-tilt * points) == pytest.approx(exact @ np.exp(-tilt * at), rel=1e-9)
+    assert mass @ np.exp(-(tilt + 1) * points) == pytest.approx(exact @ np.exp(-(tilt + 1) * at), rel=1e-9)
+    assert sum(grid[3] for grid in grids) < error < 1e-9
+
+
+def test_a_grid_too_wide_to_hold_is_given_up_and_only_the_chernoff_bound_remains():
+    piece = (0, np.array([0.5, 0.5]), 1)
+    low, mass, error = losses._circular([piece], -7, 4 * losses._WINDOW, 0.0)
+    assert (low, mass.tolist(), error) == (-7, [0.0], 1.0)
+    low, mass, error = losses._circular([piece], 0, 4 * losses._WINDOW - 1, 0.0)
+    assert (low, len(mass)) == (0, 4 * losses._WINDOW)
+    assert error < 1e-9
+
+
+def test_the_stated_rounding_of_a_transform_grows_with_the_number_of_uses():
+    """A mass of one point on a circle of 16: nine frequencies of size 1, and one number that comes back."""
+    rounding = 4 * 2.0**-52 * math.log2(17)
+    for uses in (2, 10_000):
+        low, mass, error = losses._circular([(0, np.ones(1), uses)], 0, 15, 0.0)
+        assert (low, mass[0], len(mass)) == (0, pytest.approx(1), 16)
+        assert error == pytest.approx(rounding * (uses * math.sqrt(2 * 9) + math.sqrt(16)))
+
+
+# ------------------------------------------------------------------------------------------------ delta and epsilon
+
+
+def _gaussian_delta(noise, epsilon):
+    """Balle and Wang 2018, Theorem 8."""
+    return stats.norm.cdf(0.5 / noise - epsilon * noise) - math.exp(epsilon) * stats.norm.cdf(
+        -0.5 / noise - epsilon * noise
+    )
+
+
+@pytest.mark.parametrize(("noise", "count"), [(1.0, 1), (3.0, 9), (20.0, 50)])
+def test_gaussian_deltas_are_the_closed_form_s_and_never_below(noise, count):
+    together = noise / math.sqrt(count)
+    for share in (0.0, 0.5, 2.0, 4.0):
+        epsilon = share / together
+        exact = _gaussian_delta(together, epsilon)
+        assert exact * (1 - 1e-9) <= _delta([(gaussian_losses(noise), count)], epsilon) <= exact * (1 + 1e-4)
+
+
+def test_delta_is_raised_by_what_summing_logarithms_may_have_lost():
+    parts = [(pure_losses(0.5), 40), (pure_losses(0.25), 20)]
+    turns = 40 * (1 + 2.0 * 0.5) + 20 * (1 + 2.0 * 0.25)
+    assert TiltedSum(parts, 2.0).slack == pytest.approx(1e-9 + 8 * 2.0**-52 * turns, rel=1e-12)
+
+
+def test_a_stated_delta_is_added_once_for_each_use():
+    parts = [(pure_losses(0.1, 1e-3), 3), (pure_losses(0.2, 1e-2), 2)]
+    all_of_it = 1 - (1 - 1e-3) ** 3 * (1 - 1e-2) ** 2
+    for at in (0.8, 5.0):  # the largest finite loss is 0.7
+        found = TiltedSum(parts, 1.0).delta(at)
+        assert all_of_it <= found <= all_of_it * (1 + 1e-8)
+    assert solve_epsilon(parts, all_of_it * (1 - 1e-6), 123.0) == 123.0
+    assert solve_epsilon(parts, all_of_it * 1.01, 123.0) <= 0.7 * (1 + 1e-9)
+    assert TiltedSum([(pure_losses(3.0, 1.0 - 1e-9), 2)], 0.5).delta(0.0) == 1.0
+
+
+def test_epsilon_is_nothing_where_delta_covers_all_and_never_above_the_plain_sum():
+    parts = [(pure_losses(0.5), 2)]
+    assert solve_epsilon(parts, _exact_pure_delta(0.5, 2, 0.0) * 1.001, 1.0) == 0.0
+    assert 0 < solve_epsilon(parts, _exact_pure_delta(0.5, 2, 0.0) * 0.999, 1.0) < 0.01
+    assert solve_epsilon(parts, 1e-300, 1.0) == 1.0
+    assert LossGrid(step=1.0, low=0, mass=np.ones(1)).infinite == 0.0
