@@ -6,12 +6,11 @@ The other half, and the whole round, is `fedkd_flwr.strategies.fedct`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.kept_model import restore
@@ -37,7 +36,7 @@ class FedCTClient(PartyClient):
         For tests: seeded noise protects nothing.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
 
     def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
         super().__init__(party)

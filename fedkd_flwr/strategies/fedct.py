@@ -20,11 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate
 from fedkd_flwr.labels import Labels
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
@@ -41,7 +40,7 @@ class FedCT(LabelExchange):
     After `start`: ``record``, and ``consensus``: the final labels of the public rows.
     """
 
-    card: ClassVar[Card] = CARD
+    card = CARD
     config: FedCTConfig
     told_config: FedCTConfig
 
