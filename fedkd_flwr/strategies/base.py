@@ -40,6 +40,7 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.run_record import Rejection, RoundRecord, RunRecord
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies.reception import Answered, Reception
 from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
 from fedkd_flwr.wire.envelope import PublicSpec, digest
@@ -160,6 +161,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.claims: list[PrivacyClaim] = []
         self.names = dict(names or {})
         self.times_asked: Counter[int] = Counter()  # rounds each node was asked in: what it may have said
+        self.earlier = Participations()  # of the runs that this one continues
         self.finished_round: int | None = None  # set when nothing more can change
         self.num_rounds = 1
         self.rounds_done = 0  # rounds of an earlier run that this one continues: numbers go on from there
@@ -402,6 +404,16 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     def name_of(self, node: int) -> str:
         """Return the party a node speaks for, "" where that is not known yet."""
         return self._reception.party_of.get(node) or self.names.get(node, "")
+
+    @property
+    def asked(self) -> Participations:
+        """Rounds each party was asked in: what it may have sent, whether or not it was counted.
+
+        A party that speaks from several nodes was asked by each of them. A node that never named its party counts as a
+        party of its own.
+        """
+        names = {node: self._reception.names_of(node) or [self.name_of(node)] for node in self.times_asked}
+        return self.earlier.plus((name, self.times_asked[node]) for node, said in names.items() for name in said)
 
     def _sample(self, nodes: list[int], fraction: float, server_round: int) -> list[int]:
         # by party name where it is known: node ids are drawn anew in every run

@@ -73,7 +73,7 @@ class FedCT(LabelExchange):
 
     def claim(self) -> list[PrivacyClaim]:
         """Return the claim of the privatised labels, over all rounds of the party asked most often."""
-        rounds, config = max(self.times_asked.values(), default=0), self.config
+        rounds, config = self.asked.most, self.config
         if not rounds or self.mechanism is None:
             return []
         worst = config.sensitivity == "worst-case"

@@ -77,7 +77,7 @@ class FedKT(OneShotVote):
                 num_queries=plan.num_queries,
                 delta=self.config.delta,
                 teachers=self.config.teachers,
-                partitions=self.config.students,
+                partitions=self.config.students * self.asked.most,
                 num_parties=len(self.times_asked),
                 max_answers=plan.max_answers,
                 released=plan.release,

@@ -115,7 +115,6 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
             raise ConfigError(explain(key, rule, self.config.transfer_rows, way_out))
         self.global_model, self.test = global_model, test
         self.checkpoint, self.resumed = checkpoint, resume_from
-        self.earlier = Participations()
         self.buffer = KnowledgeBuffer(self.config.buffer_rounds)
         self.model = self._fresh("model")
         self.model.initialize()
@@ -197,11 +196,6 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         return self.global_model(seed=int(self.rng(*stream).integers(2**31)))
 
     # ---------------------------------------------------------------- who is asked, and what that costs
-
-    @property
-    def asked(self) -> Participations:
-        """Rounds each party was asked in, in this run and those it continues."""
-        return self.earlier.plus((self.name_of(node), rounds) for node, rounds in self.times_asked.items())
 
     def check_rounds(self, num_rounds: int) -> None:
         """Refuse a number of rounds that leaves none: those of the run that this one continues are not repeated."""

@@ -53,6 +53,7 @@ class Reception(Generic[Answered]):
         self.party_of: dict[int, str] = {}  # node -> party
         self.last_round: dict[str, int] = {}
         self._node_of: dict[str, int] = {}
+        self._said: dict[int, set[str]] = {}  # node -> every name its replies carried
 
     def follow(self, earlier: Reception[Any]) -> None:
         """Hold nodes to the names they had in an earlier part of the same run."""
@@ -68,6 +69,8 @@ class Reception(Generic[Answered]):
 
     def accept(self, reply: Reply, *, server_round: int) -> Answered | Rejection:
         """Return what a valid reply holds, or why it is turned away."""
+        if reply.party:
+            self._said.setdefault(reply.node_id, set()).add(reply.party)
         try:
             if code := reply.code or self.wrong_sender(reply):
                 raise PayloadError(f"no valid answer: {code}", reason=code)
@@ -79,6 +82,10 @@ class Reception(Generic[Answered]):
         self._node_of[reply.party], self.party_of[reply.node_id] = reply.node_id, reply.party
         self.last_round[reply.party] = server_round
         return answer
+
+    def names_of(self, node: int) -> Iterable[str]:
+        """Return every name that a node's replies carried, also replies that were turned away: they have been sent."""
+        return sorted(self._said.get(node, ()))
 
     def silent(self, asked: Iterable[int], heard: set[int]) -> list[Rejection]:
         """Return a rejection for each node that was asked and did not answer."""

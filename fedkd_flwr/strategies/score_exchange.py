@@ -169,7 +169,7 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
 
     def claim(self) -> list[PrivacyClaim]:
         """Return what noise, or one subset for ever, is worth; nothing without."""
-        rounds = max(self.times_asked.values(), default=0)
+        rounds = self.asked.most
         if not rounds or self.config.privacy == "none":
             return []
         if self.config.subset_rows:

@@ -76,6 +76,48 @@ def _said(grid, stage):
     return out
 
 
+# ------------------------------------------------------------------------------------------- who speaks from two nodes
+
+
+def _events(case, strategy):
+    """Return what one reply of this level costs, by the mechanism the parties were told."""
+    if case.startswith("L2"):
+        return strategy.told_config.party_plan(strategy.spec.num_public).events()
+    return [(strategy.mechanism.dp_event(), strategy.spec.num_public)]
+
+
+@pytest.mark.parametrize("case", AT_THE_PARTY)
+@pytest.mark.parametrize("code", ["duplicate-name", "bad-payload"])
+def test_a_claim_covers_all_that_one_silo_sends_from_two_nodes(case, code):
+    """Its second node is turned away each time, but its labels have left all the same."""
+    members = [*parties(3), party("party-001", *rows(20, seed=8))]
+
+    def spoil(node, reply):
+        arrays = reply.content.array_records.get("fitres.parameters", {})
+        if code == "bad-payload" and node == 3:
+            for name in arrays:
+                arrays[name].data = arrays[name].data[:-3]
+        return reply
+
+    rounds = 1 if case.startswith("L2") else 3
+    strategy = _strategy(case, **({} if rounds == 1 else {"stop_when_converged": False}))
+    strategy.start(_grid(case, members, tamper=spoil), num_rounds=rounds)
+    assert [(r.party, r.code) for r in strategy.record.rounds[-1].rejected] == [("party-001", code)]
+    accountant = Accountant()
+    for event, count in _events(case, strategy):
+        accountant = accountant.compose(event, 2 * rounds * count)
+    assert strategy.claims[0].epsilon == pytest.approx(accountant.epsilon(strategy.config.delta), rel=1e-9)
+
+
+def test_a_node_that_never_names_its_party_counts_as_one_of_its_own():
+    def silent(node, reply):
+        return None if node == 2 else reply
+
+    strategy = _strategy("FedCT response", stop_when_converged=False)
+    strategy.start(_grid("FedCT response", parties(3), tamper=silent), num_rounds=2, timeout=0.2)
+    assert (strategy.asked.most, strategy.asked.unnamed) == (2, 2)
+
+
 # ------------------------------------------------------------------------------------------------ what the wire carries
 
 
