@@ -112,6 +112,9 @@ class Party:
         if self.budget.epsilon < math.inf and self.ledger is None:
             way_out = "Give this party a ledger (a state-dir): a budget that nobody remembers protects nothing."
             raise DataError(explain("ledger", "be given with a finite budget", None, way_out), code=Code.WRONG_CONFIG)
+        if self.ledger is not None and not self.run_id:
+            way_out = "Give str(context.run_id): a ledger tells a repeated request from a new run by it."
+            raise DataError(explain("run_id", "be given with a ledger", self.run_id, way_out), code=Code.WRONG_CONFIG)
 
     @property
     def demands_privacy(self) -> bool:

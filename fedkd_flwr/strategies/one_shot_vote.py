@@ -77,6 +77,9 @@ class OneShotVote(LabelExchange):
         self.final_model = final_model
         self.test = test
         self.ledger, self.budget, self.noise_rng = ledger, budget or Budget(), noise_rng
+        if ledger is not None and not self.record.run_id:
+            way_out = "Give record=RunRecord(run_id=..., algorithm=...): a ledger tells runs apart by it."
+            raise ConfigError(explain("record", "name its run where a ledger is given", self.record.run_id, way_out))
         self.model: Classifier | None = None
         self.votes: NDArray[np.int32] | None = None
 

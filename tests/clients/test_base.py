@@ -68,12 +68,19 @@ def test_an_algorithm_the_party_does_not_allow_is_refused():
 @pytest.mark.parametrize("rule", [{"require_privacy": True}, {"budget": Budget(epsilon=1.0)}])
 def test_a_party_that_requires_privacy_sends_no_bare_labels(rule, tmp_path):
     ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
-    assert _code(_fit(party("a", *rows(20, seed=0), ledger=ledger, **rule))) == Code.PRIVACY_REQUIRED
+    member = party("a", *rows(20, seed=0), ledger=ledger, run_id="1", **rule)
+    assert _code(_fit(member)) == Code.PRIVACY_REQUIRED
 
 
 def test_a_budget_needs_a_ledger_that_remembers():
     with pytest.raises(DataError, match="ledger must be given with a finite budget"):
         party("a", *rows(20, seed=0), budget=Budget(epsilon=1.0))
+
+
+def test_a_ledger_needs_the_number_of_the_run(tmp_path):
+    ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
+    with pytest.raises(DataError, match=r"run_id must be given with a ledger, got ''\. Give str\(context"):
+        party("a", *rows(20, seed=0), ledger=ledger)
 
 
 def test_an_error_text_stays_in_the_party_s_own_log(caplog):

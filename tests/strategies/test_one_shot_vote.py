@@ -8,6 +8,7 @@ from federation import fedkt_grid, model, parties, public_set, rows
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies import FedKT, FedKTConfig, PartyLabels
 
 
@@ -47,6 +48,14 @@ def test_the_labels_that_go_back_are_by_models_not_trained_on_those_rows():
     assert plain.combine(1, answers, _this())[7] == vote[7]
     assert ours.combine(1, answers, _this())[7] == public_set().y[7]
     assert ours.model.predict(public_set().X)[7] == vote[7]
+
+
+def test_a_ledger_needs_the_name_of_the_run(tmp_path):
+    """Else the next run would get this run's answers, as those of a request that was repeated."""
+    ledger = LedgerStore(tmp_path, party="server", data_digest="ab" * 32)
+    config = FedKTConfig(level="L1", noise="gaussian", sigma=2.0)
+    with pytest.raises(ConfigError, match=r"record must name its run where a ledger is given, got ''\. Give record="):
+        FedKT(config=config, public=public_set(), final_model=model, ledger=ledger)
 
 
 def test_without_party_models_parties_report_what_they_reach_alone():

@@ -612,7 +612,9 @@ def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
     assert 1 < len(spent) < 6
     with pytest.raises(RefusalError, match="privacy budget of server"):
         once("last")
-    strategy, grid = _strategy("L1", ledger=store, budget=Budget(epsilon=3.0), **cost), _grid("L1", parties(3))
+    record = RunRecord(run_id="after", algorithm="fedkt")
+    strategy = _strategy("L1", ledger=store, budget=Budget(epsilon=3.0), record=record, **cost)
+    grid = _grid("L1", parties(3))
     with pytest.raises(RefusalError):
         strategy.start(grid)
     assert grid.sent == []  # nobody trains for a vote that may not be released
