@@ -317,9 +317,8 @@ def test_the_tilt_is_that_of_the_best_renyi_bound(noise, count, delta):
 
 def test_a_sum_leaves_its_window_more_rarely_than_the_cut_and_the_window_is_not_wide():
     part, count = pure_losses(0.1), 1000
-    total = losses._cumulants([(part, count)])
     scales = np.geomspace(0.3, 30, 25) / (math.sqrt(count) * part.moments()[1])
-    high, low = (losses._upper(total, 0.0, scales, side) for side in (1, -1))
+    high, low = (losses._upper(part, count, scales, side) for side in (1, -1))
     uses = stats.binom(count, 1 / (1 + math.exp(-0.1)))
     kept = {bound: (bound / 0.1 + count) / 2 for bound in (low, high)}
     assert uses.sf(kept[high] - 1) <= losses._CUT
