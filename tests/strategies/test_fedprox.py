@@ -176,9 +176,8 @@ def test_each_algorithm_is_allowed_by_its_own_word(word, algorithm):
 @pytest.mark.parametrize("demand", ["require_privacy", "budget"])
 def test_a_party_that_demands_privacy_refuses(algorithm, demand, tmp_path):
     ledger = LedgerStore(tmp_path, party="careful", data_digest="0" * 64)
-    asked = (
-        {"require_privacy": True} if demand == "require_privacy" else {"budget": Budget(epsilon=1.0), "ledger": ledger}
-    )
+    budget = {"budget": Budget(epsilon=1.0), "ledger": ledger, "run_id": "1"}
+    asked = {"require_privacy": True} if demand == "require_privacy" else budget
     allow = frozenset({algorithm, "fedkt"})
     held = [*members(3, algorithm=algorithm), party("careful", *rows(20, seed=8), allow=allow, model=net, **asked)]
     strategy, _ = run(algorithm, rounds=2, held=held)
