@@ -5,11 +5,13 @@
     python benchmarks/mutants.py fedkd_flwr/privacy/cost/pate_bounds.py tests/privacy/cost/test_pate_laplace.py
 
 Further test files are run beside the module's own. It works in a copy of the checkout and prints how many mutants were
-killed and the difference that each survivor makes. ``--only N`` takes every N-th mutant.
+killed and the difference that each survivor makes. ``--only N`` takes every N-th mutant, and ``--quick S`` leaves out
+tests of more than S seconds of processor time: what lives then may be killed by those.
 
 mutmut makes the mutants. Tests are collected once; each mutant is tried in a fork of this process, by the tests that
 reach the changed function, the quickest first. A test that takes far more processor time than without a mutant
-kills it ("timeout"). Hypothesis does not shrink what it finds, and has no deadline: the machine may be busy.
+kills it ("timeout"). Hypothesis does not shrink what it finds and has no deadline, because the machine may be busy, and
+pytest explains no failed comparison, which takes longer than most tests.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ import argparse
 import difflib
 import json
 import os
-import pickle
 import re
 import shutil
 import signal
@@ -66,7 +67,7 @@ def _mutate(module: Path, folder: Path) -> list[str]:
 
 
 def _in_a_fork(work: Callable[[], Any]) -> Any:
-    """Return what ``work`` returns in a fork of this process; None where it was ended."""
+    """Return what ``work`` returns, as JSON carries it, in a fork of this process; None where it was ended."""
     with tempfile.NamedTemporaryFile() as answer:
         process = os.fork()
         if not process:
@@ -74,12 +75,12 @@ def _in_a_fork(work: Callable[[], Any]) -> Any:
                 with open(os.devnull, "w", encoding="utf-8") as nowhere:
                     os.dup2(nowhere.fileno(), 1)
                     os.dup2(nowhere.fileno(), 2)
-                Path(answer.name).write_bytes(pickle.dumps(work()))
+                Path(answer.name).write_text(json.dumps(work()), encoding="utf-8")
             finally:
                 os._exit(0)
         os.waitpid(process, 0)
-        found = Path(answer.name).read_bytes()
-    return pickle.loads(found) if found else None
+        found = Path(answer.name).read_text(encoding="utf-8")
+    return json.loads(found) if found else None
 
 
 def _passes(item: pytest.Item) -> bool:
@@ -89,8 +90,8 @@ def _passes(item: pytest.Item) -> bool:
 class Loop:
     """Takes the place of pytest's loop over its tests: one over mutants, and over tests for each of them."""
 
-    def __init__(self, mutants: Iterable[str]) -> None:
-        self.mutants, self.results = mutants, dict[str, str]()
+    def __init__(self, mutants: Iterable[str], quick: float) -> None:
+        self.mutants, self.quick, self.results = mutants, quick, dict[str, str]()
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self) -> None:
@@ -109,7 +110,7 @@ class Loop:
         for name in SLOW:
             __import__(name)
 
-        def alone() -> list[tuple[float, set[str], bool]]:
+        def alone() -> list[tuple[float, list[str], bool]]:
             reached: set[str] = set()
             trampoline.record_trampoline_hit = lambda name, caller=None: reached.add(name)
             trampoline.set_mutant_under_test("stats")
@@ -118,7 +119,7 @@ class Loop:
                 start = time.process_time()
                 reached.clear()
                 passed = _passes(item)
-                found.append((time.process_time() - start, set(reached), passed))
+                found.append((time.process_time() - start, sorted(reached), passed))
             return found
 
         def tried(mutant: str, tests: list[tuple[float, int]]) -> str:
@@ -135,7 +136,8 @@ class Loop:
             raise pytest.UsageError(f"these fail without any mutant: {', '.join(failing)}")
         for mutant in self.mutants:
             function = mangled_name_from_mutant_name(mutant)
-            tests = sorted((cost, number) for number, (cost, reached, _) in enumerate(costs) if function in reached)
+            able = ((cost, number) for number, (cost, reached, _) in enumerate(costs) if function in reached)
+            tests = sorted((cost, number) for cost, number in able if cost <= self.quick)
             state = _in_a_fork(lambda mutant=mutant, tests=tests: tried(mutant, tests)) if tests else "no tests"
             self.results[mutant] = state or "timeout"
         return True
@@ -159,12 +161,13 @@ def main() -> None:
     parser.add_argument("module", type=Path)
     parser.add_argument("tests", nargs="*", help="beside the module's own test file")
     parser.add_argument("--only", type=int, default=1, metavar="N", help="every N-th mutant (default 1: all)")
+    parser.add_argument("--quick", type=float, default=float("inf"), metavar="S", help="the slowest test to run")
     options = parser.parse_args()
     own = Path("tests", *options.module.parts[1:-1], f"test_{options.module.name}")
     with tempfile.TemporaryDirectory() as name:
         mutants = _mutate(options.module, Path(name))
-        loop = Loop(mutants[:: options.only])
-        quiet = ["-p", "no:cacheprovider", "--hypothesis-seed=0", "-q", "--no-header"]
+        loop = Loop(mutants[:: options.only], options.quick)
+        quiet = ["-p", "no:cacheprovider", "--hypothesis-seed=0", "-q", "--no-header", "--assert=plain"]
         pytest.main([str(own), *options.tests, *quiet], plugins=[loop])
         print(options.module, len(mutants), "mutants, tried:", dict(Counter(loop.results.values())))
         source = options.module.read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "fedkd_flwr"
 PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores")
 PURE += ("run_record", "checks", "errors", "files", "seeds")
 HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
-HEAVY |= {"dp_accounting"}
+HEAVY.add("dp_accounting")
 # public modules that are themselves imported only on use, with the extra they belong to
 ON_USE = {"fedkd_flwr.models.networks", "fedkd_flwr.models.transformers"}
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms import score_exchange
 from fedkd_flwr.algorithms.card import Card, setting
 from fedkd_flwr.algorithms.score_exchange import DigestConfig, ScoreFacts, passes_on_pooled
-from fedkd_flwr.errors import ConfigError, explain
 
 __all__ = ["CARD", "DSFLConfig", "aggregate", "entropy_reduction"]
 
@@ -25,15 +24,10 @@ class DSFLConfig(DigestConfig):
     """Settings of DS-FL."""
 
     section: ClassVar[str] = "dsfl"
+    sharpens: ClassVar[bool] = True
 
     temperature: float = setting(0.1, gt=0)
     """The paper's T: the averages are the softmax of the mean probabilities over T. Lower is more certain."""
-
-    def check(self) -> None:
-        """Refuse logits: what is sharpened are probabilities."""
-        super().check()
-        if self.share == "logits":
-            raise ConfigError(explain("share", "be softmax or argmax for DS-FL", "logits", "Use fedmd for logits."))
 
 
 def entropy_reduction(probs: NDArray[np.floating[Any]], temperature: float) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from fedkd_flwr.labels.voting import Uninformative
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, label_mechanism
 
 __all__ = [
+    "LABEL_MECHANISMS",
     "ClaimConfig",
     "EpsilonConfig",
     "LabelNoiseConfig",
@@ -27,6 +28,9 @@ __all__ = [
     "steps_on_pooled",
 ]
 
+LabelMechanism = Literal["none", "auto", "randomized-response", "xor"]
+LABEL_MECHANISMS = get_args(LabelMechanism)[1:]
+"""Those that do something to a label."""
 _DROP_IT = "It would be ignored: drop it, or choose a noise."
 
 
@@ -86,12 +90,10 @@ class EpsilonConfig(ClaimConfig):
 class LabelNoiseConfig(EpsilonConfig):
     """What a party does to each label it sends."""
 
-    label_mechanism: Literal["none", "auto", "randomized-response", "xor"] = setting("none", told=True)
+    label_mechanism: LabelMechanism = setting("none", told=True)
     """What a party does to each label before it leaves; auto takes what leaves less noise in the votes. Where scores
     are exchanged: randomized-response alone, with share="argmax"."""
-    label_epsilon: float = setting(
-        0.0, ge=0, told=True, only={"label_mechanism": ("auto", "randomized-response", "xor")}
-    )
+    label_epsilon: float = setting(0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS})
     """Epsilon of one label, in place of epsilon."""
 
     def label_noise(

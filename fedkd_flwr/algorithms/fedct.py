@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card, Privacy, setting
-from fedkd_flwr.algorithms.exchange import LabelNoiseConfig, StepsConfig, VoteFacts, VotersConfig, steps_on_pooled
+from fedkd_flwr.algorithms.exchange import (
+    LABEL_MECHANISMS,
+    LabelNoiseConfig,
+    StepsConfig,
+    VoteFacts,
+    VotersConfig,
+    steps_on_pooled,
+)
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import dawid_skene, majority, qualified_majority
 from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, Uninformative, VoteCounter, voter_weights
@@ -39,7 +46,7 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     calibration: Literal["exact", "paper"] = setting("exact", told=True, only={"label_mechanism": ("xor", "auto")})
     """Of xor: the paper's condition asks for sqrt(C) times the noise that is needed."""
     sensitivity: Literal["worst-case", "assumed", "estimated"] = setting(
-        "worst-case", only={"label_mechanism": ("auto", "randomized-response", "xor")}
+        "worst-case", only={"label_mechanism": LABEL_MECHANISMS}
     )
     """How many of a party's labels another data set may change. Only the worst case, all of them, is proven."""
     sensitivity_labels: int = setting(0, ge=0, only={"sensitivity": ("assumed", "estimated")})

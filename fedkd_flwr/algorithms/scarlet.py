@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms import score_exchange
 from fedkd_flwr.algorithms.card import Card, setting
 from fedkd_flwr.algorithms.score_exchange import DigestConfig, ScoreFacts, passes_on_pooled
-from fedkd_flwr.errors import ConfigError, explain
 
 __all__ = [
     "CACHED",
@@ -39,17 +38,12 @@ class ScarletConfig(DigestConfig):
     """Settings of SCARLET."""
 
     section: ClassVar[str] = "scarlet"
+    sharpens: ClassVar[bool] = True
 
     exponent: float = setting(1.5, gt=0)
     """The averages are the mean probabilities to this power, brought back to a sum of 1. 1: the mean itself."""
     cache_rounds: int = setting(5, ge=1)
     """The paper's D: rounds for which a row's average is used before parties are asked again. 1: no cache."""
-
-    def check(self) -> None:
-        """Refuse logits: what is sharpened are probabilities."""
-        super().check()
-        if self.share == "logits":
-            raise ConfigError(explain("share", "be softmax or argmax for SCARLET", "logits", "Use fedmd for logits."))
 
 
 def enhanced_entropy_reduction(probs: NDArray[np.floating[Any]], exponent: float) -> NDArray[np.float64]:

@@ -37,6 +37,7 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     """What every exchange of scores has in common."""
 
     usual_loss: ClassVar[str] = "cross-entropy"
+    sharpens: ClassVar[bool] = False  # whether the averages are sharpened: then they are probabilities
 
     share: Literal["logits", "softmax", "argmax"] = setting("softmax", told=True)
     """What parties send of each public row asked: a net's outputs, class probabilities, or labels alone."""
@@ -110,6 +111,9 @@ class ScoreExchangeConfig(LabelNoiseConfig):
         if self.digest_loss == "l1-logits" and self.share != "logits":
             way_out = 'Use share "logits" with it, or another loss.'
             raise ConfigError(explain(keys["digest_loss"], f"fit share {self.share!r}", self.digest_loss, way_out))
+        if self.sharpens and self.share == "logits":
+            rule = "be softmax or argmax where averages are sharpened"
+            raise ConfigError(explain(keys["share"], rule, self.share, "Use fedmd for logits."))
         if self.label_mechanism != "none" and self.share != "argmax":
             way_out = 'Use score-noise for logits and probabilities, or share "argmax".'
             rule = f"be none for share {self.share!r}"

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, ClassVar
 
-import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
@@ -24,7 +23,6 @@ from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.errors import Code, DataError, FedkdError, ModelBytesError, PayloadError, RefusalError, explain
-from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed
@@ -56,21 +54,9 @@ class PartyClient(NumPyClient, ABC):
     def learn(self, instruction: Instruction) -> Answer:
         """Learn, and return what the reply is made from; nothing of it has left yet."""
 
+    @abstractmethod
     def finish(self, instruction: Instruction) -> Finished:
-        """Learn from what comes back at the end; return the party's model and its accuracies alone.
-
-        Here: fit this party's own model on its rows and the public rows with their final labels.
-        """
-        party = self.party
-        alone = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
-        if not instruction.config.party_models:
-            return Finished(model=alone, solo=party.accuracies(alone), learnt=False)
-        X, y = party.X, party.y
-        if instruction.labels is not None and (labelled := instruction.labels != ABSTAIN).any():
-            X = np.concatenate([X, party.public.X[labelled]])
-            y = np.concatenate([y, instruction.labels[labelled]])
-        model = party.model(seed=instruction.seed("model")).fit(X, y)
-        return Finished(model=model, solo=party.accuracies(alone))
+        """Learn from what comes back at the end; return the party's model and its accuracies alone."""
 
     def charge(self, instruction: Instruction) -> Charge | None:
         """Return what the reply to this instruction costs; None where no mechanism of this party makes it private."""

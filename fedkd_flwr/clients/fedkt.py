@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
-from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import Answer, Charge, Instruction, ModelFactory, Party
 from fedkd_flwr.errors import Code, DataError, Note, explain
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, majority
@@ -26,7 +26,7 @@ __all__ = ["FedKTClient"]
 logger = logging.getLogger("flwr.party")
 
 
-class FedKTClient(PartyClient):
+class FedKTClient(OneShotVoteClient):
     """Sends ``students_per_party`` label arrays on all public rows, once (FedKT, Algorithm 1, lines 1-13).
 
     Parameters

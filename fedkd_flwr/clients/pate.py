@@ -6,13 +6,13 @@ The other half, and the whole round, is `fedkd_flwr.strategies.pate`.
 from __future__ import annotations
 
 from fedkd_flwr.algorithms.pate import CARD
-from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import Answer, Instruction
 
 __all__ = ["PATEClient"]
 
 
-class PATEClient(PartyClient):
+class PATEClient(OneShotVoteClient):
     """Sends one label array on all public rows, once (PATE, ICLR 2017, section 2, a teacher per party).
 
     Parameters

@@ -111,14 +111,10 @@ class LedgerStore:
         *,
         run_id: str,
         server_round: int,
-        algorithm: str,
-        mechanism: str,
-        unit: str,
-        adversary: str,
-        neighbouring_relation: str,
         events: Events,
         reply: StoredReply,
         budget: Budget,
+        **words: str,
     ) -> StoredReply:
         """Charge for a reply, write charge and reply to disk, and return the reply that may be sent.
 
@@ -126,14 +122,17 @@ class LedgerStore:
 
         Parameters
         ----------
-        run_id, server_round, algorithm, mechanism, unit, adversary, neighbouring_relation
-            As in `fedkd_flwr.privacy.ledger.ledger.Entry`.
+        run_id, server_round
+            The request.
         events : sequence of (event, int)
             What the reply releases.
         reply : StoredReply
             The reply to send.
         budget : Budget
             Checked here too, because another process may have charged since `ask`.
+        **words
+            The other fields of `fedkd_flwr.privacy.ledger.entry.Entry`: algorithm, mechanism, unit, adversary and
+            neighbouring_relation.
 
         Raises
         ------
@@ -152,14 +151,10 @@ class LedgerStore:
             entry = Entry(
                 run_id=run_id,
                 server_round=server_round,
-                algorithm=algorithm,
-                mechanism=mechanism,
-                unit=unit,
-                adversary=adversary,
-                neighbouring_relation=neighbouring_relation,
                 events=plain,
                 when=_now().isoformat(timespec="seconds"),
                 reply_digest=sha256(data).hexdigest(),
+                **words,
             )
             charged = ledger.charge(entry)
             self._settle(ledger)

@@ -28,7 +28,7 @@ from fedkd_flwr.wire.envelope import (
     unseal_answer,
 )
 
-__all__ = ["PublicSpec", "bits_per_label", "decode_labels", "digest", "encode_labels"]
+__all__ = ["bits_per_label", "decode_labels", "encode_labels"]
 
 _MAGIC = b"FL"
 _ABSTAINS, _DELTA = 2, 4

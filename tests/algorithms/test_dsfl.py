@@ -46,7 +46,7 @@ def test_what_came_in_single_precision_is_sharpened_in_double():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"share": "logits"}, "share must be softmax or argmax for DS-FL, got 'logits'. Use fedmd"),
+        ({"share": "logits"}, "share must be softmax or argmax where averages are sharpened, got 'logits'. Use fedmd"),
         ({"temperature": 0.0}, "dsfl.temperature must be a number > 0, got 0.0"),
     ],
 )

@@ -11,7 +11,8 @@ from fedkd_flwr.errors import DataError, PayloadError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
-from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels, encode_labels
+from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.records import Reply
 
 

@@ -140,7 +140,8 @@ def test_logits_with_infinities_leave_their_party_out():
 
 def test_labels_weigh_a_small_part_of_logits(tmp_path):
     """Bytes up a round at ten classes: at least 25 times less."""
-    from fedkd_flwr.wire.label_codec import PublicSpec, encode_labels
+    from fedkd_flwr.wire.envelope import PublicSpec
+    from fedkd_flwr.wire.label_codec import encode_labels
 
     spec = PublicSpec(num_public=5000, num_classes=10, fingerprint="ab" * 32)
     logits = np.random.default_rng(1).normal(size=(5000, 10)).astype(np.float32)

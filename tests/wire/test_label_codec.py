@@ -11,8 +11,8 @@ from hypothesis.extra.numpy import arrays
 
 from fedkd_flwr.errors import DataError, PayloadError
 from fedkd_flwr.labels import ABSTAIN
-from fedkd_flwr.wire.envelope import PublicSpec, seal_answer
-from fedkd_flwr.wire.label_codec import bits_per_label, decode_labels, digest, encode_labels
+from fedkd_flwr.wire.envelope import PublicSpec, digest, seal_answer
+from fedkd_flwr.wire.label_codec import bits_per_label, decode_labels, encode_labels
 
 PRINT = "ab" * 32
 

@@ -1,0 +1,34 @@
+"""One round of votes at a party: what FedKT and PATE do when the final labels come back.
+
+The other half is `fedkd_flwr.strategies.one_shot_vote`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.party import Finished, Instruction
+from fedkd_flwr.labels import ABSTAIN
+
+__all__ = ["OneShotVoteClient"]
+
+
+class OneShotVoteClient(PartyClient):
+    """A party of an exchange that ends in a model at the server. Subclasses say what it learns, `learn`.
+
+    Parameters as in `PartyClient`.
+    """
+
+    def finish(self, instruction: Instruction) -> Finished:
+        """Fit this party's own model on its rows and the public rows with their final labels."""
+        party = self.party
+        alone = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
+        if not instruction.config.party_models:
+            return Finished(model=alone, solo=party.accuracies(alone), learnt=False)
+        X, y = party.X, party.y
+        if instruction.labels is not None and (labelled := instruction.labels != ABSTAIN).any():
+            X = np.concatenate([X, party.public.X[labelled]])
+            y = np.concatenate([y, instruction.labels[labelled]])
+        model = party.model(seed=instruction.seed("model")).fit(X, y)
+        return Finished(model=model, solo=party.accuracies(alone))
