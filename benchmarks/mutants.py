@@ -167,7 +167,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         mutants = _mutate(options.module, Path(name))
         loop = Loop(mutants[:: options.only], options.quick)
-        quiet = ["-p", "no:cacheprovider", "--hypothesis-seed=0", "-q", "--no-header", "--assert=plain"]
+        quiet = ["-p", "no:cacheprovider", "--hypothesis-seed=0", "-n0", "-q", "--no-header", "--assert=plain"]
         pytest.main([str(own), *options.tests, *quiet], plugins=[loop])
         print(options.module, len(mutants), "mutants, tried:", dict(Counter(loop.results.values())))
         source = options.module.read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -47,6 +48,8 @@ class FlowerHome:
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
+            # Ray refuses to start beside a cluster that this folder names; its sockets want a short path
+            "RAY_TMPDIR": tempfile.mkdtemp(prefix="ray-"),
         }
 
     def flwr(self, *arguments: str) -> dict[str, Any]:
@@ -65,6 +68,7 @@ class FlowerHome:
         # JSON writes strings, numbers and booleans as TOML does
         config = " ".join(f"{key.replace('_', '-')}={json.dumps(value)}" for key, value in settings.items())
         more = ["--federation-config", federation_config] if federation_config else []
+        self._wait_for_simulations()
         answer = self.flwr("run", ".", *superlink, "--run-config", config, *more)
         assert answer["success"], answer
         return str(answer["run-id"])
@@ -79,9 +83,31 @@ class FlowerHome:
             time.sleep(1.0)
         raise AssertionError(f"run {run_id} was still {status!r} after {seconds:g} s")
 
+    def log(self, run_id: str) -> str:
+        """Return what a run has logged."""
+        command = [str(BIN / "flwr"), "log", run_id, "--show"]
+        done = subprocess.run(
+            command, cwd=self.app, env=self.env, capture_output=True, text=True, timeout=60, check=False
+        )
+        return done.stdout + done.stderr
+
+    def _superlinks(self) -> list[int]:
+        return [pid for pid, _, args in _processes() if "flower-superlink" in args and str(self.home) in args]
+
+    def _wait_for_simulations(self, seconds: float = 60.0) -> None:
+        """Wait until the process of an earlier run is gone: it ends Ray seconds after Flower calls the run finished."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            children = _descendants(self._superlinks())
+            if not any(pid in children and "flwr-simulation --" in args for pid, _, args in _processes()):
+                return
+            time.sleep(0.2)
+        raise AssertionError(f"the process of a finished run was still there after {seconds:g} s")
+
     def stop(self) -> None:
         """Stop the SuperLink that ``flwr run`` started in this home, with all its processes."""
-        stop([pid for pid, _, args in _processes() if "flower-superlink" in args and str(self.home) in args])
+        stop(self._superlinks())
+        shutil.rmtree(self.env["RAY_TMPDIR"], ignore_errors=True)
 
 
 def free_ports(count: int) -> list[int]:

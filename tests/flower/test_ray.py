@@ -27,7 +27,9 @@ def _run(flower, folder, **settings):
     data = {} if "dataset" in settings else SYNTHETIC
     run_id = flower.submit(federation_config=SIZE, output_dir=str(folder), **SMALL | data | settings)
     status = flower.wait(run_id)
-    return status, RunRecord.load(folder / "runs" / run_id / "record.json")
+    path = folder / "runs" / run_id / "record.json"
+    assert path.exists(), f"Flower calls the run {status}, and it left no record:\n{flower.log(run_id)}"
+    return status, RunRecord.load(path)
 
 
 def test_fedct_runs_on_ray_and_every_party_answers_every_round(flower, tmp_path):
