@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 # Small nets and small arrays gain nothing from threads, and several test processes beside each other lose by them.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -16,8 +18,16 @@ settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with Flower's processes, all in one worker: they wait more than they compute, and want free ports."""
-    for item in items:
-        if item.get_closest_marker("flower"):
-            item.add_marker(pytest.mark.xdist_group("flower"))
+    """Start with Flower's processes: they wait more than they compute."""
     items.sort(key=lambda item: item.get_closest_marker("flower") is None)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Give each worker one file at a time, and all that starts Flower's processes to one worker."""
+    return _ByFile(config, log)
+
+
+class _ByFile(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::", 1)[0]
+        return "flower" if file.startswith("tests/flower/") else file
