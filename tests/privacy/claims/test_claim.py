@@ -102,7 +102,7 @@ def test_noise_at_a_party_protects_a_record_and_t_times_less_the_whole_party():
     record, party = noisy_max_at_party(LAPLACE, num_queries=10, delta=0.0, teachers=25, partitions=2, num_records=900)
     assert (record.unit, record.adversary) == ("record", SERVER)
     assert record.neighbouring_relation == "replace one record, number of records public"
-    relation = "any change of the party's data, number of records public"
+    relation = "any change of the party's data"
     assert (party.unit, party.neighbouring_relation) == ("party", relation)
     # 2 gamma per query and partition; 2 s t gamma for the party
     assert record.epsilon == pytest.approx(2 * 0.04 * 10 * 2)
