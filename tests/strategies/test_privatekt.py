@@ -335,7 +335,7 @@ def test_what_goes_wrong_is_an_answer_whatever_privacy_the_server_says_there_is(
         def learn(self, instruction):
             raise ValueError("row 3 holds 1.7")
 
-    held = members()
+    held = members(simulated=False)
     lie = _spoil(lambda c: c.config_records["fitins.config"].__setitem__("privacy", "none"))
     grid = InProcessGrid(lie(handler([Broken(held[0]), *map(PrivateKTClient, held[1:])])), [{}] * 5)
     make().start(grid, num_rounds=1)

@@ -11,6 +11,7 @@ import pytest
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.claims.claim import (
     EVERYONE,
+    NOT_COVERED,
     SERVER,
     PrivacyClaim,
     label_privacy,
@@ -59,7 +60,7 @@ def test_every_claim_has_what_the_report_reads_and_is_plain_json():
         cells = claim_cells(plain)
         assert all(cells[heading] != "–" for heading in CLAIM_FIELDS)
         # nothing the page would list under a heading of its own but these
-        assert set(cells) - set(CLAIM_FIELDS) <= {"mechanism", "protects from", "notes"}
+        assert set(cells) - set(CLAIM_FIELDS) <= {"mechanism", "protects from", "notes", "not covered"}
 
 
 def test_claims_with_a_bound_are_told_with_it_and_claims_without_as_no_guarantee():
@@ -248,6 +249,7 @@ def test_the_claims_of_noise_at_a_party_word_for_word():
         "protects from": AT_PARTY,
         "notes": "Warning: delta 0.01 is at least 1 in 100, the number of records: a mechanism that simply exposes one "
         "record entirely would satisfy this delta.",
+        "not covered": NOT_COVERED,
     }
     assert (party.unit, party.mechanism, party.protects_from) == ("party", words.format("5 votes"), AT_PARTY)
     assert party.notes == ()
@@ -270,6 +272,7 @@ def test_the_claim_of_privatised_labels_word_for_word():
         "protects from": AT_PARTY,
         "notes": "Warning: delta 0.5 is at least 1 in 2, the number of parties: a mechanism that simply exposes one "
         "party entirely would satisfy this delta.",
+        "not covered": NOT_COVERED,
     }
 
 
@@ -288,6 +291,7 @@ def test_the_claim_of_a_subset_word_for_word():
         "notes": "Holds if the subset is drawn once and kept for ever, and nothing is computed from the other rows. "
         "Warning: delta 0.259 is at least 1 in 1,000, the number of records: a mechanism that simply exposes one "
         "record entirely would satisfy this delta.",
+        "not covered": NOT_COVERED,
     }
 
 
