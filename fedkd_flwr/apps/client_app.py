@@ -47,7 +47,9 @@ def ready(message: Message, context: Context) -> Message:
     In simulation a process plays many parties and starts with its first message; a silo is never asked this. The reply
     names the party, so that parties can be sampled from the first round on.
     """
+    began = time.monotonic()
     name = _name(client_of(context))
+    hold_back(context.node_config, began)
     return Message(RecordDict({"ready": ConfigRecord({"party": name})}), reply_to=message)
 
 

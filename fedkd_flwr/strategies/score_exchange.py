@@ -202,8 +202,8 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
             delta=0.0,
             neighbouring_relation="add or remove one record",
             publishable=True,
-            basis="none: epsilon and delta depend on the rows a party is known to hold; each party's own ledger states its "
-            "own",
+            basis="none: epsilon and delta depend on how many rows a party is known to hold; each party's own ledger "
+            "states its own",
             mechanism=f"random subset of {k} rows of each party, {how} replacement, drawn once for ever (NFDP)",
             protects_from="the server and everyone after it; the party draws the subset itself",
             notes=(apart,),
