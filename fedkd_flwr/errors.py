@@ -41,7 +41,6 @@ class Code(StrEnum):
     SUBSET_FIXED = "subset-fixed"
     SUBSET_LOST = "subset-lost"
     WITHHELD = "withheld"
-    TOO_FEW_ROWS = "too-few-rows"
     WRONG_CONFIG = "wrong-config"
     WRONG_DATA = "wrong-data"
 
@@ -50,6 +49,7 @@ class Note(StrEnum):
     """What a party may tell the server beside an answer: these words and no text."""
 
     FEWER_SUBSETS = "fewer-subsets"
+    FIXED_ANSWER = "fixed-answer"
     ONE_CLASS = "one-class"
     STATE_LOST = "state-lost"
     STATE_OLDER = "state-older"

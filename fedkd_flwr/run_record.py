@@ -23,7 +23,7 @@ SCHEMA_VERSION = 1
 WITHHELD = "withheld"  # replaces a text or a number of the operator's record in a publishable copy
 
 # These fields of a claim are published even where its numbers are not.
-_STATEMENT = ("unit", "adversary", "publishable", "basis", "protects from")
+_STATEMENT = ("unit", "adversary", "publishable", "basis", "protects from", "not covered")
 _FOLDER = re.compile(r"(?:^|(?<=[\s\"'=(]))(?:~|/|[A-Za-z]:[\\/]|\\\\|file:).*[\\/]")
 _Record = TypeVar("_Record")
 

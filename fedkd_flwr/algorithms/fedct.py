@@ -42,7 +42,8 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     confidence: float = setting(0.9999, ge=0, le=1, only={"consensus": ("dawid-skene",)})
     """Rows whose most probable class is less probable than this stay unlabelled in that round; 0 labels all."""
     stop_when_converged: bool = setting(True)
-    """Stop once all parties answered, the consensus repeats, and all reproduce it or none changed a label."""
+    """Stop once all parties answered, the consensus repeats, and all reproduce it or none changed a label. Never with a
+    label-mechanism: labels may not decide how many rounds a claim counts."""
     calibration: Literal["exact", "paper"] = setting("exact", told=True, only={"label_mechanism": ("xor", "auto")})
     """Of xor: the paper's condition asks for sqrt(C) times the noise that is needed."""
     sensitivity: Literal["worst-case", "assumed", "estimated"] = setting(

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
-from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, party_roles
+from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, own_params, party_roles
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.partitioning import partition, read_split
 from fedkd_flwr.data.public import PublicLabels, PublicSet
-from fedkd_flwr.data.tables import load_party_table, load_public
+from fedkd_flwr.data.tables import load_public, load_usable_rows, require_readable
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -132,7 +132,7 @@ def party_name(partition_id: int) -> str:
 def _hold_out(seed: int, party: str, positions: NDArray[np.int64], fraction: float) -> tuple[Any, Any]:
     """Split a party's rows into training and own test rows: by position under a random permutation."""
     order = derive_rng(seed, party, "own-test").permutation(positions)
-    count = min(round(fraction * len(order)), len(order) - 1)
+    count = max(min(round(fraction * len(order)), len(order) - 1), 0)
     return order[count:], order[:count]
 
 
@@ -160,7 +160,7 @@ def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = 
         for i, positions in enumerate(dealt):
             digest = _data_digest(config, num_parties, i)
             drawn = SubsetStore(LedgerStore(root, party=party_name(i), data_digest=digest)).stored()
-            kept.append(positions[drawn if drawn is not None else []])
+            kept.append([] if drawn is None else positions[drawn[drawn < len(positions)]])
     else:
         kept = [
             _hold_out(config.seed, party_name(i), positions, config.party_test_fraction)[0]
@@ -249,7 +249,7 @@ def _listed(allow: str) -> set[str]:
 def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int]:
     """Return the party, and its number in the cycle of mixed models."""
     common: dict[str, Any] = {}
-    params = node.model_params if node.model else config.model_params
+    params = own_params(config.model_params, node)
     if node.simulated:
         if node.partition_id is None or node.num_partitions is None:
             seen = f"partition-id {node.partition_id}, num-partitions {node.num_partitions}"
@@ -271,6 +271,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         weigh = index < (5 if config.model.startswith("mixed") else 1)  # one of each model is enough to compare
         keep = config.save_party_models
         common = {"share_metrics": True, "simulated": True, "weigh_model": weigh, "keep_model": keep}
+        common["rows_at_least"] = len(positions)
     else:
         name = node.party
         index = derive_seed(0, name)
@@ -280,15 +281,20 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         public = public.as_read_by(model_factory(spec, params, public)(seed=0))
         if node.label and node.label != public.schema.label:
             raise ConfigError(explain("label", f"be the schema's label column {public.schema.label!r}", node.label))
-        X_all, y_all = load_party_table(node.data_path, public.schema, public.preprocessor)
-        train, own = _hold_out(config.seed, name, np.arange(len(y_all)), node.test_fraction)
-        if config.setting("subset_rows", 0):
-            train, own = np.arange(len(y_all)), np.arange(0)
-        X, y, tests = X_all[train], y_all[train], {"own": (X_all[own], y_all[own])}
-        root = output_root(node.state_dir, "state-dir")
         # the file as it lies there: encoded rows differ in the last bit between machines
-        ledgers, data_digest = root, hashlib.sha256(Path(node.data_path).expanduser().read_bytes()).hexdigest()
-        common = {"share_metrics": node.share_metrics, "keep_model": True}
+        data_digest = hashlib.sha256(require_readable(node.data_path)).hexdigest()
+        held = load_usable_rows(node.data_path, public)
+        train, own = _hold_out(config.seed, name, np.arange(held.num_rows), node.test_fraction)
+        if config.setting("subset_rows", 0):
+            train, own = np.arange(held.num_rows), np.arange(0)
+        usable = held.y >= 0
+        measured, learnt = own[usable[own]], usable[train]
+        tests = {"own": (held.X[measured], held.y[measured])}
+        X, y = held.X[train[learnt]], held.y[train[learnt]]
+        root = ledgers = output_root(node.state_dir, "state-dir")
+        common = {"share_metrics": node.share_metrics, "keep_model": True, "rows_at_least": node.rows_at_least}
+        if held.fault is not None:
+            common |= {"fault": held.fault, "slots": np.flatnonzero(learnt), "num_slots": len(train)}
     # whoever simulates a party decides for it; a silo's own list is all it takes part in
     allowed = _listed(node.allow)
     if node.simulated or config.algorithm in allowed:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
@@ -10,7 +16,9 @@ from fedkd_flwr.clients.base import RefusingClient
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.wire.records import flower_reply, from_flower, open_instruction, reply_record
 
-__all__ = ["answer", "app", "client_of", "finish"]
+__all__ = ["answer", "app", "client_of", "finish", "hold_back"]
+
+logger = logging.getLogger("flwr.party")
 
 app = ClientApp()
 
@@ -39,14 +47,19 @@ def ready(message: Message, context: Context) -> Message:
     In simulation a process plays many parties and starts with its first message; a silo is never asked this. The reply
     names the party, so that parties can be sampled from the first round on.
     """
+    began = time.monotonic()
     name = _name(client_of(context))
+    hold_back(context.node_config, began)
     return Message(RecordDict({"ready": ConfigRecord({"party": name})}), reply_to=message)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Answer one round."""
-    return answer(client_of(context), message)
+    began = time.monotonic()
+    reply = answer(client_of(context), message)
+    hold_back(context.node_config, began)
+    return reply
 
 
 def answer(client: NumPyClient, message: Message) -> Message:
@@ -63,7 +76,24 @@ def answer(client: NumPyClient, message: Message) -> Message:
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Take the final result in."""
-    return finish(client_of(context), message)
+    began = time.monotonic()
+    reply = finish(client_of(context), message)
+    hold_back(context.node_config, began)
+    return reply
+
+
+def hold_back(node_config: Mapping[str, Any], began: float) -> None:
+    """Wait until a reply may leave: the next multiple of ``reply-at`` seconds after ``began``, on the monotonic clock.
+
+    Refusals wait too. Training that exceeds ``reply-at`` is seen in whole multiples of it, and in no finer way.
+    """
+    every = node_config.get("reply-at", 0.0)
+    if isinstance(every, bool) or not isinstance(every, int | float) or not 0 < every < math.inf:
+        return  # a setting of another kind is refused when the client is made
+    passed = time.monotonic() - began
+    if passed > every:
+        logger.warning("the work took %.1f s, longer than reply-at (%g s): it leaves at a multiple", passed, every)
+    time.sleep(math.ceil(passed / every) * every - passed)
 
 
 def finish(client: NumPyClient, message: Message) -> Message:

@@ -209,9 +209,10 @@ class NodeConfig(Config):
     label: str = setting("")
     """If given, it must be the schema's label column: a check."""
     model: str = setting("")
-    """Its own model, for teachers and students too. Empty: the run's."""
+    """Its own model, for teachers and students too. Empty: the run's, of which a node that demands privacy takes the
+    name alone."""
     model_params: str = setting("")
-    """Its parameters."""
+    """Its parameters. Where privacy is demanded and the run names the model: the zoo's defaults."""
     state_dir: str = setting("")
     """Absolute path: where labels, state and model stay. Empty: ~/.fedkd of the node's user."""
     test_fraction: float = setting(0.2, ge=0, lt=1)
@@ -230,6 +231,12 @@ class NodeConfig(Config):
     refuses runs without a mechanism too."""
     delta_budget: float = setting(1e-5, gt=0, lt=1)
     """The delta at which that is counted."""
+    rows_at_least: int = setting(0, ge=0)
+    """So many private rows it holds or more, which anybody may know: what NFDP (subset-rows) costs is counted for this
+    number, never for the true one. 0: nothing is known, and it is counted as if all rows were drawn."""
+    reply_at: float = setting(0.0, ge=0)
+    """Seconds: each reply leaves so long after its instruction came, or twice as long, three times and so on, whichever
+    comes first. Take more than the longest training, and less than the run's round-timeout-s. 0: at once."""
     share_metrics: bool = setting(False)
     """Whether its accuracies, its model's name and size may leave."""
     partition_id: int | None = setting(None, ge=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
@@ -11,7 +12,9 @@ from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model, parse_params, pick_model
 
-__all__ = ["check_role", "final_model", "global_model", "model_factory", "party_roles"]
+__all__ = ["check_role", "final_model", "global_model", "model_factory", "own_params", "party_roles"]
+
+logger = logging.getLogger("flwr.party")
 
 
 def model_factory(spec: str, params: str, public: PublicSet) -> ModelFactory:
@@ -53,6 +56,25 @@ def global_model(config: RunConfig, public: PublicSet) -> ModelFactory:
     return model_factory(config.model, config.model_params, public)
 
 
+def own_params(of_run: str, node: NodeConfig) -> str:
+    """Return the parameters of a node's model: its own; those of the run only where it names no model of its own.
+
+    A node that demands privacy takes none from the run either: it makes the run's model with the zoo's defaults. The
+    run may still name a model of the zoo, because PrivateKT needs one net at all parties.
+    """
+    if node.model:
+        return node.model_params
+    if node.demands_privacy and of_run:
+        logger.warning(
+            "%s: a node that demands privacy takes no model parameters from a run, got %s. The model has the zoo's "
+            "defaults; give this node model and model-params for others.",
+            node.party,
+            of_run,
+        )
+        return ""
+    return of_run
+
+
 def party_roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -> dict[str, ModelFactory]:
     """Return what makes a party's teachers and students, where the algorithm has any and the run names them.
 
@@ -66,6 +88,6 @@ def party_roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -
         # a silo's own choice of model stands for its teachers and students too
         spec, params = config.model_of(role)
         if spec and not node.model:
-            made[role] = model_factory(pick_model(spec, index), params, party.public)
+            made[role] = model_factory(pick_model(spec, index), own_params(params, node), party.public)
             check_role(role, made[role](seed=0), party.model(seed=0))
     return made

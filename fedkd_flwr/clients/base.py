@@ -5,6 +5,11 @@
 
 Everything that goes wrong is caught here: the full text goes to the party's own log, the reply carries a code
 from a fixed list and no text.
+
+**Failure is an output.** Beside a claim, private rows may decide nothing that shows but the mechanism's output. What
+settings, public facts or the ledger forbid is refused, by `PartyClient.check` at the latest, before a private row is
+looked at. Whatever fails later becomes data: `PartyClient.fixed` values go through the mechanism in place of the
+missing ones, are charged and sent; and the final visit has one answer.
 """
 
 from __future__ import annotations
@@ -13,16 +18,18 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, ClassVar
 
+import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
-from fedkd_flwr.errors import Code, DataError, FedkdError, ModelBytesError, PayloadError, RefusalError, explain
+from fedkd_flwr.errors import Code, DataError, FedkdError, ModelBytesError, Note, PayloadError, RefusalError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed
@@ -61,6 +68,17 @@ class PartyClient(NumPyClient, ABC):
     def charge(self, instruction: Instruction) -> Charge | None:
         """Return what the reply to this instruction costs; None where no mechanism of this party makes it private."""
         return None
+
+    def check(self, instruction: Instruction, *, final: bool) -> None:
+        """Refuse what settings, public facts or this party's own files forbid; called before a private row is read.
+
+        Beside a claim, what is not refused here is not refused at all: it fails in `learn`, and becomes an answer.
+        ``final`` says that the instruction is for `finish`.
+        """
+
+    def fixed(self, instruction: Instruction) -> Answer:
+        """Return the answer of a party that learnt nothing: the lowest class for each public row."""
+        return Answer(values={"labels": np.zeros((1, self.num_rows(instruction)), dtype=np.int16)})
 
     def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Return what leaves, by payload name: privatised where `charge` says so."""
@@ -103,26 +121,41 @@ class PartyClient(NumPyClient, ABC):
         try:
             instruction = self._open(parameters, config)
             # a server that asks for metrics as if nothing had been claimed does not get them
-            private = self._permitted(instruction) is not None or _claimed(instruction)
-            finished = self.finish(instruction)
-            model, solo = finished.model, finished.solo
-            federated = self.party.accuracies(model) if finished.learnt else {}
-            self._keep(model)
-            metrics = _signed(self.party.name)
-            if not self._shares_metrics(private):
-                for name, value in federated.items():
-                    alone = solo.get(name, float("nan"))
-                    logger.info("accuracy on %s test rows: %.4f with the federation, %.4f alone", name, value, alone)
-                return float("nan"), self.num_rows(instruction), metrics
-            metrics |= {f"solo-{name}": value for name, value in solo.items()}
-            metrics |= {f"federated-{name}": value for name, value in federated.items()}
-            metrics["model"] = self.party.model_name
-            if self.party.weigh_model:
-                metrics |= _weight(model)
-            loss = 1.0 - next(iter(federated.values()), float("nan"))
-            return loss, self.num_rows(instruction), metrics
+            private = self._permitted(instruction) is not None or self._claimed(instruction)
+            self._before_rows(instruction, private, final=True)
+            rows, loss, metrics = self.num_rows(instruction), float("nan"), _signed(self.party.name)
+            try:
+                found = self._finished(instruction, private)
+            except Exception:
+                if not private:
+                    raise
+                logger.exception("%s: the final visit failed here; the server gets its usual answer", self.party.name)
+                if self.party.state is not None and not self.party.keep_model:
+                    self.party.state.remove()  # as where it went well: what is kept decides the size of later replies
+            else:
+                if found is not None:
+                    loss, metrics = found[0], metrics | found[1]
+            return loss, rows, metrics
         except Exception as error:
             return float("nan"), 0, self._refusal(error, config)
+
+    def _finished(self, instruction: Instruction, private: bool) -> tuple[float, dict[str, Scalar]] | None:
+        """Take the final labels in; return the zero-one loss and metrics, None where they stay here."""
+        finished = self.finish(instruction)
+        model, solo = finished.model, finished.solo
+        federated = self.party.accuracies(model) if finished.learnt else {}
+        self._keep(model)
+        if not self._shares_metrics(private):
+            for name, value in federated.items():
+                alone = solo.get(name, float("nan"))
+                logger.info("accuracy on %s test rows: %.4f with the federation, %.4f alone", name, value, alone)
+            return None
+        metrics: dict[str, Scalar] = {f"solo-{name}": value for name, value in solo.items()}
+        metrics |= {f"federated-{name}": value for name, value in federated.items()}
+        metrics["model"] = self.party.model_name
+        if self.party.weigh_model:
+            metrics |= _weight(model)
+        return 1.0 - next(iter(federated.values()), float("nan")), metrics
 
     # ---------------------------------------------------------------- one visit, step by step
 
@@ -178,9 +211,8 @@ class PartyClient(NumPyClient, ABC):
     def _say(self, instruction: Instruction, charge: Charge | None) -> StoredReply:
         """Learn, make private, keep state, charge: only then may the reply leave."""
         party = self.party
-        answer = self.learn(instruction)
-        values = self.release(answer, instruction)
-        arrays = self.encode(values, instruction, self._base(instruction))
+        self._before_rows(instruction, charge is not None, final=False)
+        answer, values, arrays = self._made(instruction, charge)
         metrics = _signed(party.name, payload=",".join(arrays))
         if answer.notes and (charge is None or party.simulated):
             metrics["notes"] = ",".join(answer.notes)
@@ -207,6 +239,41 @@ class PartyClient(NumPyClient, ABC):
                 )
             )
         return self._charged(reply, instruction, charge)
+
+    def _before_rows(self, instruction: Instruction, private: bool, *, final: bool) -> None:
+        """Refuse what may be refused; beside a claim, rows that cannot be used are not among it."""
+        self.check(instruction, final=final)
+        if self.party.fault is not None:
+            if not private:
+                raise self.party.fault
+            logger.error(
+                "%s: %d of its %d rows can be used: %s The server is not told: it gets the usual answer, made from "
+                "those rows.",
+                self.party.name,
+                len(self.party.y),
+                self.party.num_rows,
+                self.party.fault,
+            )
+
+    def _made(
+        self, instruction: Instruction, charge: Charge | None
+    ) -> tuple[Answer, Mapping[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """Return what was learnt, what leaves of it, and its wire arrays."""
+        base = self._base(instruction)
+
+        def say(answer: Answer) -> tuple[Answer, Mapping[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+            values = self.release(answer, instruction)
+            return answer, values, self.encode(values, instruction, base)
+
+        if charge is None:
+            return say(self.learn(instruction))
+        try:
+            return say(self.learn(instruction))
+        except Exception:  # private rows may have caused it
+            words = "%s: it learnt nothing; a fixed answer goes through the mechanism, is charged and sent"
+            logger.exception(words, self.party.name)
+            fixed = self.fixed(instruction)
+            return say(replace(fixed, notes=[*fixed.notes, Note.FIXED_ANSWER]))
 
     def _charged(self, reply: StoredReply, instruction: Instruction, charge: Charge | None) -> StoredReply:
         ledger = self.party.ledger
@@ -239,6 +306,16 @@ class PartyClient(NumPyClient, ABC):
     def referable(self, saved: Saved, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Return what a reply of changes may refer to: here the values of the last reply."""
         return {name: saved.arrays[f"value.{name}"] for name in saved.meta["values"]}
+
+    def _claimed(self, instruction: Instruction) -> bool:
+        """Tell whether an earlier reply of this run came with a claim."""
+        party, saved = self.party, instruction.saved
+        if saved is not None and saved.meta.get("charge"):
+            return True
+        if party.ledger is None:
+            return False
+        of_run = (entry for entry in party.ledger.load().entries if entry.run_id == party.run_id)
+        return any(event["kind"] != "non-private" for entry in of_run for event, _ in entry.events)
 
     def _shares_metrics(self, private: bool) -> bool:
         return self.party.share_metrics and (not private or self.party.simulated)
@@ -345,11 +422,6 @@ def _named(charge: Charge | None) -> str:
     return sha256(canonical([charge.mechanism, charge.unit, plain_events(charge.events)])).hexdigest()
 
 
-def _claimed(instruction: Instruction) -> bool:
-    """Tell whether an earlier reply of this run came with a claim."""
-    return instruction.saved is not None and bool(instruction.saved.meta.get("charge"))
-
-
 def _dump(model: Classifier) -> bytes:
     """Return the model as bytes; none for one that no safe format holds, which then starts afresh each round."""
     from fedkd_flwr.models.serialize import dumps
@@ -358,7 +430,9 @@ def _dump(model: Classifier) -> bytes:
         return dumps(model)
     except ModelBytesError as error:
         logger.warning("the model is not kept between rounds: %s", error)
-        return b""
+    except Exception:  # what private rows made of a model must not decide whether the party answers
+        logger.exception("the model is not kept between rounds")
+    return b""
 
 
 def _weight(model: Classifier) -> dict[str, Scalar]:

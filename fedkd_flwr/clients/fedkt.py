@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import Answer, Charge, Instruction, ModelFactory, Party
-from fedkd_flwr.errors import Code, DataError, Note, explain
-from fedkd_flwr.labels import ABSTAIN, VoteCounter, majority
+from fedkd_flwr.errors import Note, PayloadError, explain
+from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels, majority
 from fedkd_flwr.models.distillation import teach
 from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes
 
@@ -54,21 +55,23 @@ class FedKTClient(OneShotVoteClient):
         self.teacher = teacher or party.model
         self.student = student or party.model
 
+    def check(self, instruction: Instruction, *, final: bool) -> None:
+        """Refuse rows to ask that do not exist, or that are not as many as the noise was planned for."""
+        rows, plan = instruction.rows(self.party.public.num_rows), self._plan(instruction)
+        if not final and plan is not None and len(rows) != plan.num_queries:
+            raise PayloadError(explain("indices", f"be {plan.num_queries}, as num-queries", len(rows)))
+
     def learn(self, instruction: Instruction) -> Answer:
         """Train s x t teachers and s students; return the students' labels."""
         students, teachers = instruction.config.students, instruction.config.teachers
-        subsets, notes = min(teachers, len(self.party.y)), []
-        if subsets < teachers and instruction.config.privacy == "party":
-            way_out = "Lower teachers-per-student for the run, or take this party in with more rows."
-            rule = f"be >= teachers-per-student ({teachers}) at level L2"
-            raise DataError(explain("rows", rule, len(self.party.y), way_out), code=Code.TOO_FEW_ROWS)
+        subsets, notes = min(teachers, self.party.num_rows), []
         if subsets < teachers:
             logger.warning(
                 "%s: rows must be >= teachers-per-student (%d), got %d. Going on with %d subsets of one row; "
                 "lower teachers-per-student or leave this party out for better teachers.",
                 self.party.name,
                 teachers,
-                len(self.party.y),
+                self.party.num_rows,
                 subsets,
             )
             notes.append(Note.FEWER_SUBSETS)
@@ -82,6 +85,11 @@ class FedKTClient(OneShotVoteClient):
             notes.append(Note.ONE_CLASS)
         labels = np.stack([self._student_labels(instruction, j, subsets) for j in range(students)])
         return Answer(values={"labels": labels}, notes=notes)
+
+    def fixed(self, instruction: Instruction) -> Answer:
+        """Return the labels of students whose teachers all failed: noise is what they learn from, at level L2."""
+        students = range(instruction.config.students)
+        return Answer(values={"labels": np.stack([self._student_labels(instruction, j, 0) for j in students])})
 
     def charge(self, instruction: Instruction) -> Charge | None:
         """Return what level L2's noisy votes cost: one record sits with one teacher of each student."""
@@ -104,27 +112,51 @@ class FedKTClient(OneShotVoteClient):
         asked = public.X if len(rows) == public.num_rows else public.X[rows]
         counter = VoteCounter(num_public=len(rows), num_classes=public.num_classes)
         # rows are split by position, so each record reaches one teacher per student; the permutation may be public
-        for k, part in enumerate(_cut(len(self.party.y), subsets, instruction.rng("cut", student))):
-            teacher = self.teacher(seed=instruction.seed("teacher", student, k))
-            counter.add(teacher.fit(self.party.X[part], self.party.y[part]).predict(asked))
+        for k, part in enumerate(_cut(self.party.num_rows, subsets, instruction.rng("cut", student))):
+            seed = instruction.seed("teacher", student, k)
+            counter.add(self._votes(self.party.rows_in(part), asked, seed, private=plan is not None))
         if plan is None:
             voted = majority(counter.votes, ties=instruction.config.ties, rng=instruction.rng("ties", student))
             answers = NoisyAnswers(labels=voted)
         else:
+            for _ in range(instruction.config.teachers - subsets):
+                counter.add(np.zeros(len(rows), dtype=np.int16))
             answers = plan.ask(counter.votes, rng=self.noise_rng)
         if not (answers.labels != ABSTAIN).any():  # every answer fell below the threshold
             return np.zeros(public.num_rows, dtype=np.int16)
         seed = instruction.seed("student", student)
-        return teach(
-            lambda: self.student(seed=seed),
-            public.X,
-            rows,
-            answers.labels,
-            answers.counts,
-            self_training=instruction.config.unqueried == "self-training",
-        ).predict(public.X)
+        try:
+            return teach(
+                lambda: self.student(seed=seed),
+                public.X,
+                rows,
+                answers.labels,
+                answers.counts,
+                self_training=instruction.config.unqueried == "self-training",
+            ).predict(public.X)
+        except Exception:  # it has seen public rows and noisy answers only, and its labels are as many as ever
+            if plan is None:
+                raise
+            logger.exception("%s: student %d failed; its labels are the lowest class", self.party.name, student)
+            return np.zeros(public.num_rows, dtype=np.int16)
+
+    def _votes(self, part: NDArray[np.int64], asked: NDArray[Any], seed: int, *, private: bool) -> NDArray[np.int16]:
+        """Return the votes of a teacher of these rows on the rows asked.
+
+        Beside a claim a teacher that fails votes for the lowest class, and no other teacher is touched: a record still
+        moves one vote a row, whatever becomes of its teacher.
+        """
+        try:
+            votes = self.teacher(seed=seed).fit(self.party.X[part], self.party.y[part]).predict(asked)
+            return check_labels(votes, num_public=len(asked), num_classes=self.party.public.num_classes)
+        except Exception:
+            if not private:
+                raise
+            logger.exception("%s: a teacher failed; it votes for the lowest class", self.party.name)
+            return np.zeros(len(asked), dtype=np.int16)
 
 
 def _cut(num_rows: int, subsets: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
     """Cut a random permutation by position: no look at values, which level L2's guarantee rests on."""
-    yield from np.array_split(rng.permutation(num_rows), subsets)
+    if subsets:
+        yield from np.array_split(rng.permutation(num_rows), subsets)

@@ -77,6 +77,17 @@ class Party:
     whole : bool
         Whether X and y are all of the party's rows, in an order of its own: nothing held out by a run's seed. A subset
         for ever (NFDP) is of such rows only.
+    fault : Exception, optional
+        Why some rows of its file, or all, are not among X and y. Without a claim the party refuses with it. Beside a
+        claim it says so in its own log alone, and answers with the rows it has.
+    slots : ndarray of shape (num_rows,), int64, optional
+        Where in its file the rows of X and y stand, ascending; at 0, 1, ... by default. What draws or cuts rows goes by
+        these slots, so that a row that cannot be used moves no other.
+    num_slots : int
+        Rows of its file; 0: those of X.
+    rows_at_least : int
+        So many rows it holds or more, as anybody may know. NFDP's numbers are those of so many rows, because its true
+        number is private. 0: nothing is known.
     """
 
     name: str
@@ -97,9 +108,14 @@ class Party:
     weigh_model: bool = True
     keep_model: bool = False
     whole: bool = True
+    fault: Exception | None = None
+    slots: NDArray[np.int64] | None = None
+    num_slots: int = 0
+    rows_at_least: int = 0
 
     def __post_init__(self) -> None:
-        if not (self.X.ndim == 2 and len(self.X) == len(self.y) and len(self.y) >= 1):
+        least = 1 if self.fault is None else 0
+        if not (self.X.ndim == 2 and len(self.X) == len(self.y) and len(self.y) >= least):
             seen = f"X {self.X.shape}, y {self.y.shape}"
             way_out = "Give this party at least one labelled row."
             raise DataError(
@@ -117,6 +133,11 @@ class Party:
             raise DataError(explain("run_id", "be given with a ledger", self.run_id, way_out), code=Code.WRONG_CONFIG)
 
     @property
+    def num_rows(self) -> int:
+        """Rows of its file, whether or not they can be used."""
+        return self.num_slots or len(self.y)
+
+    @property
     def demands_privacy(self) -> bool:
         """Whether it says nothing that no mechanism of its own made private."""
         return self.require_privacy or self.budget.epsilon < math.inf
@@ -126,6 +147,14 @@ class Party:
         """What label payloads are checked against."""
         public = self.public
         return PublicSpec(num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint)
+
+    def rows_in(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return which rows of X stand in these slots of its file, in that order; some slots may hold none."""
+        held = np.full(max(self.num_rows, int(slots.max(initial=0)) + 1), -1, dtype=np.int64)
+        held[np.arange(len(self.y)) if self.slots is None else self.slots] = np.arange(len(self.y))
+        rows = held[slots]
+        found: NDArray[np.int64] = rows[rows >= 0]
+        return found
 
     def accuracies(self, model: Classifier) -> dict[str, float]:
         """Return the model's accuracy on each set of test rows."""

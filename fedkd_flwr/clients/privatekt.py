@@ -5,7 +5,6 @@ The other half, and the whole round, is `fedkd_flwr.strategies.privatekt`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,8 +19,6 @@ from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.wire.records import numbered_arrays
 
 __all__ = ["PrivateKTClient"]
-
-logger = logging.getLogger("flwr.party")
 
 
 class PrivateKTClient(PartyClient):
@@ -43,13 +40,16 @@ class PrivateKTClient(PartyClient):
         super().__init__(party)
         self.noise_rng = noise_rng
 
+    def check(self, instruction: Instruction, *, final: bool) -> None:
+        """Refuse weights that do not fit this party's net, and rows that do not exist."""
+        instruction.rows(self.party.public.num_rows)
+        self._received(instruction, "check")
+
     def learn(self, instruction: Instruction) -> Answer:
         """Train the server's model on this party's rows; return its labels of the rows asked about."""
         rows = instruction.rows(self.party.public.num_rows)
-        epochs = instruction.config.local_epochs
         model = self._received(instruction, "train", instruction.server_round)
-        if not self._trained(model, epochs):
-            model = self._received(instruction, "train", instruction.server_round)
+        model.train_epochs(self.party.X, self.party.y, epochs=instruction.config.local_epochs)
         return Answer(values={"labels": model.predict(self.party.public.X[rows])[None]})
 
     def charge(self, instruction: Instruction) -> Charge:
@@ -70,8 +70,7 @@ class PrivateKTClient(PartyClient):
         """Keep the server's final model; measure it beside a net trained on this party's rows alone (SOLO)."""
         party, epochs = self.party, instruction.config.solo_epochs
         model = self._received(instruction, "final")
-        alone = party.model(seed=instruction.seed("model")).initialize()
-        self._trained(alone, epochs)
+        alone = party.model(seed=instruction.seed("model")).train_epochs(party.X, party.y, epochs=epochs)
         return Finished(model=model, solo=party.accuracies(alone))
 
     def _mechanism(self, instruction: Instruction) -> RandomizedResponse:
@@ -80,16 +79,3 @@ class PrivateKTClient(PartyClient):
 
     def _received(self, instruction: Instruction, *stream: str | int) -> Classifier:
         return self.party.net_with(numbered_arrays(instruction.arrays, "model"), seed=instruction.seed(*stream))
-
-    def _trained(self, model: Classifier, epochs: int) -> bool:
-        """Train on this party's rows; tell whether that went well.
-
-        It may fail, on weights so large that the loss overflows, for one set of private rows and not for another: a
-        reply that stayed away would tell, and nothing would have been charged for it.
-        """
-        try:
-            model.train_epochs(self.party.X, self.party.y, epochs=epochs)
-        except Exception:
-            logger.exception("%s: training failed; its labels are those of the untrained model", self.party.name)
-            return False
-        return True

@@ -19,7 +19,7 @@ from fedkd_flwr.algorithms.score_exchange import DigestConfig, Mechanism, ScoreE
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
-from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.data.public import PublicLabels, PublicSet
 from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, RefusalError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.pretraining import pretrain
@@ -52,19 +52,24 @@ def pretrain_on(public: PublicSet, model: Classifier, *, epochs: int, seed: int)
 
     Raises `DataError` if the public rows have no labels.
     """
-    if public.labels is None:
-        way_out = "Give this node the public file with the column of labels that public-label names."
-        raise DataError(explain("public rows", "have labels to pre-train on", "none", way_out))
+    labels = _public_labels(public)
     pretrain(
         model,
         public.X,
-        public.labels.y,
-        num_classes=public.labels.num_classes,
-        same_classes=public.labels.of_schema,
+        labels.y,
+        num_classes=labels.num_classes,
+        same_classes=labels.of_schema,
         epochs=epochs,
         seed=derive_seed(seed, "pretrain"),
         name=public.fingerprint,
     )
+
+
+def _public_labels(public: PublicSet) -> PublicLabels:
+    if public.labels is None:
+        way_out = "Give this node the public file with the column of labels that public-label names."
+        raise DataError(explain("public rows", "have labels to pre-train on", "none", way_out))
+    return public.labels
 
 
 class ScoreClient(PartyClient):
@@ -98,31 +103,56 @@ class ScoreClient(PartyClient):
 
     # ---------------------------------------------------------------- one visit
 
+    def check(self, instruction: Instruction, *, final: bool) -> None:
+        """Refuse averages and rows that cannot be read, a model that has no logits, and a subset that is not there."""
+        self._asked(instruction)
+        self.lesson(instruction)
+        fresh = self.party.model(seed=instruction.seed("model"))
+        if instruction.config.share == "logits" and not fresh.supports_soft_steps:
+            way_out = 'Use share "softmax" or "argmax" for the run, or a torch net here (mlp, cnn-fedmd).'
+            raise ConfigError(explain("model", "be a torch net to share logits", self.party.model_name, way_out))
+        if instruction.config.pretrain_epochs and fresh.supports_soft_steps:
+            _public_labels(self.party.public)
+        self._drawn(instruction)
+
     def learn(self, instruction: Instruction) -> Answer:
         """Learn from the last averages; return the answers for the rows asked next."""
         model, notes = self._taught(instruction)
         accuracies, values = self.party.accuracies(model), self._answers(model, instruction)
-        return Answer(
-            values=values,
+        return replace(
+            self._answer(values, instruction),
             metrics={f"accuracy-{name}": value for name, value in accuracies.items()},
             notes=notes,
             model=model if model.supports_soft_steps else None,
-            kept=self.memory(instruction) | self._answered(values, instruction),
-            meta={"learnt-from": self._source(instruction)},
         )
+
+    def fixed(self, instruction: Instruction) -> Answer:
+        """Return the same score for each class of each row; the lowest class where labels are shared."""
+        shape = self.num_rows(instruction), self.party.public.num_classes
+        share = instruction.config.share
+        if share == "argmax":
+            return self._answer({"labels": np.zeros((1, shape[0]), dtype=np.int16)}, instruction)
+        if share == "logits":
+            return self._answer({"logits": np.zeros(shape, dtype=np.float32)}, instruction)
+        return self._answer({"probs": np.full(shape, 1 / shape[1])}, instruction)
+
+    def _answer(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> Answer:
+        """Return values with what is kept beside them, which no private row decides in any other way."""
+        kept = self.memory(instruction) | self._answered(values, instruction)
+        return Answer(values=values, kept=kept, meta={"learnt-from": self._source(instruction)})
 
     def finish(self, instruction: Instruction) -> Finished:
         """Learn from the final averages; SOLO sees the party's own rows for as long."""
         model, _ = self._taught(instruction)
         X, y = self._own_rows(instruction)
-        alone = self._fresh(instruction)
+        alone = self.party.model(seed=instruction.seed("model"))
         self._start(alone, X, y, instruction)
         if alone.supports_soft_steps:
             self.practise(alone, X, y, instruction)
         return Finished(model=model, solo=self.party.accuracies(alone))
 
     def _taught(self, instruction: Instruction) -> tuple[Classifier, list[str]]:
-        fresh = self._fresh(instruction)
+        fresh = self.party.model(seed=instruction.seed("model"))
         kept: Classifier | None = None
         notes: list[str] = []
         if fresh.supports_soft_steps and self._may_continue(instruction):
@@ -171,13 +201,6 @@ class ScoreClient(PartyClient):
             return
         own = np.eye(self.party.public.num_classes)[y]
         model.fit_soft(np.concatenate([X, lesson.X]), np.concatenate([own, lesson.targets]))
-
-    def _fresh(self, instruction: Instruction) -> Classifier:
-        fresh = self.party.model(seed=instruction.seed("model"))
-        if instruction.config.share == "logits" and not fresh.supports_soft_steps:
-            way_out = 'Use share "softmax" or "argmax" for the run, or a torch net here (mlp, cnn-fedmd).'
-            raise ConfigError(explain("model", "be a torch net to share logits", self.party.model_name, way_out))
-        return fresh
 
     def lesson(self, instruction: Instruction) -> Lesson | None:
         """Return what the last averages teach; None before there are any."""
@@ -293,6 +316,11 @@ class ScoreClient(PartyClient):
         return config.mechanism(num_classes=self.party.public.num_classes)
 
     def _subsampling(self, instruction: Instruction) -> Subsampling | None:
+        """Return NFDP's draw as it is claimed: from as many rows as anybody may know that this party holds.
+
+        Its true number of rows is private: with it a budget's refusal, or the refusal to draw more rows than there are,
+        would tell two neighbouring data sets apart.
+        """
         config: ScoreExchangeConfig = instruction.config
         if not config.subset_rows:
             return None
@@ -300,18 +328,18 @@ class ScoreClient(PartyClient):
             # held-out rows reorder the rest in each run, so stored row numbers would select other rows
             rule = "come with the same key in the run config, for parties to hold nothing out"
             raise PayloadError(explain("subset-rows", rule, config.subset_rows))
-        try:
-            return Subsampling(
-                num_rows=len(self.party.y), subset_rows=config.subset_rows, replacement=config.subset_replacement
-            )
-        except ConfigError as error:
-            raise DataError(str(error), code=Code.TOO_FEW_ROWS) from error
+        return Subsampling.claimed(
+            rows_at_least=self.party.rows_at_least,
+            subset_rows=config.subset_rows,
+            replacement=config.subset_replacement,
+        )
 
     def _charge_subset(self, subset: Subsampling) -> Charge:
         party = self.party
         if not subset.delta < 1 and party.demands_privacy:
-            way_out = "Ask for fewer rows than it holds, or for a draw with replacement."
-            message = explain("subset-rows", f"protect anybody at {party.name}", f"all of its {len(party.y)}", way_out)
+            way_out = "Ask for fewer rows, or let this party say rows-at-least in its node config."
+            known = f"all of the {subset.num_rows} that it is known to hold"
+            message = explain("subset-rows", f"protect anybody at {party.name}", known, way_out)
             raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
         paid = party.ledger is not None and any(e.mechanism == subset.words for e in party.ledger.load().entries)
         # all replies of all runs are computed from the one subset: only the first tells anything new
@@ -320,22 +348,36 @@ class ScoreClient(PartyClient):
         words = f"{subset.words}: charged before" if paid else subset.words
         return Charge(events=[(event, 1)], mechanism=words, neighbouring_relation=relation)
 
-    def _own_rows(self, instruction: Instruction) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the rows to learn from: all, or the party's one subset."""
-        subset = self._subsampling(instruction)
+    def _drawn(self, instruction: Instruction) -> NDArray[np.int64] | None:
+        """Return the slots of the party's one subset, drawn if this is the first time; None without NFDP.
+
+        They are drawn from all rows of its file, or from as many as are claimed where it holds fewer: slots beyond its
+        rows are empty, and what is learnt from then is less.
+        """
+        subset, party = self._subsampling(instruction), self.party
         if subset is None:
-            return self.party.X, self.party.y
-        party = self.party
+            return None
         if party.ledger is None:
             way_out = "Give this party a ledger (a state-dir): a subset that nobody remembers would be drawn again."
             message = explain("ledger", "be given to learn from one subset for ever", None, way_out)
             raise DataError(message, code=Code.WRONG_CONFIG)
-        rows = SubsetStore(party.ledger).rows(subset, rng=self.noise_rng)
+        of_all = replace(subset, num_rows=max(subset.num_rows, party.num_rows))
+        return SubsetStore(party.ledger).rows(of_all, rng=self.noise_rng)
+
+    def _own_rows(self, instruction: Instruction) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the rows to learn from: all, or the party's one subset."""
+        subset, slots, party = self._subsampling(instruction), self._drawn(instruction), self.party
+        if subset is None or slots is None:
+            return party.X, party.y
         if instruction.server_round == 1:
             claim = subsampling(subset)
             notes = " ".join(claim.notes)
             numbers = f"epsilon {claim.epsilon:.4g}, delta {claim.delta:.4g} ({claim.neighbouring_relation})"
             logger.info("%s learns from a %s: %s. %s", party.name, subset.words, numbers, notes)
+        rows = party.rows_in(slots)
+        if len(rows) < len(slots):
+            words = "%s learns from %d rows only: %d of the %d drawn slots are empty, beyond its %d rows or unusable"
+            logger.warning(words, party.name, len(rows), len(slots) - len(rows), len(slots), party.num_rows)
         others = np.setdiff1d(np.arange(len(party.y)), rows)
         # what it measures on them stays with it: beside a claim the base class lets no metric out
         tests = {**party.tests, "own": (party.X[others], party.y[others])}

@@ -13,7 +13,7 @@ import os
 import warnings
 import zipfile
 import zlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,17 @@ from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, DataError, MissingExtraError, explain
 
-__all__ = ["load_party_table", "load_public", "read_libsvm", "read_npz", "read_table", "require_file"]
+__all__ = [
+    "UsableRows",
+    "load_party_table",
+    "load_public",
+    "load_usable_rows",
+    "read_libsvm",
+    "read_npz",
+    "read_table",
+    "require_file",
+    "require_readable",
+]
 
 _KINDS = {
     ".csv": "csv",
@@ -72,12 +82,7 @@ def read_table(path: str | os.PathLike[str], *, label: str = "label", num_featur
         If a Parquet file is given and pyarrow is not installed.
     """
     path = require_file(path)
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    zipped = bool(suffixes) and suffixes[-1] == ".gz"
-    suffix = (suffixes[:-1] if zipped else suffixes)[-1:] or [""]
-    kind = _KINDS.get(suffix[0])
-    if kind is None or (zipped and kind in ("parquet", "npz")):
-        raise DataError(explain(f"file {path}", f"end in {', '.join(_KINDS)}", "".join(path.suffixes) or "no suffix"))
+    kind, zipped = _kind(path)
     try:
         if kind == "csv":
             table = _read_csv(path, zipped)
@@ -96,6 +101,89 @@ def read_table(path: str | os.PathLike[str], *, label: str = "label", num_featur
     if len(table) == 0:
         raise DataError(explain(f"file {path}", "hold at least one row", "none"), code=Code.NO_ROWS)
     return table
+
+
+def _kind(path: Path) -> tuple[str, bool]:
+    """Return what kind of table a file's name says it is, and whether it is zipped."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    zipped = bool(suffixes) and suffixes[-1] == ".gz"
+    suffix = (suffixes[:-1] if zipped else suffixes)[-1:] or [""]
+    kind = _KINDS.get(suffix[0])
+    if kind is None or (zipped and kind in ("parquet", "npz")):
+        raise DataError(explain(f"file {path}", f"end in {', '.join(_KINDS)}", "".join(path.suffixes) or "no suffix"))
+    return kind, zipped
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsableRows:
+    """A party's own file, as far as it can be used.
+
+    Parameters
+    ----------
+    X : ndarray of shape (num_rows, num_features)
+        All rows of the file, zeros (or empty texts) where a row cannot be used.
+    y : ndarray of shape (num_rows,), int16
+        Their labels; -1 where a row cannot be used.
+    fault : Exception or None
+        Why some rows cannot be used, or all; None where each can.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[np.int16]
+    fault: Exception | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the file; 0 where it could not be read as a table at all."""
+        return len(self.y)
+
+
+def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableRows:
+    """Read a party's own file as `load_party_table` does, but leave out rows that cannot be used, and say why.
+
+    What one row holds decides nothing about another: beside a privacy claim for records, a row with an unknown class
+    must not cost the party its other rows. A file that is no table at all has no rows.
+
+    Parameters
+    ----------
+    path : path
+        The private file, with the schema's label column.
+    public : PublicSet
+        The public set, as the party's model reads it.
+
+    Raises
+    ------
+    DataError
+        If there is no such file, it may not be read, or its name ends in an unknown suffix: nothing that is in it.
+    MissingExtraError
+        If it is a Parquet file and pyarrow is not installed.
+    """
+    schema = public.schema
+    kind, _ = _kind(require_file(path))
+    if kind == "parquet":
+        _require_pyarrow(Path(path))
+    try:
+        X, y = load_party_table(path, schema, public.preprocessor)
+        return UsableRows(X=X, y=y)
+    except Exception as error:  # anything in the file may have caused it
+        fault = error
+    try:
+        table = read_table(path, label=schema.label, num_features=len(schema.columns))
+    except Exception:
+        return UsableRows(X=public.X[:0], y=np.zeros(0, dtype=np.int16), fault=fault)
+    X, y = np.zeros((len(table), public.num_features), dtype=public.X.dtype), np.full(len(table), -1, dtype=np.int16)
+    parts = [(0, len(table))] if {schema.label, *schema.column_names} <= set(table.columns) else []
+    while parts:  # halves of halves, until a part has no bad row or is one
+        start, end = parts.pop()
+        try:
+            labels = schema.encode_labels(table[schema.label].iloc[start:end])
+            X[start:end] = public.features(table.iloc[start:end])
+            y[start:end] = labels
+        except Exception:
+            if end - start > 1:
+                middle = (start + end) // 2
+                parts += [(start, middle), (middle, end)]
+    return UsableRows(X=X, y=y, fault=fault)
 
 
 def load_party_table(
@@ -232,6 +320,16 @@ def require_file(path: str | os.PathLike[str], way_out: str = "Check the path.")
     return path
 
 
+def require_readable(path: str | os.PathLike[str]) -> bytes:
+    """Return the bytes of a file; raise `DataError` (code ``missing-file``) if there is none, or it may not be read."""
+    path = require_file(path)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        message = explain(f"file {path}", "be readable", f"this: {error}", "Give this user the right to read it.")
+        raise DataError(message, code=Code.MISSING_FILE) from error
+
+
 def _opened(path: str | os.PathLike[str]) -> io.BytesIO:
     data = Path(path).read_bytes()
     return io.BytesIO(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
@@ -266,13 +364,18 @@ def _read_csv(path: Path, zipped: bool) -> pd.DataFrame:
         raise DataError(explain(f"file {path}", rule, f"this: {error}")) from error
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
+def _require_pyarrow(path: Path) -> Any:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         way_out = 'pip install "fedkd-flwr[parquet]", or save the table as CSV.'
         raise MissingExtraError(explain(f"reading {path.name}", "have pyarrow", "none installed", way_out)) from error
+    return pyarrow
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    pyarrow = _require_pyarrow(path)
     try:
         names = pyarrow.parquet.read_schema(path).names
         _refuse_repeated(names, path)

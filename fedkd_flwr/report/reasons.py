@@ -38,8 +38,6 @@ REASONS: dict[str, str] = {
     "draws a second one, because no claim covers both together. Ask for the subset it has; its own log names it.",
     Code.SUBSET_LOST: "The party has already drawn its random subset, and the file that names the drawn rows is "
     "missing. It never draws a second one. Its operator can restore the file from a backup, or take the party out.",
-    Code.TOO_FEW_ROWS: "The party has fewer rows than teachers to train, so it would cast fewer votes than the "
-    "noise was calibrated for. Lower teachers-per-student for the run, or give the party more rows.",
     Code.WITHHELD: "The reason is not given here because it may reveal something about private rows. It is in that "
     "party's own log, or known to the operator of the federation.",
     Code.WRONG_CONFIG: f"The party's own settings are wrong. {_OWN_LOG}.",

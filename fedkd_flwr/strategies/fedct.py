@@ -9,7 +9,7 @@ Learning", AAAI 2025, Algorithm 1. The whole round:
 
 DP-FedCT: the party privatises each label (C-ary randomised response, or XOR on one-hot bits) before it leaves; the
 server takes the mechanism's bias out of the votes. A round releases a label on every public row, and the labels of all
-rounds compose.
+rounds compose. Such a run asks in all its rounds.
 
 A "round" here is one exchange; the paper counts minibatch steps (10-50 of them to one exchange). Fewer, longer
 rounds do as well. Learners that reproduce what they were trained on (trees, forests, boosting) change nothing
@@ -90,8 +90,12 @@ class FedCT(LabelExchange):
         ]
 
     def converged(self, previous: Labels, answers: Sequence[PartyLabels], this: RoundRecord) -> bool:
-        """Tell whether all parties answered, the consensus repeats, and all reproduce it or none changed a label."""
-        if not self.config.stop_when_converged or this.server_round == 1:
+        """Tell whether all parties answered, the consensus repeats, and all reproduce it or none changed a label.
+
+        Never under the parties' noise: a number of rounds that the labels decide has no epsilon at one delta, and a
+        claim would have to count every round that might have been asked.
+        """
+        if not self.config.stop_when_converged or self.mechanism is not None or this.server_round == 1:
             return False
         if len(answers) < len(self._nodes) or not np.array_equal(previous, self.consensus):
             return False  # whoever is missing may come back with other labels

@@ -187,12 +187,12 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
     def _subset_claim(self) -> PrivacyClaim:
         """Return NFDP's claim: with numbers only where the parties' numbers of rows are known here."""
         k, replacement = self.config.subset_rows, self.config.subset_replacement
-        able = [n for n in self.party_rows if replacement or n >= k]
         apart = "Whatever a party measures on its other rows is not covered, and stays with it."
-        if able:
-            smallest = Subsampling(num_rows=min(able), subset_rows=k, replacement=replacement)
+        if self.party_rows:
+            least = min(self.party_rows)
+            smallest = Subsampling.claimed(rows_at_least=least, subset_rows=k, replacement=replacement)
             claim = subsampling(smallest)
-            whose = f"The numbers of the most exposed party, of {min(able):,} rows; other parties hold other people."
+            whose = f"The numbers of the most exposed party, of {least:,} rows; other parties hold other people."
             return replace(claim, notes=(*claim.notes, whose, apart))
         how = "with" if replacement else "without"
         return PrivacyClaim(
@@ -202,7 +202,8 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
             delta=0.0,
             neighbouring_relation="add or remove one record",
             publishable=True,
-            basis="none: epsilon and delta depend on a party's number of rows; each party's own ledger states its own",
+            basis="none: epsilon and delta depend on how many rows a party is known to hold; each party's own ledger "
+            "states its own",
             mechanism=f"random subset of {k} rows of each party, {how} replacement, drawn once for ever (NFDP)",
             protects_from="the server and everyone after it; the party draws the subset itself",
             notes=(apart,),

@@ -95,14 +95,20 @@ def test_an_error_text_stays_in_the_party_s_own_log(caplog):
 
 
 @pytest.mark.parametrize("said", ["none", "server", "party"])
-def test_beside_noise_an_error_is_one_word_whatever_privacy_the_server_says_there_is(said):
+def test_beside_noise_an_error_becomes_privatised_labels_whatever_privacy_the_server_says_there_is(said, caplog):
     class Broken(FedCTClient):
         def learn(self, instruction):
             raise ValueError("row 12 holds 3.14")
 
-    noisy = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0).told()
+    member = party("a", *rows(20, seed=0))
+    noisy = FedCTConfig(label_mechanism="randomized-response", label_epsilon=20.0).told()
     asked = {**CONFIG, **noisy, "privacy": said}
-    assert _code(Broken(party("a", *rows(20, seed=0))).fit([], asked)) == Code.WITHHELD
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        arrays, count, metrics = Broken(member).fit([], asked)
+    assert (decode_labels(arrays[0], public=member.spec, server_round=1) == 0).all()
+    assert (count, set(metrics)) == (60, {"party", "payload", "wire-version"})
+    assert "a: it learnt nothing; a fixed answer goes through the mechanism" in caplog.text
+    assert "row 12 holds 3.14" in caplog.text
 
 
 def test_noise_comes_with_its_charge_whatever_privacy_the_server_says_there_is(tmp_path):

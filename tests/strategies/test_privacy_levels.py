@@ -192,7 +192,7 @@ def test_without_a_mechanism_that_test_would_notice_the_private_rows():
 
 
 @pytest.mark.parametrize("level", AT_THE_PARTY)
-def test_beside_a_claim_made_at_the_party_an_error_is_one_word_for_all(level):
+def test_beside_a_claim_made_at_the_party_an_error_is_an_answer_like_any_other(level):
     class Broken:
         """Stands for any failure that depends on private rows."""
 
@@ -206,13 +206,15 @@ def test_beside_a_claim_made_at_the_party_an_error_is_one_word_for_all(level):
 
     broken = dataclasses.replace(parties(1)[0], name="z", model=lambda *, seed: Classifier(Broken(), num_classes=3))
     strategy, _ = _run(level, [*parties(3)[1:], broken])
-    assert [(r.party, r.code) for r in strategy.record.rounds[0].rejected] == [("z", Code.WITHHELD)]
+    assert strategy.record.rounds[0].rejected == []
+    assert all(p.notes == [] for p in strategy.record.parties)
 
 
-def test_a_party_with_fewer_rows_than_teachers_is_refused_at_level_l2():
+def test_a_party_with_fewer_rows_than_teachers_answers_like_any_other_at_level_l2():
     members = [*parties(3), party("tiny", *rows(3, seed=9))]
     strategy, _ = _run("L2", members)
-    assert [(r.party, r.code) for r in strategy.record.rounds[0].rejected] == [("tiny", Code.TOO_FEW_ROWS)]
+    assert strategy.record.rounds[0].answered[-1] == "tiny"
+    assert strategy.record.rounds[0].rejected == []
 
 
 def test_parties_are_told_which_rows_to_ask_and_these_do_not_depend_on_votes():
@@ -578,7 +580,7 @@ def test_a_guess_at_a_reply_that_never_left_gets_the_same_answer_right_or_wrong(
         assert FedCTClient(member)._base(instruction) == {}
 
 
-def test_that_training_fails_on_these_rows_and_not_on_others_is_no_word_about_settings():
+def test_training_that_fails_on_these_rows_and_not_on_others_gives_labels_all_the_same():
     pytest.importorskip("torch")
     bad = dataclasses.replace(
         parties(1)[0],
@@ -587,8 +589,9 @@ def test_that_training_fails_on_these_rows_and_not_on_others_is_no_word_about_se
             "mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": [4], "lr": 1e30, "optimizer": "sgd"}
         ),
     )
-    _, _, metrics = FedCTClient(bad).fit([], ASKED)
-    assert metrics["code"] == Code.WITHHELD
+    arrays, _, metrics = FedCTClient(bad).fit([], ASKED)
+    assert set(metrics) == {"party", "payload", "wire-version"}
+    assert (decode_labels(arrays[0], public=bad.spec, server_round=1) == 0).all()
 
 
 def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):

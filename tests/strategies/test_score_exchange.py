@@ -46,6 +46,7 @@ def _members(count=2, *, state=None, ledger=False, make=net, **changes):
         kept = {"state": PartyState(state, run_id="1", party=name)} if state is not None else {}
         if ledger:
             kept |= {"ledger": LedgerStore(state, party=name, data_digest=f"{i:064x}"), "run_id": "1"}
+        kept["rows_at_least"] = 20
         settings = {"allow": ALLOW, "model": make, "model_name": "its model", **kept, **changes}
         made.append(party(name, *rows(20, seed=i), **settings))
     return made
@@ -305,7 +306,12 @@ def test_a_party_that_drew_one_subset_refuses_another(tmp_path, caplog, other):
 @pytest.mark.parametrize(
     ("settings", "changes", "code", "text"),
     [
-        ({"subset_rows": 21, "subset_replacement": False}, {}, "too-few-rows", "Draw fewer rows, or draw with repl"),
+        (
+            {"subset_rows": 21, "subset_replacement": False},
+            {"require_privacy": True},
+            "privacy-required",
+            "got all of the 21 that it is known to hold. Ask for fewer rows, or let this party say rows-at-least",
+        ),
         ({"subset_rows": 5}, {"ledger": False}, "wrong-config", "Give this party a ledger"),
         (
             {"subset_rows": 20, "subset_replacement": False},

@@ -18,6 +18,7 @@ from fedkd_flwr.privacy.cost.events import check_cost
 __all__ = [
     "BASES",
     "EVERYONE",
+    "NOT_COVERED",
     "SERVER",
     "PrivacyClaim",
     "label_privacy",
@@ -29,6 +30,8 @@ __all__ = [
 SERVER = "server"
 EVERYONE = "everyone who sees the result"
 SEEDED = "none: seeded"
+NOT_COVERED = "how long a party takes to answer, unless it sets reply-at; and whether its machine answers at all"
+"""What a claim against the server leaves out, whatever the mechanism: the server cannot know what a node has set."""
 
 BASES = ("proven", "assumed sensitivity", "estimated sensitivity", "none")
 """What a claim may rest on, strongest first."""
@@ -109,6 +112,8 @@ class PrivacyClaim:
             named["protects from"] = self.protects_from
         if self.notes:
             named["notes"] = " ".join(self.notes)
+        if bounded and self.adversary == SERVER:
+            named["not covered"] = NOT_COVERED
         return named
 
 
@@ -270,8 +275,7 @@ def noisy_max_at_party(
         counts=None,
         num_units=num_parties,
         unit="party",
-        # A party with fewer records than teachers says that it has too few rows.
-        neighbouring_relation="any change of the party's data, number of records public",
+        neighbouring_relation="any change of the party's data",
         **common,
     )
     return record + party

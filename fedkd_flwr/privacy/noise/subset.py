@@ -46,6 +46,7 @@ class Subsampling:
     | the subset is drawn again, or its seed is known | nothing holds: draw once per data set, keep it for ever |
     | something is computed from other rows (scores, SOLO) | not covered |
     | k = n without replacement | delta = 1: no privacy |
+    | n itself is private | these numbers tell it: claim those of a lower bound of n, `claimed` |
 
     Examples
     --------
@@ -67,6 +68,18 @@ class Subsampling:
         if not self.replacement and not self.subset_rows <= self.num_rows:
             way_out = "Draw fewer rows, or draw with replacement."
             raise ConfigError(explain("subset_rows", f"be <= num_rows ({self.num_rows})", self.subset_rows, way_out))
+
+    @classmethod
+    def claimed(cls, *, rows_at_least: int, subset_rows: int, replacement: bool) -> Subsampling:
+        """Return the draw whose numbers hold for a party that is known to hold ``rows_at_least`` rows (0: unknown).
+
+        The true number n of rows is private, so epsilon and delta must not depend on it. They fall with n, so those of
+        a lower bound N hold for every n >= N. A party with fewer rows draws from N slots, some of which are empty: to
+        add or remove a record fills or empties a slot, which shows only if it is drawn, with probability at most delta.
+        Where nothing is known, N is ``subset_rows``.
+        """
+        least = max(rows_at_least, 0 if replacement and rows_at_least else subset_rows)
+        return cls(num_rows=least, subset_rows=subset_rows, replacement=replacement)
 
     @property
     def words(self) -> str:

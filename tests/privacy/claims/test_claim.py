@@ -11,6 +11,7 @@ import pytest
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.claims.claim import (
     EVERYONE,
+    NOT_COVERED,
     SERVER,
     PrivacyClaim,
     label_privacy,
@@ -59,7 +60,7 @@ def test_every_claim_has_what_the_report_reads_and_is_plain_json():
         cells = claim_cells(plain)
         assert all(cells[heading] != "–" for heading in CLAIM_FIELDS)
         # nothing the page would list under a heading of its own but these
-        assert set(cells) - set(CLAIM_FIELDS) <= {"mechanism", "protects from", "notes"}
+        assert set(cells) - set(CLAIM_FIELDS) <= {"mechanism", "protects from", "notes", "not covered"}
 
 
 def test_claims_with_a_bound_are_told_with_it_and_claims_without_as_no_guarantee():
@@ -102,7 +103,7 @@ def test_noise_at_a_party_protects_a_record_and_t_times_less_the_whole_party():
     record, party = noisy_max_at_party(LAPLACE, num_queries=10, delta=0.0, teachers=25, partitions=2, num_records=900)
     assert (record.unit, record.adversary) == ("record", SERVER)
     assert record.neighbouring_relation == "replace one record, number of records public"
-    relation = "any change of the party's data, number of records public"
+    relation = "any change of the party's data"
     assert (party.unit, party.neighbouring_relation) == ("party", relation)
     # 2 gamma per query and partition; 2 s t gamma for the party
     assert record.epsilon == pytest.approx(2 * 0.04 * 10 * 2)
@@ -248,6 +249,7 @@ def test_the_claims_of_noise_at_a_party_word_for_word():
         "protects from": AT_PARTY,
         "notes": "Warning: delta 0.01 is at least 1 in 100, the number of records: a mechanism that simply exposes one "
         "record entirely would satisfy this delta.",
+        "not covered": NOT_COVERED,
     }
     assert (party.unit, party.mechanism, party.protects_from) == ("party", words.format("5 votes"), AT_PARTY)
     assert party.notes == ()
@@ -270,6 +272,7 @@ def test_the_claim_of_privatised_labels_word_for_word():
         "protects from": AT_PARTY,
         "notes": "Warning: delta 0.5 is at least 1 in 2, the number of parties: a mechanism that simply exposes one "
         "party entirely would satisfy this delta.",
+        "not covered": NOT_COVERED,
     }
 
 
@@ -288,6 +291,7 @@ def test_the_claim_of_a_subset_word_for_word():
         "notes": "Holds if the subset is drawn once and kept for ever, and nothing is computed from the other rows. "
         "Warning: delta 0.259 is at least 1 in 1,000, the number of records: a mechanism that simply exposes one "
         "record entirely would satisfy this delta.",
+        "not covered": NOT_COVERED,
     }
 
 

@@ -1,0 +1,463 @@
+"""Count the requests in which private rows decide anything on the wire but the mechanism's output.
+
+    python benchmarks/silent_failures.py --cases 10000 --out benchmarks/results/silent-failures.json
+
+A case is an algorithm with noise at the party (or NFDP), its settings, a model of the zoo with parameters, a node
+config, and several private files: random rows, and files that make a difference to some learner: one label changed,
+one row more or less, a row that cannot be read, one class, one row, constant columns, missing and huge values, no
+rows, no table. A hostile server picks the settings. For each file the real ClientApp answers the same one or two
+rounds, the final visit, and in some cases a repeated and a senseless request, while the output of each mechanism is
+held fixed (it checks its input as ever, and then answers alike). The records of the replies must then be the same,
+byte for byte: arrays, keys, their order, numbers of examples, codes, loss. A case in which they are not is printed
+with the seed that makes it again.
+
+What is held fixed says nothing about noise; that it has its law is tested elsewhere. Nor does this look at time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import platform
+import shlex
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from flwr.app import Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedkd_flwr.algorithms import find_card
+from fedkd_flwr.apps import assembly
+from fedkd_flwr.apps.client_app import answer, client_of, finish
+from fedkd_flwr.clients.score_exchange import ScoreClient
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.tables import load_public
+from fedkd_flwr.models.zoo import make_model, parse_params
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
+from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
+from fedkd_flwr.wire.envelope import PublicSpec, digest
+from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
+from fedkd_flwr.wire.records import instruction_record, numbered
+from fedkd_flwr.wire.row_codec import encode_rows
+from fedkd_flwr.wire.score_codec import encode_scores
+
+PUBLIC_ROWS = 24
+CLASSES = ("red", "green", "blue")
+SCHEMA = Schema(
+    columns=(
+        Column(name="a", kind="numeric"),
+        Column(name="b", kind="numeric"),
+        Column(name="c", kind="categorical", categories=("x", "y")),
+    ),
+    classes=CLASSES,
+)
+ALLOW = "fedct,fedkt,privatekt,fedmd,dd,dsfl,scarlet"
+NET = '{"hidden": [4], "epochs": 2, "batch_size": 8%s}'
+MODELS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("decision-tree", ("", "max_depth=1", "min_samples_leaf=9", "min_samples_split=30")),
+    ("knn", ("n_neighbors=5", "n_neighbors=20", "n_neighbors=1,metric=cosine")),
+    ("logistic-regression", ("max_iter=1", "max_iter=20,solver=liblinear", "max_iter=20,C=1e12")),
+    ("hist-gradient-boosting", ("max_iter=2", "max_iter=2,early_stopping=true", "max_iter=2,validation_fraction=1")),
+    ("random-forest", ("n_estimators=2", "n_estimators=2,max_samples=3", "n_estimators=2,oob_score=true")),
+    ("extra-trees", ("n_estimators=2", "n_estimators=2,max_features=3")),
+    ("mlp", (NET % "", NET % ', "lr": 1e30, "optimizer": "sgd"', NET % ', "dropout": 0.9')),
+)
+"""Cheap ones, each with parameters of which some fail on some rows."""
+
+
+# ------------------------------------------------------------------------------------------------------ private files
+
+
+def _rows(rng: np.random.Generator, count: int, classes: tuple[str, ...] = CLASSES) -> list[list[str]]:
+    return [
+        [f"{rng.normal():.4f}", f"{rng.normal():.4f}", str(rng.choice(["x", "y"])), str(rng.choice(classes))]
+        for _ in range(count)
+    ]
+
+
+def _csv(rows: list[list[str]], header: str = "a,b,c,label") -> str:
+    return "\n".join([header, *map(",".join, rows)]) + "\n"
+
+
+def private_files(rng: np.random.Generator, most: int) -> dict[str, str]:
+    """Return some private files by what they are: the first one, its neighbours, and stranger ones."""
+    rows = _rows(rng, int(rng.integers(2, 31)))
+    at, column = int(rng.integers(len(rows))), int(rng.integers(2))
+
+    def changed(column: int, value: str) -> list[list[str]]:
+        return [[*row[:column], value, *row[column + 1 :]] if i == at else row for i, row in enumerate(rows)]
+
+    other = str(rng.choice([name for name in CLASSES if name != rows[at][3]]))
+    one_class = [[*row[:3], CLASSES[0]] for row in rows]
+    files = {
+        "one label changed": _csv(changed(3, other)),
+        "one row more": _csv([*rows, *_rows(rng, 1)]),
+        "one row less": _csv([row for i, row in enumerate(rows) if i != at]),
+        "an unknown class": _csv(changed(3, "purple")),
+        "no label": _csv(changed(3, "")),
+        "no number": _csv(changed(column, "many")),
+        "a missing value": _csv(changed(column, "nan")),
+        "an infinite value": _csv(changed(column, "inf")),
+        "a huge value": _csv(changed(column, "3e38")),
+        "an unknown category": _csv(changed(2, "z")),
+        "one class": _csv(one_class),
+        "one class but for a row": _csv([*one_class, [*rows[at][:3], CLASSES[1]]]),
+        "one row": _csv(rows[:1]),
+        "a constant column": _csv([["1.0", *row[1:]] for row in rows]),
+        "all columns constant": _csv([["1.0", "1.0", "x", row[3]] for row in rows]),
+        "all values missing": _csv([["nan", "nan", "", row[3]] for row in rows]),
+        "all classes unknown": _csv([[*row[:3], "purple"] for row in rows]),
+        "all values huge": _csv([["3e38", "-3e38", *row[2:]] for row in rows]),
+        "no rows": _csv([]),
+        "nothing": "",
+        "no label column": _csv([row[:3] for row in rows], "a,b,c"),
+        "a row too long": _csv([*rows, [*rows[0], "more"]]),
+        "no table": "\x00\x01\x02 certainly\n1,2,3,4,5\n",
+        "other rows": _csv(_rows(rng, int(rng.integers(1, 60)))),
+    }
+    names = [str(name) for name in rng.permutation(list(files))[:most]]
+    return {"rows": _csv(rows), **{name: files[name] for name in names}}
+
+
+# ------------------------------------------------------------------------------------------------------ what is asked
+
+
+def _noise_of_votes(rng: np.random.Generator) -> dict[str, Any]:
+    noise = str(rng.choice(["laplace", "gaussian", "confident-gaussian"]))
+    strength: dict[str, dict[str, Any]] = {
+        "laplace": {"gamma": 1e-9},
+        "gaussian": {"sigma": 1e9},
+        "confident-gaussian": {"threshold": 2.0, "sigma_threshold": 1e9, "sigma": 1e9},
+    }
+    release = str(rng.choice(["labels", "counts"])) if noise != "confident-gaussian" else "labels"
+    return {"noise": noise, "release": release, **strength[noise]}
+
+
+def settings_of(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    """Return an algorithm and settings under which it claims something at the party."""
+    name = str(rng.choice(["fedkt", "fedct", "privatekt", "fedmd", "dd", "dsfl", "scarlet"]))
+    if name == "fedkt":
+        return name, {
+            "level": "L2",
+            **_noise_of_votes(rng),
+            "num_queries": int(rng.integers(1, PUBLIC_ROWS + 1)),
+            "students_per_party": int(rng.integers(1, 3)),
+            "teachers_per_student": int(rng.choice([1, 2, 3, 5, 25], p=[0.2, 0.3, 0.2, 0.2, 0.1])),
+            "unqueried": str(rng.choice(["unused", "self-training"])),
+            "party_models": bool(rng.integers(2)),
+        }
+    if name == "fedct":
+        kind = str(rng.choice(["randomized-response", "xor"]))
+        return name, {"label_mechanism": kind, "label_epsilon": 1e-9, "steps_per_round": int(rng.integers(1, 6))}
+    if name == "privatekt":
+        rows = int(rng.integers(1, 4))
+        return name, {"round_epsilon": 1e-6, "transfer_rows": rows, "local_epochs": 1, "solo_epochs": 1}
+    share = str(rng.choice(["softmax", "argmax"] if name in ("dsfl", "scarlet") else ["softmax", "argmax", "logits"]))
+    quick: dict[str, Any] = {"steps_per_round": 3} if name == "dd" else {"initial_epochs": 1, "digest_epochs": 1}
+    if rng.integers(2):
+        subset = {"subset_rows": int(rng.integers(1, 12)), "subset_replacement": bool(rng.integers(2))}
+        return name, {"share": share, **quick, **subset}
+    if share == "argmax":
+        return name, {"share": share, **quick, "label_mechanism": "randomized-response", "label_epsilon": 1e-9}
+    noise = str(rng.choice(["laplace", "gaussian"]))
+    return name, {"share": share, **quick, "score_noise": noise, "score_scale": 1e9}
+
+
+def _told(name: str, settings: Mapping[str, Any], public: PublicSet) -> dict[str, Any]:
+    config = find_card(name).config(**settings)
+    config = config.resolved(num_public=public.num_rows, num_classes=public.num_classes, num_rounds=2)
+    return {
+        **config.told(),
+        "algorithm": name,
+        "privacy": config.privacy,
+        "fingerprint": public.fingerprint,
+    }
+
+
+def _net(params: str, public: PublicSet, seed: int) -> list[np.ndarray]:
+    model = make_model(
+        "mlp",
+        num_classes=public.num_classes,
+        num_features=public.num_features,
+        seed=seed,
+        params=parse_params(params),
+    )
+    return [array.copy() for array in model.initialize().arrays()]
+
+
+def arrays_of(
+    name: str, settings: Mapping[str, Any], params: str, public: PublicSet, server_round: int, seed: int, *, final: bool
+) -> dict[str, np.ndarray]:
+    """Return what the server sends besides settings; some of it is made to break training."""
+    rng = np.random.default_rng([seed, server_round])
+    spec = PublicSpec(num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint)
+    labels = rng.integers(-1, len(CLASSES), public.num_rows).astype(np.int16)
+    if name == "fedkt":
+        if final:
+            return {"labels": encode_labels(labels, public=spec, server_round=server_round)}
+        asked = np.sort(rng.permutation(public.num_rows)[: settings["num_queries"]])
+        return {"indices": asked.astype(np.int32)}
+    if name == "fedct":
+        if server_round == 1 and not final:
+            return {}
+        return {"labels": encode_labels(labels, public=spec, server_round=server_round)}
+    if name == "privatekt":
+        net = _net(params, public, seed)
+        spoilt = rng.integers(4)
+        if spoilt == 1:  # the loss overflows on some rows and not on others
+            net = [np.full_like(array, 3e38) for array in net]
+        elif spoilt == 2:
+            net[0][:] = np.nan
+        asked = rng.permutation(public.num_rows)[: settings["transfer_rows"]]
+        return {**numbered("model", net), **({} if final else {"indices": asked.astype(np.int32)})}
+    arrays: dict[str, np.ndarray] = {}
+    kind = "logits" if settings["share"] == "logits" else "probs"
+    rows = np.sort(rng.permutation(public.num_rows)[:10]).astype(np.int64)
+    if server_round > 1 or final:
+        scores = rng.random((len(rows), len(CLASSES)))
+        scores = scores * 3e38 if kind == "logits" and rng.integers(2) else scores / scores.sum(axis=1, keepdims=True)
+        arrays["previous"] = encode_rows(rows, num_public=public.num_rows)
+        arrays[kind] = encode_scores(scores, public=spec.rows(len(rows)), server_round=server_round, kind=kind)
+        if name == "scarlet":
+            three = PublicSpec(num_public=len(rows), num_classes=3, fingerprint=public.fingerprint)
+            arrays["signals"] = encode_labels(np.zeros(len(rows), np.int16), public=three, server_round=server_round)
+    if not final:
+        arrays["indices"] = encode_rows(rows, num_public=public.num_rows)
+    return arrays
+
+
+# ------------------------------------------------------------------------------------------------------ what is held
+
+
+def _instead(original: Callable[..., Any], value: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a mechanism's method that checks its input as ever and then answers without looking at it."""
+
+    def method(self: Any, given: Any, /, *, rng: Any = None) -> Any:
+        made = original(self, given, rng=np.random.default_rng(0))
+        return value(np.asarray(made))
+
+    return method
+
+
+def _cycle(made: np.ndarray) -> np.ndarray:
+    return (np.arange(made.size) % 3).reshape(made.shape).astype(made.dtype)
+
+
+@contextlib.contextmanager
+def fixed_outputs() -> Iterator[None]:
+    """Hold the output of every mechanism fixed; NFDP's is what was learnt from the subset."""
+    with contextlib.ExitStack() as stack:
+        methods = [(RandomizedResponse, "privatize"), (BitFlip, "privatize")]
+        methods += [(kind, "privatize") for kind in (LaplaceScores, GaussianScores, ConfidentGaussianMax)]
+        methods += [(kind, name) for kind in (LaplaceMax, GaussianMax) for name in ("privatize", "noisy_counts")]
+        for kind, name in methods:
+            value = (lambda made: _cycle(made) % 2) if kind is BitFlip else _cycle
+            stack.enter_context(mock.patch.object(kind, name, _instead(getattr(kind, name), value)))
+        answers = ScoreClient._answers
+
+        def learnt(self: ScoreClient, model: Any, instruction: Any) -> dict[str, np.ndarray]:
+            found = answers(self, model, instruction)
+            return dict(self.fixed(instruction).values) if instruction.config.subset_rows else found
+
+        stack.enter_context(mock.patch.object(ScoreClient, "_answers", learnt))
+        yield
+
+
+# ------------------------------------------------------------------------------------------------------ the trace
+
+
+def _said(reply: Message) -> list[Any]:
+    """Return all that a reply holds, in its order, as plain values and bytes."""
+    if reply.has_error():
+        return ["error", reply.error.code, reply.error.reason]
+    said: list[Any] = []
+    for name, record in reply.content.items():
+        said.append((name, type(record).__name__))
+        for key, value in record.items():
+            plain = (value.dtype, value.shape, bytes(value.data)) if hasattr(value, "shape") else repr(value)
+            said.append((key, plain))
+    return said
+
+
+class Silo:
+    """One node with one private file, asked by the server's own words."""
+
+    def __init__(self, folder: Path, text: str, node: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+        data = folder / "private.csv"
+        data.write_text(text, encoding="latin-1")
+        config = {**node, "data-path": str(data), "state-dir": str(folder / "state")}
+        self.context = Context(7, 1, config, RecordDict(), dict(run))
+        self.sent = 0
+
+    def ask(self, stage: str, arrays: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> Message:
+        """Return the reply of this node's ClientApp."""
+        kind = "train" if stage == "fit" else "evaluate"
+        content = instruction_record(stage, arrays, config)  # type: ignore[arg-type]
+        message = Message(content, dst_node_id=1, message_type=kind)
+        self.sent += 1
+        message.metadata.__dict__["_message_id"] = str(self.sent)
+        client = client_of(self.context)
+        return answer(client, message) if stage == "fit" else finish(client, message)
+
+
+def trace(silo: Silo, case: Mapping[str, Any], public: PublicSet) -> list[Any]:
+    """Return all that the rounds and the final visit of a case bring to the server."""
+    name, settings, seed = case["algorithm"], case["settings"], case["seed"]
+    told = _told(name, settings, public)
+    said, base = [], ""
+    rounds = 1 if name == "fedkt" or seed % 2 else 2
+    for server_round in range(1, rounds + 1):
+        arrays = arrays_of(name, settings, case["net"], public, server_round, seed, final=False)
+        config = {**told, "server-round": server_round, "last-round": server_round - 1, "base": base}
+        reply = silo.ask("fit", arrays, config)
+        said.append(_said(reply))
+        if name == "fedct" and "code" not in reply.content["fitres.metrics"]:
+            payload = reply.content["fitres.parameters"]["0"].numpy()
+            spec = PublicSpec(num_public=public.num_rows, num_classes=len(CLASSES), fingerprint=public.fingerprint)
+            spec = spec.bits if settings["label_mechanism"] == "xor" else spec
+            base = digest(decode_labels(payload, public=spec, server_round=server_round)).hex()
+    if seed % 8 == 0:
+        said.append(_said(silo.ask("fit", arrays, config)))
+        said.append(_said(silo.ask("fit", {}, {**config, "server-round": rounds + 1})))
+    arrays = arrays_of(name, settings, case["net"], public, rounds, seed, final=True)
+    final = {**told, "server-round": rounds, "last-round": rounds}
+    said.append(_said(silo.ask("evaluate", arrays, final)))
+    return said
+
+
+# ------------------------------------------------------------------------------------------------------ cases
+
+
+def make_case(seed: int) -> dict[str, Any]:
+    """Return one case as plain values."""
+    rng = np.random.default_rng(seed)
+    name, settings = settings_of(rng)
+    model, params = MODELS[-1] if name == "privatekt" else MODELS[int(rng.integers(len(MODELS)))]
+    chosen = str(rng.choice(params))
+    node: dict[str, Any] = {"party": "a", "allow": ALLOW, "test-fraction": float(rng.choice([0.0, 0.2]))}
+    whose = str(rng.choice(["node", "run"]))
+    if whose == "node":
+        node |= {"model": model, "model-params": chosen}
+    elif name != "privatekt" and rng.integers(4) == 0:
+        node["require-privacy"] = True  # it takes the run's model with the zoo's defaults
+        model, chosen = str(rng.choice(["decision-tree", "knn", "logistic-regression"])), "max_depth=0"
+    if whose == "node" and rng.integers(3) == 0:
+        node["require-privacy"] = True
+    if rng.integers(4) == 0:
+        node |= {"epsilon-budget": 1e6, "delta-budget": 0.5}
+    if rng.integers(3) == 0:
+        node["rows-at-least"] = int(rng.integers(1, 20))
+    case = {"seed": seed, "algorithm": name, "settings": settings, "model": model, "params": chosen, "node": node}
+    return {**case, "net": chosen if name == "privatekt" else NET % "", "whose": whose}
+
+
+def run_config(case: Mapping[str, Any], public_path: str) -> dict[str, Any]:
+    """Return the run config of a case."""
+    keys = find_card(case["algorithm"]).config.keys()
+    own = {keys[name]: value for name, value in case["settings"].items()}
+    model = {"model": case["model"], "model-params": case["params"]} if case["whose"] == "run" else {}
+    return {"algorithm": case["algorithm"], "public-path": public_path, **own, **model}
+
+
+def write_public(folder: Path) -> str:
+    """Write the public file and its schema; return the file's path."""
+    rng = np.random.default_rng(0)
+    SCHEMA.write(folder / "schema.toml")
+    path = folder / "public.csv"
+    path.write_text(_csv([row[:3] for row in _rows(rng, PUBLIC_ROWS)], "a,b,c"))
+    return str(path)
+
+
+def differences(seed: int, public_path: str, folder: Path, *, most_files: int = 3) -> tuple[dict[str, Any], list[str]]:
+    """Run one case; return it, and the files whose trace is another than that of the first one."""
+    case = make_case(seed)
+    public = load_public(public_path)
+    node = {**case["node"], "public-path": public_path}
+    traces: dict[str, list[Any]] = {}
+    for name, text in private_files(np.random.default_rng([seed, 1]), most_files).items():
+        with tempfile.TemporaryDirectory(dir=folder) as own:
+            silo = Silo(Path(own), text, node, run_config(case, public_path))
+            traces[name] = trace(silo, case, public)
+    first = traces["rows"]
+    # a reply's first record is its metrics, which hold a code in place of an answer's payload
+    code = next((value.strip("'") for key, value in first[0][1:4] if key == "code"), "")
+    return {**case, "code": code, "files": len(traces)}, [name for name, said in traces.items() if said != first]
+
+
+@contextlib.contextmanager
+def laboratory() -> Iterator[Path]:
+    """Hold mechanisms fixed, read the public file once, keep logs and warnings quiet; yield a folder."""
+    TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 7, 1, 1
+    cached = lru_cache(maxsize=4)(load_public)
+
+    def once(path: str, schema: str | None = None, *, labels: str = "") -> PublicSet:
+        return cached(path, schema, labels=labels)
+
+    log = logging.getLogger("flwr.party")
+    before = log.level
+    shared = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(dir=shared))
+        stack.enter_context(fixed_outputs())
+        stack.enter_context(mock.patch.object(assembly, "load_public", once))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        log.setLevel(logging.CRITICAL + 1)
+        try:
+            yield Path(folder)
+        finally:
+            log.setLevel(before)
+
+
+def main() -> None:
+    """Run the cases and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first case")
+    parser.add_argument("--files", type=int, default=3, help="private files beside the first one, for each case")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    began, counts, codes, compared, differing = time.monotonic(), Counter[str](), Counter[str](), 0, []
+    with laboratory() as folder:
+        public_path = write_public(folder)
+        for seed in range(args.first, args.first + args.cases):
+            case, found = differences(seed, public_path, folder, most_files=args.files)
+            counts[case["algorithm"]] += 1
+            codes[case["code"] or "answered"] += 1
+            compared += case["files"] - 1
+            if found:
+                differing.append({**case, "differs with": found})
+                print(f"case {seed} differs with {', '.join(found)}: {case}", flush=True)
+    seconds = time.monotonic() - began
+    print(f"{args.cases} cases, {compared} files compared with another, {len(differing)} differ, {seconds:.0f} s")
+    print(dict(counts), dict(codes))
+    if args.out:
+        result = {
+            "command": shlex.join(["python", "benchmarks/silent_failures.py", *sys.argv[1:]]),
+            "cases": args.cases,
+            "files compared": compared,
+            "cases that differ": differing,
+            "algorithms": dict(counts),
+            "first trace": dict(codes),
+            "seconds": round(seconds),
+            "python": platform.python_version(),
+        }
+        args.out.write_text(json.dumps(result, indent=1) + "\n")
+    sys.exit(bool(differing))
+
+
+if __name__ == "__main__":
+    main()

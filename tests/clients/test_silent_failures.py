@@ -1,0 +1,198 @@
+"""Failure is an output: beside a claim, nothing that private rows cause shows but the mechanism's output.
+
+The cases are those of ``benchmarks/silent_failures.py``, which runs many more of them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.apps import client_app
+from fedkd_flwr.apps.config import parse_node_config
+from fedkd_flwr.apps.models import own_params
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.privacy.noise.votes import GaussianMax
+from fedkd_flwr.stores.ledger import LedgerStore
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "silent_failures.py"
+L2 = {"level": "L2", "noise": "gaussian", "sigma": 1e9, "num_queries": 5, "teachers_per_student": 4}
+NFDP = {"share": "argmax", "initial_epochs": 1, "digest_epochs": 1, "subset_replacement": False}
+RESPONSE = {"label_mechanism": "randomized-response", "label_epsilon": 1e-9, "steps_per_round": 2}
+TREE = {"party": "a", "model": "decision-tree", "require-privacy": True}
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("silent_failures", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+@pytest.fixture
+def laboratory(script):
+    with script.laboratory() as folder:
+        yield folder, script.write_public(folder)
+
+
+@pytest.fixture
+def silo(script, laboratory, tmp_path):
+    """Return ``ask(text, algorithm, settings, **node)``: what a node with this private file says to it."""
+    _, public_path = laboratory
+
+    def ask(text, algorithm, settings, *, path=None, **node):
+        case = {"algorithm": algorithm, "settings": settings, "seed": 1, "net": "", "whose": "node"}
+        config = {**TREE, "allow": script.ALLOW, "public-path": public_path, **node}
+        own = tmp_path / str(len(list(tmp_path.iterdir())))
+        own.mkdir()
+        made = script.Silo(own, text, config, script.run_config(case, public_path))
+        if path is not None:
+            made.context.node_config["data-path"] = str(own / path)
+        return script.trace(made, case, script.load_public(public_path))
+
+    return ask
+
+
+def _csv(script, rows):
+    return script._csv(rows)
+
+
+def _code(trace):
+    return next((value.strip("'") for key, value in trace[0][1:4] if key == "code"), "")
+
+
+def test_replies_to_a_hostile_server_are_the_same_whatever_the_private_file_holds(script, laboratory):
+    folder, public_path = laboratory
+    quick = [seed for seed in range(40) if script.make_case(seed)["model"] != "mlp"]
+    for seed in quick[:20]:
+        case, found = script.differences(seed, public_path, folder, most_files=2)
+        assert found == [], case
+
+
+def test_the_check_finds_a_failure_that_shows(script, laboratory, monkeypatch):
+    """Else the cases above might all succeed, or compare refusals with refusals."""
+
+    def shows(self, instruction, charge):
+        answer = self.learn(instruction)
+        values = self.release(answer, instruction)
+        return answer, values, self.encode(values, instruction, self._base(instruction))
+
+    monkeypatch.setattr(PartyClient, "_made", shows)
+    folder, public_path = laboratory
+    assert any(script.differences(seed, public_path, folder, most_files=4)[1] for seed in range(8))
+
+
+# ------------------------------------------------------------------------------------------------------ level L2
+
+
+def _rows(script, count=20):
+    return script._rows(np.random.default_rng(3), count)
+
+
+def _votes_of(monkeypatch, ask):
+    seen = []
+
+    def privatize(self, counts, /, *, rng=None):
+        seen.append(np.array(counts))
+        return np.zeros(len(counts), dtype=np.int16)
+
+    monkeypatch.setattr(GaussianMax, "privatize", privatize)
+    ask()
+    return seen[0].astype(int)
+
+
+@pytest.mark.parametrize("value", ["purple", "", "green"])
+def test_a_row_that_cannot_be_used_moves_one_vote_like_any_other(script, silo, monkeypatch, value):
+    """Were the whole file dropped for it, all teachers would change their votes, at the price of one."""
+    rows = _rows(script)
+    changed = [[*row[:3], value] if i == 7 else row for i, row in enumerate(rows)]
+    votes = [_votes_of(monkeypatch, lambda t=t: silo(_csv(script, t), "fedkt", L2)) for t in (rows, changed)]
+    assert np.abs(votes[0] - votes[1]).sum(axis=1).max() <= 2
+    assert votes[0].sum(axis=1).tolist() == votes[1].sum(axis=1).tolist() == [4] * 5
+
+
+def test_a_teacher_that_fails_votes_for_the_lowest_class_alone(script, silo, monkeypatch):
+    rows = [[*row[:3], "blue"] for row in _rows(script)]
+    votes = _votes_of(monkeypatch, lambda: silo(_csv(script, rows), "fedkt", L2))
+    assert votes.tolist() == [[0, 0, 4]] * 5
+    votes = _votes_of(monkeypatch, lambda: silo(_csv(script, rows[:3]), "fedkt", L2, **{"test-fraction": 0.0}))
+    assert votes.tolist() == [[1, 0, 3]] * 5
+
+
+# ------------------------------------------------------------------------------------------------------ the file
+
+
+def test_a_file_that_is_not_there_is_a_setting_and_what_is_in_it_is_not(script, silo, caplog):
+    whole = silo(_csv(script, _rows(script)), "fedct", RESPONSE)
+    assert _code(whole) == ""
+    assert _code(silo("", "fedct", RESPONSE, path="elsewhere.csv")) == "missing-file"
+    logging.getLogger("flwr.party").setLevel(logging.ERROR)
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        assert silo("no table at all", "fedct", RESPONSE) == whole
+    assert "a: 0 of its 0 rows can be used: " in caplog.text
+    assert "The server is not told" in caplog.text
+
+
+def test_without_a_claim_a_file_that_does_not_fit_is_named_by_its_code(script, silo):
+    rows = [*_rows(script), ["1", "2", "x", "purple"]]
+    text = _csv(script, rows)
+    assert _code(silo(text, "fedct", {}, **{"require-privacy": False})) == "class-outside-schema"
+    assert _code(silo(text, "fedct", {})) == "privacy-required"
+
+
+def test_what_was_sent_is_charged_whatever_happened(script, silo, monkeypatch):
+    charged = []
+    charge = LedgerStore.charge
+    monkeypatch.setattr(LedgerStore, "charge", lambda self, **w: charged.append(w["mechanism"]) or charge(self, **w))
+    silo("no table at all", "fedct", RESPONSE)
+    assert len(charged) == 1
+    assert charged[0].endswith("on each of 24 labels")
+
+
+# ------------------------------------------------------------------------------------------------------ NFDP
+
+
+@pytest.mark.parametrize("privacy", [False, True])
+@pytest.mark.parametrize("known", [0, 8, 12])
+def test_nfdp_does_not_tell_how_many_rows_there_are(script, silo, privacy, known):
+    rows = _rows(script)
+    node = {"require-privacy": privacy, "rows-at-least": known}
+    said = [silo(_csv(script, rows[:n]), "fedmd", {**NFDP, "subset_rows": 10}, **node) for n in (1, 9, 10, 11, 20)]
+    assert all(one == said[0] for one in said)
+    assert _code(said[0]) == ("privacy-required" if privacy and known < 12 else "")
+
+
+# ------------------------------------------------------------------------------------------------------ models, time
+
+
+def test_a_node_that_demands_privacy_takes_no_parameters_from_the_run(caplog):
+    silo = {"party": "a", "data-path": "a.csv", "public-path": "p.csv"}
+    assert own_params("max_depth=9", parse_node_config(silo)) == "max_depth=9"
+    own = {"model": "knn", "model-params": "n_neighbors=3"}
+    assert own_params("max_depth=9", parse_node_config({**silo, **own, "require-privacy": True})) == "n_neighbors=3"
+    for demand in ({"require-privacy": True}, {"epsilon-budget": 1.0}):
+        assert own_params("max_depth=9", parse_node_config({**silo, **demand})) == ""
+    assert "a node that demands privacy takes no model parameters from a run, got max_depth=9" in caplog.text
+
+
+@pytest.mark.parametrize(("passed", "slept"), [(0.5, 9.5), (9.9, 0.1), (10.0, 0.0), (13.0, 7.0), (25.0, 5.0)])
+def test_a_reply_leaves_at_a_multiple_of_reply_at(monkeypatch, passed, slept):
+    waits = []
+    monkeypatch.setattr(client_app.time, "monotonic", lambda: 100.0 + passed)
+    monkeypatch.setattr(client_app.time, "sleep", waits.append)
+    client_app.hold_back({"reply-at": 10}, 100.0)
+    assert waits == [pytest.approx(slept)]
+
+
+@pytest.mark.parametrize("node", [{}, {"reply-at": 0.0}, {"reply-at": "soon"}, {"reply-at": True}])
+def test_without_reply_at_nothing_is_held_back(monkeypatch, node):
+    monkeypatch.setattr(client_app.time, "sleep", lambda seconds: pytest.fail("slept"))
+    client_app.hold_back(node, 0.0)
