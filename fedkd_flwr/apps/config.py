@@ -32,7 +32,7 @@ class RunConfig(Config):
 
     algorithm: str = setting("fedct")
     """Which exchange: a name, or your own card as package.module:CARD."""
-    num_rounds: int = setting(0, ge=0)
+    num_rounds: int = setting(0, ge=0, le=100_000)
     """Exchanges. 0: the algorithm's usual number. FedKT-Prox counts FedProx's."""
     num_parties: int = setting(0, ge=0)
     """Nodes to wait for. 0: until their number is stable."""

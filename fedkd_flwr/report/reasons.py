@@ -26,8 +26,9 @@ REASONS: dict[str, str] = {
     "node config.",
     Code.NO_ROWS: "The party has no private rows, or fewer than the number of parts the algorithm cuts them into. Give "
     "it more rows, or lower teachers-per-student.",
-    Code.NOT_ALLOWED: "The party's own rules forbid what it was asked for. Its operator can add the algorithm to "
-    "allow in the node config; the server cannot.",
+    Code.NOT_ALLOWED: "The party's own rules forbid what it was asked for: an algorithm that its allow does not "
+    "name, a model by import string, or model parameters out of the ranges for runs. Its operator can change the node "
+    "config; the server cannot. The party's own log names the rule.",
     Code.PRIVACY_REQUIRED: "The party takes part only under differential privacy, and this run adds no noise. "
     "Choose a mechanism for the run, or let the party's operator remove require-privacy.",
     Code.PUBLIC_SET_MISMATCH: "The party holds another public set, schema or preprocessing version than the "
