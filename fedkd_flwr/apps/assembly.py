@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
+from fedkd_flwr.apps.limits import limits_of
 from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, party_roles
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
@@ -317,6 +318,8 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         ledger=LedgerStore(ledgers, party=name, data_digest=data_digest),
         run_id=run_id,
         whole=bool(config.setting("subset_rows", 0)),
+        # in simulation Ray's actors and Flower's timeouts do this
+        apart=None if node.simulated else limits_of(node.round_limit_s, node.memory_limit_gb),
         **common,
     )
     return party, index

@@ -230,6 +230,12 @@ class NodeConfig(Config):
     refuses runs without a mechanism too."""
     delta_budget: float = setting(1e-5, gt=0, lt=1)
     """The delta at which that is counted."""
+    round_limit_s: float = setting(3000.0, ge=0)
+    """Seconds of work after which a visit's learning is ended: it is done in a process of its own. Less than the run's
+    round-timeout-s, so that the party still answers. 0: never."""
+    memory_limit_gb: float = setting(0.0, ge=0)
+    """Gigabytes of memory of that process, and of those it starts, above which it is ended too. 0: three quarters of
+    the machine's, or of its container's."""
     share_metrics: bool = setting(False)
     """Whether its accuracies, its model's name and size may leave."""
     partition_id: int | None = setting(None, ge=0)

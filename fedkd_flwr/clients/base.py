@@ -13,6 +13,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -21,8 +22,10 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.checks import check_whole
-from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
-from fedkd_flwr.errors import Code, DataError, FedkdError, ModelBytesError, PayloadError, RefusalError, explain
+from fedkd_flwr.clients.party import Answer, Charge, DumpedModel, Finished, Instruction, Party
+from fedkd_flwr.clients.pieces import dump, pack_answer, pack_finished, unpack_answer, unpack_finished, weight
+from fedkd_flwr.errors import Code, DataError, FedkdError, PayloadError, RefusalError, explain
+from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed
@@ -104,9 +107,8 @@ class PartyClient(NumPyClient, ABC):
             instruction = self._open(parameters, config)
             # a server that asks for metrics as if nothing had been claimed does not get them
             private = self._permitted(instruction) is not None or _claimed(instruction)
-            finished = self.finish(instruction)
-            model, solo = finished.model, finished.solo
-            federated = self.party.accuracies(model) if finished.learnt else {}
+            finished = self._finished_apart(instruction)
+            model, solo, federated = finished.model, finished.solo, finished.federated or {}
             self._keep(model)
             metrics = _signed(self.party.name)
             if not self._shares_metrics(private):
@@ -117,12 +119,40 @@ class PartyClient(NumPyClient, ABC):
             metrics |= {f"solo-{name}": value for name, value in solo.items()}
             metrics |= {f"federated-{name}": value for name, value in federated.items()}
             metrics["model"] = self.party.model_name
-            if self.party.weigh_model:
-                metrics |= _weight(model)
+            if self.party.weigh_model and (size := weight(model)):
+                metrics["model-bytes"] = size
             loss = 1.0 - next(iter(federated.values()), float("nan"))
             return loss, self.num_rows(instruction), metrics
         except Exception as error:
             return float("nan"), 0, self._refusal(error, config)
+
+    # ---------------------------------------------------------------- work that can be ended
+
+    def in_one_piece(self, instruction: Instruction) -> bool:
+        """Tell whether `learn` is ended as a whole where the node has limits: where private rows are one unit to it."""
+        return True
+
+    def _learnt_apart(self, instruction: Instruction) -> Answer:
+        """Learn: in a process that can be ended, where the node has limits."""
+        if self.party.apart is None or not self.in_one_piece(instruction):
+            return self.learn(instruction)
+        return unpack_answer(self.party.apart(lambda: pack_answer(self.learn(instruction))))
+
+    def _finished_apart(self, instruction: Instruction) -> Finished:
+        """Learn from what comes back at the end, and measure what the party is left with; as above."""
+
+        def measured() -> Finished:
+            finished = self.finish(instruction)
+            return replace(finished, federated=self._accuracies(finished))
+
+        if self.party.apart is None:
+            return measured()
+        weighed = self.party.share_metrics and self.party.weigh_model
+        return unpack_finished(self.party.apart(lambda: pack_finished(measured(), weighed=weighed)))
+
+    def _accuracies(self, finished: Finished) -> dict[str, float]:
+        model = finished.model
+        return self.party.accuracies(model) if finished.learnt and isinstance(model, Classifier) else {}
 
     # ---------------------------------------------------------------- one visit, step by step
 
@@ -178,7 +208,7 @@ class PartyClient(NumPyClient, ABC):
     def _say(self, instruction: Instruction, charge: Charge | None) -> StoredReply:
         """Learn, make private, keep state, charge: only then may the reply leave."""
         party = self.party
-        answer = self.learn(instruction)
+        answer = self._learnt_apart(instruction)
         values = self.release(answer, instruction)
         arrays = self.encode(values, instruction, self._base(instruction))
         metrics = _signed(party.name, payload=",".join(arrays))
@@ -196,7 +226,7 @@ class PartyClient(NumPyClient, ABC):
                 Saved(
                     server_round=instruction.server_round,
                     arrays=kept,
-                    model=_dump(answer.model) if answer.model is not None else b"",
+                    model=dump(answer.model) if answer.model is not None else b"",
                     meta={
                         **answer.meta,
                         "reply": metrics,
@@ -256,20 +286,16 @@ class PartyClient(NumPyClient, ABC):
         except PayloadError:
             return False  # such an instruction is refused before a private row is read
 
-    def _keep(self, model: Classifier) -> None:
+    def _keep(self, model: Classifier | DumpedModel) -> None:
         """Store the final model, or forget the run where nothing is to be kept."""
         state = self.party.state
         if state is not None and not self.party.keep_model:
             state.remove()
         elif state is not None:
-            from fedkd_flwr.models.serialize import save
-
             path = state.path.with_suffix(".model")
-            try:
-                save(model, path)
+            if data := dump(model):  # the party has learnt all the same
+                write_atomic(path, data)
                 logger.info("%s: model kept at %s", self.party.name, path)
-            except ModelBytesError as error:  # the party has learnt all the same
-                logger.error("%s: its model is not kept: %s", self.party.name, error)
 
     def _open(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Instruction:
         party = self.party
@@ -350,29 +376,9 @@ def _claimed(instruction: Instruction) -> bool:
     return instruction.saved is not None and bool(instruction.saved.meta.get("charge"))
 
 
-def _dump(model: Classifier) -> bytes:
-    """Return the model as bytes; none for one that no safe format holds, which then starts afresh each round."""
-    from fedkd_flwr.models.serialize import dumps
-
-    try:
-        return dumps(model)
-    except ModelBytesError as error:
-        logger.warning("the model is not kept between rounds: %s", error)
-        return b""
-
-
-def _weight(model: Classifier) -> dict[str, Scalar]:
-    """Return what an upload of the model would weigh; nothing for a user's own that no safe format can hold."""
-    from fedkd_flwr.models.serialize import weigh
-
-    try:
-        return {"model-bytes": weigh(model)}
-    except ModelBytesError as error:
-        logger.warning("the model is not weighed: %s", error)
-        return {}
-
-
-_TELLING = frozenset({Code.CLASS_OUTSIDE_SCHEMA, Code.INTERNAL, Code.NO_ROWS, Code.STATE_LOST, Code.WRONG_DATA})
+_TELLING = frozenset(
+    {Code.CLASS_OUTSIDE_SCHEMA, Code.INTERNAL, Code.LIMIT_EXCEEDED, Code.NO_ROWS, Code.STATE_LOST, Code.WRONG_DATA}
+)
 """Codes that private rows may decide."""
 
 

@@ -8,7 +8,9 @@ public rows cost nothing more.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import Answer, Charge, Instruction, ModelFactory, Party
+from fedkd_flwr.clients.pieces import pack_labels, unpack_labels
 from fedkd_flwr.errors import Code, DataError, Note, explain
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, majority
 from fedkd_flwr.models.distillation import teach
@@ -93,6 +96,19 @@ class FedKTClient(OneShotVoteClient):
         words = f"{plan.words}, for each of {students} students"
         return Charge(events=plan.events(times=students), mechanism=words, neighbouring_relation=relation)
 
+    def in_one_piece(self, instruction: Instruction) -> bool:
+        """Tell that at level L2 each teacher is ended alone: a record must move no vote but its own teacher's."""
+        return self._plan(instruction) is None
+
+    def _labels(
+        self, work: Callable[[], NDArray[np.int16]], instruction: Instruction, pieces: int
+    ) -> NDArray[np.int16]:
+        """Return the labels that one of so many equal pieces of the work makes; apart where it can be ended alone."""
+        if self.party.apart is None or self.in_one_piece(instruction):
+            return work()
+        # half the time is the teachers', half the students'; what one takes is never lent to another
+        return unpack_labels(self.party.apart(lambda: pack_labels(work), parts=2 * pieces))
+
     def _plan(self, instruction: Instruction) -> NoisyVotes | None:
         """Return the noisy vote that level L2 asks for; None at the other levels."""
         config: FedKTConfig = instruction.config
@@ -105,8 +121,9 @@ class FedKTClient(OneShotVoteClient):
         counter = VoteCounter(num_public=len(rows), num_classes=public.num_classes)
         # rows are split by position, so each record reaches one teacher per student; the permutation may be public
         for k, part in enumerate(_cut(len(self.party.y), subsets, instruction.rng("cut", student))):
-            teacher = self.teacher(seed=instruction.seed("teacher", student, k))
-            counter.add(teacher.fit(self.party.X[part], self.party.y[part]).predict(asked))
+            seed = instruction.seed("teacher", student, k)
+            teach_one = partial(self._votes, part, asked, seed)
+            counter.add(self._labels(teach_one, instruction, instruction.config.students * subsets))
         if plan is None:
             voted = majority(counter.votes, ties=instruction.config.ties, rng=instruction.rng("ties", student))
             answers = NoisyAnswers(labels=voted)
@@ -115,14 +132,22 @@ class FedKTClient(OneShotVoteClient):
         if not (answers.labels != ABSTAIN).any():  # every answer fell below the threshold
             return np.zeros(public.num_rows, dtype=np.int16)
         seed = instruction.seed("student", student)
-        return teach(
-            lambda: self.student(seed=seed),
-            public.X,
-            rows,
-            answers.labels,
-            answers.counts,
-            self_training=instruction.config.unqueried == "self-training",
-        ).predict(public.X)
+
+        def learnt() -> NDArray[np.int16]:
+            return teach(
+                lambda: self.student(seed=seed),
+                public.X,
+                rows,
+                answers.labels,
+                answers.counts,
+                self_training=instruction.config.unqueried == "self-training",
+            ).predict(public.X)
+
+        return self._labels(learnt, instruction, instruction.config.students)
+
+    def _votes(self, part: NDArray[np.int64], asked: NDArray[Any], seed: int) -> NDArray[np.int16]:
+        """Return the labels that a teacher of these private rows gives the rows asked."""
+        return self.teacher(seed=seed).fit(self.party.X[part], self.party.y[part]).predict(asked)
 
 
 def _cut(num_rows: int, subsets: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:

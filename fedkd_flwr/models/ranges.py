@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 MOST_WORK = 2e10
-"""Most multiply-adds of a fit per training row. FedMD's published net for CIFAR takes 7e8, and the zoo's defaults take at
-most 4e9 on MNIST's columns."""
+"""Most multiply-adds of a fit per training row. FedMD's published net for CIFAR takes 7e8; the zoo's defaults take 4e9
+at most on MNIST's columns."""
 _STEP = 1e7  # what one minibatch step costs besides its rows
 _OWNER = "The owner of this node can name it in the node's own model and model-params."
 

@@ -20,6 +20,9 @@ REASONS: dict[str, str] = {
     Code.INTERNAL: f"The party's code raised an unexpected error. {_OWN_LOG}.",
     Code.LEDGER_LOST: "The party's ledger, which records the privacy it has spent, is damaged, missing or older than "
     f"it was, so the party refuses to answer. Its operator can restore the ledger from a backup. {_OWN_LOG}.",
+    Code.LIMIT_EXCEEDED: "The work took the party more time or memory than its owner allows for a visit, and was "
+    "ended. Ask for less: a smaller model, fewer steps or fewer epochs. Its operator can raise round-limit-s or "
+    "memory-limit-gb in the node config.",
     Code.MISSING_EXTRA: "The party's model needs an optional library that is not installed there. Install the "
     f"extra, for example pip install 'fedkd-flwr[xgboost]'. {_OWN_LOG}.",
     Code.MISSING_FILE: "A file the party was told to read is not there. Correct data-path or public-path in its "
