@@ -13,6 +13,7 @@ __all__ = [
     "ConfigError",
     "DataError",
     "FedkdError",
+    "LimitError",
     "MissingExtraError",
     "ModelBytesError",
     "Note",
@@ -31,6 +32,7 @@ class Code(StrEnum):
     CLASS_OUTSIDE_SCHEMA = "class-outside-schema"
     INTERNAL = "internal"
     LEDGER_LOST = "ledger-lost"
+    LIMIT_EXCEEDED = "limit-exceeded"
     MISSING_EXTRA = "missing-extra"
     MISSING_FILE = "missing-file"
     NO_ROWS = "no-rows"
@@ -86,6 +88,12 @@ class DataError(FedkdError, ValueError):
     """Rows, columns, classes or a file are not what the schema or the algorithm needs."""
 
     code = Code.WRONG_DATA
+
+
+class LimitError(FedkdError, TimeoutError):
+    """A visit's work took more time, memory or processes than the party's owner allows, and was ended."""
+
+    code = Code.LIMIT_EXCEEDED
 
 
 class MissingExtraError(FedkdError, ImportError):

@@ -142,16 +142,16 @@ class LabelNoiseConfig(EpsilonConfig):
 class StepsConfig(ExchangeConfig):
     """How long gradient learners train between two exchanges, in minibatch steps."""
 
-    steps_per_round: int = setting(200, ge=1, told=True)
+    steps_per_round: int = setting(200, ge=1, le=100_000, told=True)
     """Minibatch steps of torch nets between two exchanges; other models fit as they always do."""
 
 
 class LocalEpochsConfig(ExchangeConfig):
     """How long parties train the net that the server sent, in passes over their rows."""
 
-    local_epochs: int = setting(5, ge=1, told=True)
+    local_epochs: int = setting(5, ge=1, le=1000, told=True)
     """Passes of a party over its rows in each round."""
-    solo_epochs: int = setting(0, ge=0, told=True)
+    solo_epochs: int = setting(0, ge=0, le=100_000, told=True)
     """Passes of the net that a party trains alone for comparison. 0: as many as in its rounds."""
 
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:

@@ -55,7 +55,7 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     """Precision of the averages that go down. 0: that of soft-bits; 16 where labels are averaged."""
     delta_coding: bool = setting(False, told=True, only={"soft_bits": (8, 4, 2, 1), "share": ("softmax",)})
     """Send what changed since a row was last answered (CFD), where server and party hold the same earlier answers."""
-    pretrain_epochs: int = setting(0, ge=0, told=True)
+    pretrain_epochs: int = setting(0, ge=0, le=1000, told=True)
     """Passes over the labelled public rows with which every torch net starts. 0: it starts at random."""
     subset_rows: int = setting(0, ge=0, told=True)
     """NFDP: each party learns from so many of its rows only, drawn once for ever. 0: from all of them."""
@@ -191,13 +191,13 @@ class ScoreExchangeConfig(LabelNoiseConfig):
 class DigestConfig(ScoreExchangeConfig):
     """How parties learn the averages by themselves, before or after their own rows: FedMD's way."""
 
-    initial_epochs: int = setting(20, ge=1, told=True)
+    initial_epochs: int = setting(20, ge=1, le=1000, told=True)
     """FedMD's T1: passes over its own rows with which a party starts."""
-    digest_epochs: int = setting(2, ge=1, told=True)
+    digest_epochs: int = setting(2, ge=1, le=1000, told=True)
     """FedMD's T2: passes over the last round's public rows and averages."""
-    digest_batch: int = setting(64, ge=1, told=True)
+    digest_batch: int = setting(64, ge=1, le=100_000, told=True)
     """Rows of a minibatch when digesting; revisiting takes the net's own batch size."""
-    revisit_epochs: int = setting(1, ge=0, told=True)
+    revisit_epochs: int = setting(1, ge=0, le=1000, told=True)
     """FedMD's T3: passes over its own rows after that. 0: none."""
     final_revisit: bool = setting(True, told=True)
     """Whether they follow the very last digest too, as published; else a party ends with what all agree on."""

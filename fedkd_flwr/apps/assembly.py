@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
+from fedkd_flwr.apps.limits import limits_of
 from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, own_params, party_roles
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
@@ -224,6 +225,14 @@ def _refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
             raise RefusalError(explain(f"{role} of the run", f"be a name of the zoo at a node {where}", spec, way_out))
 
 
+def _refuse_absurd_work(config: RunConfig, node: NodeConfig, index: int, public: PublicSet) -> None:
+    """Refuse parameters, of a zoo's models that the run names, that no run may ask of a silo."""
+    for role in ("model", *config.card.roles):
+        spec, params = config.model_of(role)
+        if spec and role != "final" and not node.model:
+            model_factory(pick_model(spec, index), params, public, of_run=True)(seed=0)
+
+
 def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
     """Refuse an algorithm that is not this package's, before it is imported, unless this silo's owner named it.
 
@@ -278,6 +287,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         _refuse_foreign_code(config, node)
         spec = pick_model(node.model or config.model, index)
         public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
+        _refuse_absurd_work(config, node, index, public)
         public = public.as_read_by(model_factory(spec, params, public)(seed=0))
         if node.label and node.label != public.schema.label:
             raise ConfigError(explain("label", f"be the schema's label column {public.schema.label!r}", node.label))
@@ -314,6 +324,8 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         ledger=LedgerStore(ledgers, party=name, data_digest=data_digest),
         run_id=run_id,
         whole=bool(config.setting("subset_rows", 0)),
+        # in simulation Ray's actors and Flower's timeouts do this
+        apart=None if node.simulated else limits_of(node.round_limit_s, node.memory_limit_gb),
         **common,
     )
     return party, index

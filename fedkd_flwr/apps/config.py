@@ -32,7 +32,7 @@ class RunConfig(Config):
 
     algorithm: str = setting("fedct")
     """Which exchange: a name, or your own card as package.module:CARD."""
-    num_rounds: int = setting(0, ge=0)
+    num_rounds: int = setting(0, ge=0, le=100_000)
     """Exchanges. 0: the algorithm's usual number. FedKT-Prox counts FedProx's."""
     num_parties: int = setting(0, ge=0)
     """Nodes to wait for. 0: until their number is stable."""
@@ -237,6 +237,12 @@ class NodeConfig(Config):
     reply_at: float = setting(0.0, ge=0)
     """Seconds: each reply leaves so long after its instruction came, or twice as long, three times and so on, whichever
     comes first. Take more than the longest training, and less than the run's round-timeout-s. 0: at once."""
+    round_limit_s: float = setting(3000.0, ge=0)
+    """Seconds of work after which a visit's learning is ended: it is done in a process of its own. Less than the run's
+    round-timeout-s, so that the party still answers. 0: never."""
+    memory_limit_gb: float = setting(0.0, ge=0)
+    """Gigabytes of memory of that process, and of those it starts, above which it is ended too. 0: three quarters of
+    the machine's, or of its container's."""
     share_metrics: bool = setting(False)
     """Whether its accuracies, its model's name and size may leave."""
     partition_id: int | None = setting(None, ge=0)

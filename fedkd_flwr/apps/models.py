@@ -17,8 +17,8 @@ __all__ = ["check_role", "final_model", "global_model", "model_factory", "own_pa
 logger = logging.getLogger("flwr.party")
 
 
-def model_factory(spec: str, params: str, public: PublicSet) -> ModelFactory:
-    """Return a maker of fresh models for the public set's features and classes."""
+def model_factory(spec: str, params: str, public: PublicSet, *, of_run: bool = False) -> ModelFactory:
+    """Return a maker of fresh models for the public set's features and classes; ``of_run`` as in `make_model`."""
     return partial(
         make_model,
         spec,
@@ -26,6 +26,7 @@ def model_factory(spec: str, params: str, public: PublicSet) -> ModelFactory:
         num_features=public.num_features,
         shape=public.shape,
         params=parse_params(params),
+        of_run=of_run,
     )
 
 

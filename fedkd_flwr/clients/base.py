@@ -28,8 +28,10 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.checks import check_whole
-from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
-from fedkd_flwr.errors import Code, DataError, FedkdError, ModelBytesError, Note, PayloadError, RefusalError, explain
+from fedkd_flwr.clients.party import Answer, Charge, DumpedModel, Finished, Instruction, Party
+from fedkd_flwr.clients.pieces import dump, pack_answer, pack_finished, unpack_answer, unpack_finished, weight
+from fedkd_flwr.errors import Code, DataError, FedkdError, Note, PayloadError, RefusalError, explain
+from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed
@@ -141,9 +143,8 @@ class PartyClient(NumPyClient, ABC):
 
     def _finished(self, instruction: Instruction, private: bool) -> tuple[float, dict[str, Scalar]] | None:
         """Take the final labels in; return the zero-one loss and metrics, None where they stay here."""
-        finished = self.finish(instruction)
-        model, solo = finished.model, finished.solo
-        federated = self.party.accuracies(model) if finished.learnt else {}
+        finished = self._finished_apart(instruction)
+        model, solo, federated = finished.model, finished.solo, finished.federated or {}
         self._keep(model)
         if not self._shares_metrics(private):
             for name, value in federated.items():
@@ -153,9 +154,37 @@ class PartyClient(NumPyClient, ABC):
         metrics: dict[str, Scalar] = {f"solo-{name}": value for name, value in solo.items()}
         metrics |= {f"federated-{name}": value for name, value in federated.items()}
         metrics["model"] = self.party.model_name
-        if self.party.weigh_model:
-            metrics |= _weight(model)
+        if self.party.weigh_model and (size := weight(model)):
+            metrics["model-bytes"] = size
         return 1.0 - next(iter(federated.values()), float("nan")), metrics
+
+    # ---------------------------------------------------------------- work that can be ended
+
+    def in_one_piece(self, instruction: Instruction) -> bool:
+        """Tell whether `learn` is ended as a whole where the node has limits: where private rows are one unit to it."""
+        return True
+
+    def _learnt_apart(self, instruction: Instruction) -> Answer:
+        """Learn: in a process that can be ended, where the node has limits."""
+        if self.party.apart is None or not self.in_one_piece(instruction):
+            return self.learn(instruction)
+        return unpack_answer(self.party.apart(lambda: pack_answer(self.learn(instruction))))
+
+    def _finished_apart(self, instruction: Instruction) -> Finished:
+        """Learn from what comes back at the end, and measure what the party is left with; as above."""
+
+        def measured() -> Finished:
+            finished = self.finish(instruction)
+            return replace(finished, federated=self._accuracies(finished))
+
+        if self.party.apart is None:
+            return measured()
+        weighed = self.party.share_metrics and self.party.weigh_model
+        return unpack_finished(self.party.apart(lambda: pack_finished(measured(), weighed=weighed)))
+
+    def _accuracies(self, finished: Finished) -> dict[str, float]:
+        model = finished.model
+        return self.party.accuracies(model) if finished.learnt and isinstance(model, Classifier) else {}
 
     # ---------------------------------------------------------------- one visit, step by step
 
@@ -228,7 +257,7 @@ class PartyClient(NumPyClient, ABC):
                 Saved(
                     server_round=instruction.server_round,
                     arrays=kept,
-                    model=_dump(answer.model) if answer.model is not None else b"",
+                    model=dump(answer.model) if answer.model is not None else b"",
                     meta={
                         **answer.meta,
                         "reply": metrics,
@@ -266,9 +295,9 @@ class PartyClient(NumPyClient, ABC):
             return answer, values, self.encode(values, instruction, base)
 
         if charge is None:
-            return say(self.learn(instruction))
+            return say(self._learnt_apart(instruction))
         try:
-            return say(self.learn(instruction))
+            return say(self._learnt_apart(instruction))
         except Exception:  # private rows may have caused it
             words = "%s: it learnt nothing; a fixed answer goes through the mechanism, is charged and sent"
             logger.exception(words, self.party.name)
@@ -333,20 +362,16 @@ class PartyClient(NumPyClient, ABC):
         except PayloadError:
             return False  # such an instruction is refused before a private row is read
 
-    def _keep(self, model: Classifier) -> None:
+    def _keep(self, model: Classifier | DumpedModel) -> None:
         """Store the final model, or forget the run where nothing is to be kept."""
         state = self.party.state
         if state is not None and not self.party.keep_model:
             state.remove()
         elif state is not None:
-            from fedkd_flwr.models.serialize import save
-
             path = state.path.with_suffix(".model")
-            try:
-                save(model, path)
+            if data := dump(model):  # the party has learnt all the same
+                write_atomic(path, data)
                 logger.info("%s: model kept at %s", self.party.name, path)
-            except ModelBytesError as error:  # the party has learnt all the same
-                logger.error("%s: its model is not kept: %s", self.party.name, error)
 
     def _open(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Instruction:
         party = self.party
@@ -422,31 +447,9 @@ def _named(charge: Charge | None) -> str:
     return sha256(canonical([charge.mechanism, charge.unit, plain_events(charge.events)])).hexdigest()
 
 
-def _dump(model: Classifier) -> bytes:
-    """Return the model as bytes; none for one that no safe format holds, which then starts afresh each round."""
-    from fedkd_flwr.models.serialize import dumps
-
-    try:
-        return dumps(model)
-    except ModelBytesError as error:
-        logger.warning("the model is not kept between rounds: %s", error)
-    except Exception:  # what private rows made of a model must not decide whether the party answers
-        logger.exception("the model is not kept between rounds")
-    return b""
-
-
-def _weight(model: Classifier) -> dict[str, Scalar]:
-    """Return what an upload of the model would weigh; nothing for a user's own that no safe format can hold."""
-    from fedkd_flwr.models.serialize import weigh
-
-    try:
-        return {"model-bytes": weigh(model)}
-    except ModelBytesError as error:
-        logger.warning("the model is not weighed: %s", error)
-        return {}
-
-
-_TELLING = frozenset({Code.CLASS_OUTSIDE_SCHEMA, Code.INTERNAL, Code.NO_ROWS, Code.STATE_LOST, Code.WRONG_DATA})
+_TELLING = frozenset(
+    {Code.CLASS_OUTSIDE_SCHEMA, Code.INTERNAL, Code.LIMIT_EXCEEDED, Code.NO_ROWS, Code.STATE_LOST, Code.WRONG_DATA}
+)
 """Codes that private rows may decide."""
 
 

@@ -8,7 +8,8 @@ public rows cost nothing more.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import Answer, Charge, Instruction, ModelFactory, Party
+from fedkd_flwr.clients.pieces import pack_labels, unpack_labels
 from fedkd_flwr.errors import Note, PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels, majority
 from fedkd_flwr.models.distillation import teach
@@ -101,6 +103,29 @@ class FedKTClient(OneShotVoteClient):
         words = f"{plan.words}, for each of {students} students"
         return Charge(events=plan.events(times=students), mechanism=words, neighbouring_relation=relation)
 
+    def in_one_piece(self, instruction: Instruction) -> bool:
+        """Tell that at level L2 each teacher is ended alone: a record must move no vote but its own teacher's."""
+        return self._plan(instruction) is None
+
+    def _labels(
+        self, who: str, work: Callable[[], NDArray[np.int16]], instruction: Instruction, *, pieces: int, count: int
+    ) -> NDArray[np.int16]:
+        """Return the ``count`` labels that one of so many equal pieces of the work makes.
+
+        Beside a claim a piece is ended alone, and one that fails labels every row with the lowest class: a record still
+        moves one vote a row, whatever becomes of its teacher, and the reply has its size whatever becomes of a student.
+        """
+        if self.in_one_piece(instruction):
+            return work()
+        try:
+            # half the time is the teachers', half the students'; what one takes is never lent to another
+            apart = self.party.apart
+            labels = work() if apart is None else unpack_labels(apart(lambda: pack_labels(work), parts=2 * pieces))
+            return check_labels(labels, num_public=count, num_classes=self.party.public.num_classes)
+        except Exception:
+            logger.exception("%s: %s failed; its labels are the lowest class", self.party.name, who)
+            return np.zeros(count, dtype=np.int16)
+
     def _plan(self, instruction: Instruction) -> NoisyVotes | None:
         """Return the noisy vote that level L2 asks for; None at the other levels."""
         config: FedKTConfig = instruction.config
@@ -112,48 +137,37 @@ class FedKTClient(OneShotVoteClient):
         asked = public.X if len(rows) == public.num_rows else public.X[rows]
         counter = VoteCounter(num_public=len(rows), num_classes=public.num_classes)
         # rows are split by position, so each record reaches one teacher per student; the permutation may be public
+        config: FedKTConfig = instruction.config
         for k, part in enumerate(_cut(self.party.num_rows, subsets, instruction.rng("cut", student))):
-            seed = instruction.seed("teacher", student, k)
-            counter.add(self._votes(self.party.rows_in(part), asked, seed, private=plan is not None))
+            teach_one = partial(self._votes, self.party.rows_in(part), asked, instruction.seed("teacher", student, k))
+            pieces = config.students * config.teachers
+            counter.add(self._labels(f"teacher {k}", teach_one, instruction, pieces=pieces, count=len(rows)))
         if plan is None:
-            voted = majority(counter.votes, ties=instruction.config.ties, rng=instruction.rng("ties", student))
+            voted = majority(counter.votes, ties=config.ties, rng=instruction.rng("ties", student))
             answers = NoisyAnswers(labels=voted)
         else:
-            for _ in range(instruction.config.teachers - subsets):
+            for _ in range(config.teachers - subsets):
                 counter.add(np.zeros(len(rows), dtype=np.int16))
             answers = plan.ask(counter.votes, rng=self.noise_rng)
         if not (answers.labels != ABSTAIN).any():  # every answer fell below the threshold
             return np.zeros(public.num_rows, dtype=np.int16)
         seed = instruction.seed("student", student)
-        try:
+
+        def learnt() -> NDArray[np.int16]:
             return teach(
                 lambda: self.student(seed=seed),
                 public.X,
                 rows,
                 answers.labels,
                 answers.counts,
-                self_training=instruction.config.unqueried == "self-training",
+                self_training=config.unqueried == "self-training",
             ).predict(public.X)
-        except Exception:  # it has seen public rows and noisy answers only, and its labels are as many as ever
-            if plan is None:
-                raise
-            logger.exception("%s: student %d failed; its labels are the lowest class", self.party.name, student)
-            return np.zeros(public.num_rows, dtype=np.int16)
 
-    def _votes(self, part: NDArray[np.int64], asked: NDArray[Any], seed: int, *, private: bool) -> NDArray[np.int16]:
-        """Return the votes of a teacher of these rows on the rows asked.
+        return self._labels(f"student {student}", learnt, instruction, pieces=config.students, count=public.num_rows)
 
-        Beside a claim a teacher that fails votes for the lowest class, and no other teacher is touched: a record still
-        moves one vote a row, whatever becomes of its teacher.
-        """
-        try:
-            votes = self.teacher(seed=seed).fit(self.party.X[part], self.party.y[part]).predict(asked)
-            return check_labels(votes, num_public=len(asked), num_classes=self.party.public.num_classes)
-        except Exception:
-            if not private:
-                raise
-            logger.exception("%s: a teacher failed; it votes for the lowest class", self.party.name)
-            return np.zeros(len(asked), dtype=np.int16)
+    def _votes(self, part: NDArray[np.int64], asked: NDArray[Any], seed: int) -> NDArray[np.int16]:
+        """Return the labels that a teacher of these private rows gives the rows asked."""
+        return self.teacher(seed=seed).fit(self.party.X[part], self.party.y[part]).predict(asked)
 
 
 def _cut(num_rows: int, subsets: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:

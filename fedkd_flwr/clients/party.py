@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, Saved
 from fedkd_flwr.wire.envelope import PublicSpec
 
-__all__ = ["Answer", "Charge", "Finished", "Instruction", "ModelFactory", "Party"]
+__all__ = ["Answer", "Apart", "Charge", "DumpedModel", "Finished", "Instruction", "ModelFactory", "Party"]
 
 Rows = tuple[NDArray[np.floating[Any]], NDArray[np.integer[Any]]]
 """Features (n, d) and class labels (n,)."""
@@ -32,6 +32,14 @@ class ModelFactory(Protocol):
 
     def __call__(self, *, seed: int) -> Classifier:
         """Return a fresh model."""
+        ...
+
+
+class Apart(Protocol):
+    """Does a piece of a visit's work where it can be ended; `fedkd_flwr.apps.limits.Limits` is one."""
+
+    def __call__(self, work: Callable[[], bytes], *, parts: int = 1) -> bytes:
+        """Return the bytes that the work makes; ``parts``: it may take one of so many parts of the visit's time."""
         ...
 
 
@@ -88,6 +96,8 @@ class Party:
     rows_at_least : int
         So many rows it holds or more, as anybody may know. NFDP's numbers are those of so many rows, because its true
         number is private. 0: nothing is known.
+    apart : callable, optional
+        Where it learns, if not in this process: work that takes too long or too much memory is ended there.
     """
 
     name: str
@@ -112,6 +122,7 @@ class Party:
     slots: NDArray[np.int64] | None = None
     num_slots: int = 0
     rows_at_least: int = 0
+    apart: Apart | None = None
 
     def __post_init__(self) -> None:
         least = 1 if self.fault is None else 0
@@ -248,6 +259,22 @@ class Charge:
         return cls(events=[(event, rows)], mechanism=words, unit="party", neighbouring_relation=relation)
 
 
+@dataclass(frozen=True)
+class DumpedModel:
+    """A model as the process that trained it wrote it; nothing needs to read it here.
+
+    Parameters
+    ----------
+    data : bytes
+        As `fedkd_flwr.models.serialize.dumps` writes them; empty for a model that no safe format holds.
+    weight : int
+        Bytes of an upload; 0 where nobody asked.
+    """
+
+    data: bytes
+    weight: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """What a party learnt in one visit. None of it has left yet.
@@ -261,7 +288,7 @@ class Answer:
     notes : sequence of str
         Codes of what the server should know (``fewer-subsets``, ``state-lost``); beside a claim made at the party they
         stay.
-    model : Classifier, optional
+    model : Classifier or DumpedModel, optional
         Kept for the next round.
     kept : mapping of str to ndarray
         Arrays kept for the next round: `Saved.arrays` holds them under these names.
@@ -272,7 +299,7 @@ class Answer:
     values: Mapping[str, NDArray[Any]]
     metrics: Mapping[str, float] = field(default_factory=dict)
     notes: Sequence[str] = ()
-    model: Classifier | None = None
+    model: Classifier | DumpedModel | None = None
     kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
 
@@ -283,14 +310,17 @@ class Finished:
 
     Parameters
     ----------
-    model : Classifier
+    model : Classifier or DumpedModel
         Its model.
     solo : mapping of str to float
         Accuracies of a model of the same kind trained on its own rows alone (SOLO).
     learnt : bool
         Whether ``model`` learnt from the final labels; else it is the one trained alone.
+    federated : mapping of str to float, optional
+        Accuracies of ``model``; None where nobody has measured them yet.
     """
 
-    model: Classifier
+    model: Classifier | DumpedModel
     solo: Mapping[str, float]
     learnt: bool = True
+    federated: Mapping[str, float] | None = None

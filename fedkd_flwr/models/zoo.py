@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.models import ranges
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import require_extra
 
@@ -27,9 +28,10 @@ __all__ = ["DEFAULT_MIX", "NAMES", "make_model", "parse_params", "pick_model"]
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """One name of the zoo: its class, the extra it needs, and the defaults that differ from its library's."""
+    """One name of the zoo: its class, what a run may ask of it, the extra it needs, and defaults of its own."""
 
     path: str
+    ranges: ranges.Ranges
     defaults: Mapping[str, Any] = field(default_factory=dict)
     extra: str = ""
     scaled: bool = False  # whether a StandardScaler comes first
@@ -37,10 +39,10 @@ class _Entry:
     net: str = ""  # the architecture, if its name differs
 
 
-def _net(*hidden: str, net: str = "", **defaults: Any) -> _Entry:
+def _net(*hidden: str, asked: ranges.Ranges = ranges.NET, net: str = "", **defaults: Any) -> _Entry:
     fixed = ("net", "num_classes", "num_features", "shape", "seed")
     path = "fedkd_flwr.models.networks:TorchNet"
-    return _Entry(path=path, extra="torch", hidden=(*fixed, *hidden), net=net, defaults=defaults)
+    return _Entry(path=path, ranges=asked, extra="torch", hidden=(*fixed, *hidden), net=net, defaults=defaults)
 
 
 # channels and dropout of the ten parties' nets in FedMD's published configuration for MNIST and EMNIST
@@ -59,18 +61,26 @@ _FEDMD: tuple[tuple[tuple[int, ...], float], ...] = (
     ((128, 128, 192), 0.3),
 )
 _ZOO: dict[str, _Entry] = {
-    "decision-tree": _Entry(path="sklearn.tree:DecisionTreeClassifier"),
-    "random-forest": _Entry(path="sklearn.ensemble:RandomForestClassifier", defaults={"n_jobs": 1}),
-    "extra-trees": _Entry(path="sklearn.ensemble:ExtraTreesClassifier", defaults={"n_jobs": 1}),
+    "decision-tree": _Entry(path="sklearn.tree:DecisionTreeClassifier", ranges=ranges.TREE),
+    "random-forest": _Entry(
+        path="sklearn.ensemble:RandomForestClassifier", ranges=ranges.FOREST, defaults={"n_jobs": 1}
+    ),
+    "extra-trees": _Entry(path="sklearn.ensemble:ExtraTreesClassifier", ranges=ranges.FOREST, defaults={"n_jobs": 1}),
     "hist-gradient-boosting": _Entry(
-        path="sklearn.ensemble:HistGradientBoostingClassifier", defaults={"early_stopping": False}
+        path="sklearn.ensemble:HistGradientBoostingClassifier",
+        ranges=ranges.BOOSTING,
+        defaults={"early_stopping": False},
     ),
     "logistic-regression": _Entry(
-        path="sklearn.linear_model:LogisticRegression", defaults={"max_iter": 1000}, scaled=True
+        path="sklearn.linear_model:LogisticRegression",
+        ranges=ranges.LOGISTIC,
+        defaults={"max_iter": 1000},
+        scaled=True,
     ),
-    "knn": _Entry(path="fedkd_flwr.models.estimators:NearestNeighbours"),
+    "knn": _Entry(path="fedkd_flwr.models.estimators:NearestNeighbours", ranges=ranges.NEIGHBOURS),
     "xgboost": _Entry(
         path="xgboost:XGBClassifier",
+        ranges=ranges.XGBOOST,
         defaults={
             "n_estimators": 50,
             "max_depth": 6,
@@ -82,17 +92,20 @@ _ZOO: dict[str, _Entry] = {
         },
         extra="xgboost",
     ),
-    "rulefit": _Entry(path="fedkd_flwr.models.estimators:RuleFit", extra="rulefit"),
-    "mlp": _net("channels"),
+    "rulefit": _Entry(path="fedkd_flwr.models.estimators:RuleFit", ranges=ranges.RULES, extra="rulefit"),
+    "mlp": _net("channels", asked=ranges.PERCEPTRON),
     "cnn-fedkt": _net("hidden", "channels"),
     "cnn-privatekt": _net("hidden", "channels", dropout=0.2),
-    "cnn-fedmd": _net("hidden", dropout=0.2),
+    "cnn-fedmd": _net("hidden", asked=ranges.CONVOLUTIONS, dropout=0.2),
     **{
         f"cnn-fedmd-{number}": _net("hidden", "channels", net="cnn-fedmd", channels=channels, dropout=dropout)
         for number, (channels, dropout) in enumerate(_FEDMD)
     },
     "transformer": _Entry(
-        path="fedkd_flwr.models.transformers:TextTransformer", extra="text", hidden=("num_classes", "seed")
+        path="fedkd_flwr.models.transformers:TextTransformer",
+        ranges=ranges.TEXT,
+        extra="text",
+        hidden=("num_classes", "seed"),
     ),
 }
 NAMES: tuple[str, ...] = tuple(_ZOO)
@@ -114,6 +127,7 @@ def make_model(
     shape: tuple[int, ...] | None = None,
     seed: int,
     params: Mapping[str, object] | None = None,
+    of_run: bool = False,
 ) -> Classifier:
     """Make an unfitted classifier from its name or import string.
 
@@ -131,12 +145,16 @@ def make_model(
         The model's only source of randomness.
     params : mapping, optional
         The model's own parameters, such as ``{"max_depth": 6}``.
+    of_run : bool
+        Whether a run names them at a silo: then those of a zoo's model must be within `fedkd_flwr.models.ranges`.
 
     Raises
     ------
     ConfigError
         If the name or a parameter is unknown (the message lists the known ones), a value is wrong, or the factory
         fails.
+    RefusalError
+        With ``of_run``, if a parameter may not be named or is out of its range.
     MissingExtraError
         If the model's library is not installed.
 
@@ -157,7 +175,7 @@ def make_model(
     if ":" in spec:
         estimator = _call_factory(spec, context, params)
     elif spec in _ZOO:
-        estimator = _build(spec, context, params)
+        estimator = _build(spec, context, params, of_run=of_run)
     else:
         known = f"be one of {', '.join(NAMES)}, or an import string"
         raise ConfigError(explain("model", known, spec, 'Your own: "package.module:factory".'))
@@ -206,8 +224,8 @@ def parse_params(text: str) -> dict[str, Any]:
     if text.startswith("{"):
         try:
             params = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise ConfigError(explain(name, "be valid JSON", f"{text!r} ({error})")) from error
+        except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
+            raise ConfigError(explain(name, "be valid JSON", f"{text[:200]!r} ({error})")) from error
         return dict(params)  # a JSON text that starts with a brace is an object
     params = {}
     for pair in text.split(","):
@@ -233,8 +251,10 @@ def _parse_value(text: str) -> Any:
     return text.strip("\"'")
 
 
-def _build(name: str, context: Mapping[str, Any], params: Mapping[str, Any]) -> Any:
+def _build(name: str, context: Mapping[str, Any], params: Mapping[str, Any], *, of_run: bool) -> Any:
     entry = _ZOO[name]
+    if of_run:
+        ranges.check_asked(name, params, entry.ranges)
     require_extra(entry.extra)  # before the entry's own module, so that the message names the missing extra
     module, _, cls_name = entry.path.partition(":")
     cls = getattr(importlib.import_module(module), cls_name)
@@ -244,13 +264,22 @@ def _build(name: str, context: Mapping[str, Any], params: Mapping[str, Any]) -> 
     if entry.extra in ("torch", "text"):
         own = {"net": entry.net or name, **context}
         net = cls(**{key: value for key, value in own.items() if key in entry.hidden}, **values)
+        if of_run:
+            _check_work(name, net, context)
         net.validate()
         return net
     estimator = cls(**values)
     if "random_state" in estimator.get_params():
         estimator.set_params(random_state=context["seed"])
+    if of_run:
+        _check_work(name, estimator, context)
     _check_values(name, estimator)
     return make_pipeline(StandardScaler(), estimator) if entry.scaled else estimator
+
+
+def _check_work(name: str, estimator: Any, context: Mapping[str, Any]) -> None:
+    sizes = {key: context[key] for key in ("num_features", "num_classes")}
+    ranges.check_work(name, estimator.get_params(), _ZOO[name].ranges, **sizes)
 
 
 def _check_names(model: str, params: Mapping[str, Any], accepted: list[str]) -> None:

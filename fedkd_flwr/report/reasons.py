@@ -20,14 +20,18 @@ REASONS: dict[str, str] = {
     Code.INTERNAL: f"The party's code raised an unexpected error. {_OWN_LOG}.",
     Code.LEDGER_LOST: "The party's ledger, which records the privacy it has spent, is damaged, missing or older than "
     f"it was, so the party refuses to answer. Its operator can restore the ledger from a backup. {_OWN_LOG}.",
+    Code.LIMIT_EXCEEDED: "The work took the party more time or memory than its owner allows for a visit, and was "
+    "ended. Ask for less: a smaller model, fewer steps or fewer epochs. Its operator can raise round-limit-s or "
+    "memory-limit-gb in the node config.",
     Code.MISSING_EXTRA: "The party's model needs an optional library that is not installed there. Install the "
     f"extra, for example pip install 'fedkd-flwr[xgboost]'. {_OWN_LOG}.",
     Code.MISSING_FILE: "A file the party was told to read is not there. Correct data-path or public-path in its "
     "node config.",
     Code.NO_ROWS: "The party has no private rows, or fewer than the number of parts the algorithm cuts them into. Give "
     "it more rows, or lower teachers-per-student.",
-    Code.NOT_ALLOWED: "The party's own rules forbid what it was asked for. Its operator can add the algorithm to "
-    "allow in the node config; the server cannot.",
+    Code.NOT_ALLOWED: "The party's own rules forbid what it was asked for: an algorithm that its allow does not "
+    "name, a model by import string, or model parameters out of the ranges for runs. Its operator can change the node "
+    "config; the server cannot. The party's own log names the rule.",
     Code.PRIVACY_REQUIRED: "The party takes part only under differential privacy, and this run adds no noise. "
     "Choose a mechanism for the run, or let the party's operator remove require-privacy.",
     Code.PUBLIC_SET_MISMATCH: "The party holds another public set, schema or preprocessing version than the "

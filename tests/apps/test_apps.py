@@ -494,3 +494,14 @@ def test_after_a_run_that_names_a_callable_the_next_is_answered_by_all(tmp_path,
         _deploy(tmp_path, silos, {**FAST, **hostile})
     assert not marker.exists()
     assert _deploy(tmp_path, silos, {**FAST, "num-rounds": 1}).rounds[0].answered == sorted(NAMES)
+
+
+def test_after_a_run_that_asks_for_absurd_work_the_next_is_answered_by_all(tmp_path, silos, caplog):
+    hostile = {"model": "logistic-regression", "model-params": "max_iter=100000000", "num-rounds": 1}
+    with (
+        caplog.at_level(logging.ERROR, logger="flwr.party"),
+        pytest.raises(TooFewPartiesError, match="north: not-allowed, south: not-allowed, west: not-allowed"),
+    ):
+        _deploy(tmp_path, silos, {**FAST, **hostile})
+    assert "max_iter of logistic-regression, named by a run, must be a whole number within 1..10000" in caplog.text
+    assert _deploy(tmp_path, silos, {**FAST, "num-rounds": 1}).rounds[0].answered == sorted(NAMES)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 
 from fedkd_flwr.apps.assembly import make_client
 from fedkd_flwr.apps.config import parse_node_config, parse_run_config
-from fedkd_flwr.errors import RefusalError
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.errors import ConfigError, DataError, RefusalError
 
 CALLABLES = (
     "os:system",
@@ -44,3 +46,62 @@ def test_a_silo_runs_nothing_that_a_run_names_by_import_string(name, role, tmp_p
     with pytest.raises(RefusalError, match="of the run must be a name of the zoo at a node without allow-code"):
         make_client(run, node, "1")
     assert not (tmp_path / "seen").exists()
+
+
+ABSURD = (
+    ("random-forest", {"n_estimators": 10**9}),
+    ("random-forest", {"n_jobs": 64}),
+    ("decision-tree", {"max_depth": 10**9}),
+    ("hist-gradient-boosting", {"max_iter": 10**8}),
+    ("logistic-regression", {"max_iter": 100000000}),
+    ("knn", {"n_neighbors": 10**9}),
+    ("xgboost", {"booster": "dart"}),
+    ("mlp", {"hidden": [100000, 100000]}),
+    ("mlp", {"hidden": [4096] * 8, "epochs": 1000}),
+    ("transformer", {"path": "/etc"}),
+    ("mixed:knn,random-forest", {"verbose": 9}),
+)
+
+
+@pytest.fixture
+def silo(tmp_path):
+    """Return the node config of a silo whose public file is there and whose private file is not."""
+    Schema(columns=(Column(name="age", kind="numeric"),), classes=("no", "yes"), label="ill").write(
+        tmp_path / "schema.toml"
+    )
+    pd.DataFrame({"age": [1.0, 2.0, 3.0]}).to_csv(tmp_path / "public.csv", index=False)
+    return {"party": "a", "data-path": f"{tmp_path}/none.csv", "public-path": f"{tmp_path}/public.csv"}
+
+
+@pytest.mark.parametrize(("name", "params"), ABSURD, ids=[f"{name}-{json.dumps(p)[:30]}" for name, p in ABSURD])
+@pytest.mark.parametrize("role", ["model", "teacher-model", "student-model"])
+def test_absurd_work_is_refused_before_private_rows_are_read(name, params, role, silo):
+    run = {"algorithm": "fedkt", role: name, f"{role.removesuffix('-model')}-params": json.dumps(params)}
+    with pytest.raises(RefusalError, match=r"named by a run|that a run names"):
+        make_client(parse_run_config(run), parse_node_config(silo), "1")
+
+
+def test_the_owner_of_a_silo_may_name_any_parameter_and_a_simulation_too(silo):
+    own = {**silo, "model": "random-forest", "model-params": "n_estimators=5000,n_jobs=2"}
+    with pytest.raises(DataError, match="file must exist"):  # its model was accepted: its rows are read next
+        make_client(parse_run_config({"model": "xgboost", "model-params": "booster=dart"}), parse_node_config(own), "1")
+    run = {"dataset": "digits", "model": "random-forest", "model-params": "n_estimators=5000,n_jobs=2"}
+    assert make_client(parse_run_config(run), parse_node_config({"partition-id": 0, "num-partitions": 3}), "1")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "key"),
+    [
+        ("fedct", "num-rounds"),
+        ("fedct", "steps-per-round"),
+        ("privatekt", "local-epochs"),
+        ("fedprox", "solo-epochs"),
+        ("fedkt", "fedkt.students-per-party"),
+        ("fedkt", "fedkt.teachers-per-student"),
+        *(("fedmd", key) for key in ("initial-epochs", "digest-epochs", "digest-batch", "revisit-epochs")),
+        ("fedmd", "pretrain-epochs"),
+    ],
+)
+def test_settings_that_cost_time_have_an_upper_end(algorithm, key):
+    with pytest.raises(ConfigError, match=rf"{key} must be a whole number >= \d and <= \d+, got 1000000000"):
+        parse_run_config({"algorithm": algorithm, key: 10**9})

@@ -368,9 +368,9 @@ QUORUM = {"fedct.consensus": "qualified-majority"}
         ({"own": 1}, "run config key own must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
         ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
         # of the wrong type
-        ({"num-rounds": True}, "num-rounds must be a whole number >= 0, got True."),
-        ({"num-rounds": 2.0}, "num-rounds must be a whole number >= 0, got 2.0."),
-        ({"num-rounds": "2"}, "num-rounds must be a whole number >= 0, got '2'."),
+        ({"num-rounds": True}, "num-rounds must be a whole number >= 0 and <= 100000, got True."),
+        ({"num-rounds": 2.0}, "num-rounds must be a whole number >= 0 and <= 100000, got 2.0."),
+        ({"num-rounds": "2"}, "num-rounds must be a whole number >= 0 and <= 100000, got '2'."),
         ({**QUORUM, "fedct.quorum": True}, "fedct.quorum must be a number >= 0 and <= 1, got True."),
         ({**QUORUM, "fedct.quorum": "high"}, "fedct.quorum must be a number >= 0 and <= 1, got 'high'."),
         ({"centralised": 1}, "centralised must be true or false, got 1."),

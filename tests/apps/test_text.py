@@ -78,8 +78,10 @@ def deploy(tmp_path, nodes, config):
     return start(tmp_path / "server", nodes, {"public-path": f"{tmp_path}/server/public.csv", **config})
 
 
-def test_silos_fine_tune_transformers_by_fedct_and_keep_them_between_rounds(tmp_path, silos, bert):
-    record = deploy(tmp_path, silos, {"model": "transformer", "model-params": params(bert), "num-rounds": 3})
+def test_silos_fine_tune_their_own_transformers_by_fedct_and_keep_them_between_rounds(tmp_path, silos, bert):
+    for silo in silos:
+        silo |= {"model": "transformer", "model-params": params(bert)}
+    record = deploy(tmp_path, silos, {"num-rounds": 3})
     assert record.status == "completed"
     assert [p.name for p in record.parties] == ["north", "south", "west"]
     assert all(p.notes == [] for p in record.parties)  # nobody's state was lost

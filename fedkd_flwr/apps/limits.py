@@ -1,0 +1,308 @@
+"""Work in a child process that is really ended: at a deadline, above a limit of memory, or when it starts too much.
+
+    fork -> the work, in a session of its own -> its bytes through a pipe -> everything it started is ended
+
+Flower never ends a ClientApp that does not return, and the node then answers nobody. So a silo learns in a child of the
+ClientApp's process. Python's threads do not survive a fork, and OpenMP's may hang after one: the process must not have
+trained anything before. That holds at a silo, where Flower starts a process for each message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import logging
+import os
+import selectors
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from fedkd_flwr import errors
+from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, explain
+
+__all__ = ["Limits", "limits_of"]
+
+logger = logging.getLogger("flwr.party")
+
+POLL_S = 0.1  # how often memory and the number of processes are looked at
+MAX_PROCESSES = 256  # of one piece of work: more is a fork bomb
+MAX_BYTES = 2**33  # of what it hands back
+_END_S = 10.0  # after which processes that will not end are left to the owner, with a word in the log
+_PROC = Path("/proc")
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 1, 36, 37
+
+
+def limits_of(seconds: float, gigabytes: float) -> Limits | None:
+    """Return the limits that a node's ``round-limit-s`` and ``memory-limit-gb`` ask for; None where there are none.
+
+    Parameters
+    ----------
+    seconds : float
+        0: no deadline.
+    gigabytes : float
+        0: three quarters of the memory of the machine, or of its container, where Linux says how much there is.
+
+    Raises
+    ------
+    ConfigError
+        If this system cannot keep them.
+    """
+    if not hasattr(os, "fork"):
+        if seconds or gigabytes:
+            way_out = "Set round-limit-s=0 to take part without limits, or run this node on Linux."
+            seen = f"{seconds:g} and {gigabytes:g}"
+            rule = "be 0 where a process cannot be forked, as on Windows"
+            raise ConfigError(explain("round-limit-s and memory-limit-gb", rule, seen, way_out))
+        return None
+    if not _PROC.is_dir():
+        if gigabytes:
+            way_out = "Set memory-limit-gb=0, or run this node on Linux."
+            raise ConfigError(explain("memory-limit-gb", "be 0 on a system without /proc", gigabytes, way_out))
+        return Limits(seconds=seconds, memory=0) if seconds else None
+    return Limits(seconds=seconds, memory=round(gigabytes * 1e9) or _memory() * 3 // 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one visit may take. Calling it does a piece of the visit's work apart.
+
+    Parameters
+    ----------
+    seconds : float
+        Most seconds of all pieces together; 0: no deadline.
+    memory : int
+        Most resident bytes of the child and of what it started, together; 0: no limit.
+    """
+
+    seconds: float
+    memory: int
+
+    def __call__(self, work: Callable[[], bytes], *, parts: int = 1) -> bytes:
+        """Do the work in a child process; return the bytes it made.
+
+        Parameters
+        ----------
+        work : callable
+            Runs in a copy of this process: what it changes in memory is lost.
+        parts : int
+            The work may take one of so many equal parts of the seconds.
+
+        Raises
+        ------
+        LimitError
+            If the child was ended.
+        FedkdError
+            The work's own, with its class, code and text; another exception becomes one of code ``internal``, as does
+            a child that died.
+        """
+        before = _children(os.getpid())
+        read, write = os.pipe()
+        with _adopting():
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()  # or the child would write what is buffered again
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # threads of this process: see above
+                child = os.fork()
+            if child == 0:
+                _work(work, read, write)
+            try:
+                os.close(write)
+                message = self._wait(read, child, self.seconds / parts)
+            finally:
+                os.close(read)
+                _end(child, before)
+        return _opened(message, child)
+
+    def _wait(self, read: int, child: int, seconds: float) -> bytearray:
+        """Return what the child wrote; empty where it died before all was written."""
+        began, looked = time.monotonic(), 0.0
+        message = bytearray()
+        os.set_blocking(read, False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(read, selectors.EVENT_READ)
+            while True:
+                now = time.monotonic()
+                left = began + seconds - now if seconds else POLL_S
+                if left <= 0:
+                    raise _exceeded("round-limit-s", f"end within {seconds:.6g} s", "more time")
+                if now - looked >= POLL_S:
+                    looked = now
+                    self._look(child)
+                ready = selector.select(min(left, POLL_S))
+                ended = not ready and _has_ended(child)
+                chunk = _read(read) if ready or ended else None
+                if chunk:
+                    message += chunk
+                    if len(message) >= 8 and len(message) - 8 >= int.from_bytes(message[:8], "big"):
+                        return message[8:]
+                    if len(message) > MAX_BYTES:
+                        raise _exceeded("memory-limit-gb", f"hand back at most {MAX_BYTES} bytes", len(message))
+                elif chunk == b"" or ended:
+                    return bytearray()
+
+    def _look(self, child: int) -> None:
+        tree = _tree({child})
+        if len(tree) > MAX_PROCESSES:
+            raise _exceeded("the number of processes", f"be at most {MAX_PROCESSES}", len(tree))
+        if self.memory and (used := sum(map(_resident, tree))) > self.memory:
+            raise _exceeded("memory-limit-gb", f"take at most {self.memory / 1e9:.3g} GB", f"{used / 1e9:.3g} GB")
+
+
+def _exceeded(limit: str, rule: str, seen: object) -> LimitError:
+    way_out = f"It was ended. The owner of this node can raise {limit}, or name a smaller model."
+    return LimitError(explain("The work of one visit", f"{rule} ({limit})", seen, way_out))
+
+
+def _opened(message: bytearray, child: int) -> bytes:
+    if message[:1] == b"A":
+        return bytes(message[1:])
+    if not message:
+        raise FedkdError(
+            f"The process of this visit ({child}) ended without an answer: its code ended it, or it crashed."
+        )
+    told = json.loads(message[1:])
+    kind = getattr(errors, told["class"], FedkdError)
+    raise kind(told["text"], code=Code(told["code"]))
+
+
+def _work(work: Callable[[], bytes], read: int, write: int) -> NoReturn:
+    """Be the child: do the work, write its bytes or its error, and end without this process's clean-up."""
+    try:
+        os.setsid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody is left to end it where its parent is killed
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, signal.SIG_DFL)  # Flower's handlers would talk to the SuperNode
+        os.close(read)
+        try:
+            message = b"A" + work()
+        except FedkdError as error:
+            message = _told(type(error).__name__, error.code, str(error))
+        except BaseException:
+            message = _told("FedkdError", Code.INTERNAL, traceback.format_exc())
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        with open(write, "wb") as pipe:
+            pipe.write(len(message).to_bytes(8, "big"))
+            pipe.write(message)
+    finally:
+        os._exit(0)
+
+
+def _told(kind: str, code: Code, text: str) -> bytes:
+    return b"E" + json.dumps({"class": kind, "code": str(code), "text": text}).encode()
+
+
+def _read(read: int) -> bytes | None:
+    """Return what is there to read, b"" at the end, None where nothing is there yet."""
+    try:
+        return os.read(read, 2**20)
+    except BlockingIOError:
+        return None
+
+
+# ---------------------------------------------------------------------------------------------------- processes
+
+
+@contextlib.contextmanager
+def _adopting() -> Iterator[None]:
+    """Let processes whose parent died become this process's children (Linux), so that they are found and ended."""
+    before = ctypes.c_int(0)
+    _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before))
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        yield
+    finally:
+        _prctl(_PR_SET_CHILD_SUBREAPER, before.value)
+
+
+def _prctl(option: int, value: object) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _end(child: int, before: set[int]) -> None:
+    """End a child and all that it started, orphans of another group too where this process adopts them."""
+    until, stopped = time.monotonic() + _END_S, set[int]()
+    while True:
+        found = _tree((_children(os.getpid()) - before) | {child})
+        if found <= stopped or time.monotonic() > until:
+            break
+        for one in found - stopped:  # stopped first: what runs could start more while others are ended
+            _kill(one, signal.SIGSTOP)
+        stopped |= found
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)
+    while found := _tree((_children(os.getpid()) - before) | {child}):
+        for one in found:
+            _kill(one, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):  # of a child of a child, which comes here when that one ends
+                os.waitpid(one, os.WNOHANG)
+        if time.monotonic() > until:
+            logger.error("processes %s could not be ended: look at them on this machine", sorted(found))
+            break
+        time.sleep(0.001)
+
+
+def _kill(process: int, what: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(process, what)
+
+
+def _has_ended(child: int) -> bool:
+    """Tell whether a child has ended; its number stays taken."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _tree(roots: set[int]) -> set[int]:
+    """Return those of these processes that exist, with their descendants."""
+    found, new = set[int](), {one for one in roots if _exists(one)}
+    while new:
+        found |= new
+        new = {child for one in new for child in _children(one)} - found
+    return found
+
+
+def _children(process: int) -> set[int]:
+    """Return the children of a process; none on a system that does not say."""
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        for thread in (_PROC / str(process) / "task").iterdir():
+            with contextlib.suppress(OSError):
+                found.update(map(int, (thread / "children").read_text().split()))
+    return found
+
+
+def _resident(process: int) -> int:
+    """Return the resident bytes of a process; 0 of one that has ended."""
+    try:
+        pages = int((_PROC / str(process) / "statm").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _memory() -> int:
+    """Return the bytes of memory of this machine, or of its container if that has less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # "max": no limit
+            total = min(total, int(Path(path).read_text()))
+    return total

@@ -1,0 +1,124 @@
+"""What a piece of a visit's work hands back from the process that did it: bytes whose reading runs no code."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.clients.party import Answer, DumpedModel, Finished
+from fedkd_flwr.errors import ModelBytesError
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.stores.party_state import StoredReply
+
+__all__ = [
+    "dump",
+    "pack_answer",
+    "pack_finished",
+    "pack_labels",
+    "unpack_answer",
+    "unpack_finished",
+    "unpack_labels",
+    "weight",
+]
+
+logger = logging.getLogger("flwr.party")
+
+
+def dump(model: Classifier | DumpedModel) -> bytes:
+    """Return the model as bytes; none for one that no safe format holds, which then starts afresh each round."""
+    if isinstance(model, DumpedModel):
+        return model.data
+    from fedkd_flwr.models.serialize import dumps
+
+    try:
+        return dumps(model)
+    except ModelBytesError as error:
+        logger.warning("the model is not kept: %s", error)
+    except Exception:  # what private rows made of a model must not decide whether the party answers
+        logger.exception("the model is not kept")
+    return b""
+
+
+def weight(model: Classifier | DumpedModel) -> int:
+    """Return what an upload of the model would weigh, in bytes; 0 for a user's own that no safe format can hold."""
+    if isinstance(model, DumpedModel):
+        return model.weight
+    from fedkd_flwr.models.serialize import weigh
+
+    try:
+        return weigh(model)
+    except ModelBytesError as error:
+        logger.warning("the model is not weighed: %s", error)
+        return 0
+
+
+def pack_answer(answer: Answer) -> bytes:
+    """Return an answer as bytes."""
+    arrays = {f"value.{name}": array for name, array in answer.values.items()}
+    arrays |= {f"kept.{name}": array for name, array in answer.kept.items()}
+    rest = {"metrics": dict(answer.metrics), "notes": [str(note) for note in answer.notes], "meta": dict(answer.meta)}
+    return _pack(arrays, rest, b"" if answer.model is None else dump(answer.model))
+
+
+def unpack_answer(data: bytes) -> Answer:
+    """Return the answer that `pack_answer` wrote, with its model as bytes."""
+    arrays, rest, model = _unpack(data)
+    return Answer(
+        values=_named(arrays, "value."),
+        kept=_named(arrays, "kept."),
+        metrics=rest["metrics"],
+        notes=rest["notes"],
+        meta=rest["meta"],
+        model=DumpedModel(model) if model else None,
+    )
+
+
+def pack_finished(finished: Finished, *, weighed: bool) -> bytes:
+    """Return what a party is left with as bytes; ``weighed`` says whether an upload of the model is weighed too."""
+    rest = {
+        "solo": dict(finished.solo),
+        "federated": dict(finished.federated or {}),
+        "learnt": finished.learnt,
+        "weight": weight(finished.model) if weighed else 0,
+    }
+    return _pack({}, rest, dump(finished.model))
+
+
+def unpack_finished(data: bytes) -> Finished:
+    """Return what `pack_finished` wrote, with the model as bytes."""
+    _, rest, model = _unpack(data)
+    return Finished(
+        model=DumpedModel(model, rest["weight"]), solo=rest["solo"], learnt=rest["learnt"], federated=rest["federated"]
+    )
+
+
+def pack_labels(work: Callable[[], NDArray[np.int16]]) -> bytes:
+    """Do the work, and return its labels as bytes."""
+    return _pack({"labels": work()}, {}, b"")
+
+
+def unpack_labels(data: bytes) -> NDArray[np.int16]:
+    """Return the labels that `pack_labels` wrote."""
+    labels: NDArray[np.int16] = _unpack(data)[0]["labels"]
+    return labels
+
+
+def _pack(arrays: dict[str, NDArray[Any]], rest: dict[str, Any], model: bytes) -> bytes:
+    arrays = {**arrays, "model": np.frombuffer(model, dtype=np.uint8)}
+    return StoredReply(arrays=arrays, metrics={"rest": json.dumps(rest)}).to_bytes()
+
+
+def _unpack(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any], bytes]:
+    opened = StoredReply.from_bytes(data)
+    arrays = dict(opened.arrays)
+    model = arrays.pop("model").tobytes()
+    return arrays, json.loads(str(opened.metrics["rest"])), model
+
+
+def _named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,157 @@
+"""A party that learns apart answers as one that learns here, and ends what must be ended alone alone."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from federation import Means, fedct_grid, fedkt_grid, handler, model, parties
+from grid import InProcessGrid
+from sklearn.tree import DecisionTreeClassifier
+
+from fedkd_flwr.apps.limits import Limits
+from fedkd_flwr.clients import FedCTClient, FedKTClient
+from fedkd_flwr.clients.party import Answer, DumpedModel, Finished
+from fedkd_flwr.clients.pieces import pack_answer, pack_finished, unpack_answer, unpack_finished
+from fedkd_flwr.models import serialize
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits are kept on Linux")
+ANY = Limits(seconds=60.0, memory=0)
+
+
+class Counting:
+    """Works here, and remembers into how many parts the visit was cut."""
+
+    def __init__(self):
+        self.parts = []
+
+    def __call__(self, work, *, parts=1):
+        self.parts.append(parts)
+        return work()
+
+
+def test_an_answer_comes_back_as_it_was_with_its_model_as_bytes():
+    labels = np.array([[0, 1, -1]], dtype=np.int16)
+    probs = np.array([[0.25, 0.75]], dtype=np.float32)
+    fitted = model(seed=1).fit(np.zeros((2, 2), np.float32), np.array([0, 1]))
+    sent = Answer(
+        values={"labels": labels, "probs": probs},
+        kept={"cache": np.arange(3)},
+        metrics={"accuracy-own": 0.1 + 0.2, "odd": float("inf")},
+        notes=["one-class"],
+        meta={"alone": {"own": 0.5}, "learnt-from": "all rows"},
+        model=fitted,
+    )
+    back = unpack_answer(pack_answer(sent))
+    assert list(back.values) == ["labels", "probs"]
+    for name, array in sent.values.items():
+        assert back.values[name].dtype == array.dtype
+        assert np.array_equal(back.values[name], array)
+    assert np.array_equal(back.kept["cache"], np.arange(3))
+    assert (back.metrics, back.notes, back.meta) == (sent.metrics, sent.notes, sent.meta)
+    assert isinstance(back.model, DumpedModel)
+    assert serialize.loads(back.model.data).predict(np.zeros((1, 2), np.float32)).tolist() == [0]
+    assert unpack_answer(pack_answer(replace(sent, model=None))).model is None
+
+
+class Unwritable(DecisionTreeClassifier):
+    def __getstate__(self):
+        raise RuntimeError("never")
+
+
+def test_a_model_that_no_safe_format_holds_comes_back_as_none_and_its_accuracies_all_the_same(caplog):
+    left = Finished(model=Classifier(Unwritable(), num_classes=2), solo={"own": 0.5}, federated={"own": 0.75})
+    with caplog.at_level(logging.WARNING, logger="flwr.party"):
+        back = unpack_finished(pack_finished(left, weighed=True))
+    assert (back.model, back.solo, back.federated, back.learnt) == (DumpedModel(b""), left.solo, left.federated, True)
+    assert "the model is not kept" in caplog.text
+    assert "the model is not weighed" in caplog.text
+
+
+def _means(*, seed):
+    return Classifier(Means(), num_classes=3)
+
+
+def _ran(strategy, grid, rounds):
+    strategy.start(grid, num_rounds=rounds)
+    told = [(p.name, p.solo, p.federated, p.notes) for p in strategy.record.parties]
+    return told, [r.agreement for r in strategy.record.rounds], [r.bytes_up for r in strategy.record.rounds]
+
+
+@pytest.mark.parametrize("learner", [model, _means], ids=["refitted", "continued"])
+def test_a_run_apart_is_the_run_here(tmp_path, learner):
+    found = []
+    for name, apart in (("here", None), ("apart", ANY)):
+        members = parties(3, state=tmp_path / name, apart=apart, model=learner, keep_model=True)
+        strategy = FedCT(config=FedCTConfig(), public=members[0].public, min_available_nodes=3)
+        found.append(_ran(strategy, fedct_grid(members), 2))
+        kept = sorted((tmp_path / name).rglob("*.model"))
+        assert [path.stem for path in kept] == [member.name for member in members]
+        trusted = ["federation.Means"]
+        assert {serialize.load(path, trusted=trusted).num_classes for path in kept} == {3}
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("level", ["L0", "L2"])
+def test_fedkt_apart_is_fedkt_here(level):
+    found = []
+    for apart in (None, ANY):
+        members = parties(2, apart=apart)
+        clients = [FedKTClient(one, noise_rng=np.random.default_rng(i)) for i, one in enumerate(members)]
+        noise = {"noise": "laplace", "gamma": 1.0} if level == "L2" else {}
+        config = FedKTConfig(level=level, teachers_per_student=4, students_per_party=2, **noise)
+        strategy = FedKT(config=config, public=members[0].public, final_model=model, min_available_nodes=2)
+        found.append(_ran(strategy, InProcessGrid(handler(clients), [{}] * 2), 1))
+    assert found[0] == found[1]
+
+
+def test_at_l2_each_teacher_and_student_is_a_piece_with_its_own_time_and_elsewhere_all_is_one_piece():
+    for level, expected in (("L0", [1, 1]), ("L2", [*[16] * 4, 4, *[16] * 4, 4, 1])):
+        apart = Counting()
+        members = parties(2, apart=None)
+        members[0] = replace(members[0], apart=apart)
+        noise = {"noise": "laplace", "gamma": 1.0} if level == "L2" else {}
+        config = FedKTConfig(level=level, teachers_per_student=4, students_per_party=2, **noise)
+        strategy = FedKT(config=config, public=members[0].public, final_model=model, min_available_nodes=2)
+        strategy.start(fedkt_grid(members), num_rounds=1)
+        assert apart.parts == expected
+        teachers_and_students = [1 / parts for parts in apart.parts if parts > 1]
+        assert sum(teachers_and_students) in (0, 1)  # together they take the visit's time, and the final visit its own
+
+
+class Hangs(DecisionTreeClassifier):
+    def fit(self, X, y):
+        while True:
+            pass
+
+
+def test_a_party_whose_work_hangs_is_left_out_by_a_code_and_answers_the_next_run(tmp_path):
+    members = parties(3, state=tmp_path, apart=Limits(seconds=60, memory=0))
+    stuck = replace(
+        members[0], model=lambda *, seed: Classifier(Hangs(), num_classes=3), apart=Limits(seconds=0.3, memory=0)
+    )
+    clients = [FedCTClient(one) for one in (stuck, *members[1:])]
+    config = FedCTConfig()
+    strategy = FedCT(config=config, public=members[0].public, min_available_nodes=3)
+    strategy.start(InProcessGrid(handler(clients), [{}] * 3), num_rounds=1)
+    (entry,) = strategy.record.rounds
+    assert [(r.party, r.code) for r in entry.rejected] == [("party-000", "limit-exceeded")]
+    assert entry.answered == ["party-001", "party-002"]
+    again = FedCT(config=config, public=members[0].public, min_available_nodes=3)
+    again.start(fedct_grid([replace(one, state=None) for one in members]), num_rounds=1)
+    assert len(again.record.rounds[0].answered) == 3
+
+
+def test_beside_a_claim_a_party_whose_work_hangs_answers_as_ever():
+    members = parties(2, apart=Limits(seconds=0.3, memory=0))
+    stuck = [replace(one, model=lambda *, seed: Classifier(Hangs(), num_classes=3)) for one in members]
+    config = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0)
+    strategy = FedCT(config=config, public=members[0].public, min_available_nodes=2)
+    strategy.start(fedct_grid(stuck), num_rounds=1)
+    assert [(r.answered, r.rejected) for r in strategy.record.rounds] == [([one.name for one in members], [])]
+    assert "limit-exceeded" not in strategy.record.to_json()
