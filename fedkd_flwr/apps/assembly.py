@@ -161,7 +161,7 @@ def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = 
         for i, positions in enumerate(dealt):
             digest = _data_digest(config, num_parties, i)
             drawn = SubsetStore(LedgerStore(root, party=party_name(i), data_digest=digest)).stored()
-            kept.append([] if drawn is None else positions[drawn[drawn < len(positions)]])
+            kept.append(positions[[] if drawn is None else drawn[drawn < len(positions)]])
     else:
         kept = [
             _hold_out(config.seed, party_name(i), positions, config.party_test_fraction)[0]

@@ -8,8 +8,15 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data.public import make_public_set
-from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.tables import load_party_table, load_public, read_libsvm, read_table
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.tables import (
+    load_party_table,
+    load_public,
+    load_usable_rows,
+    read_libsvm,
+    read_table,
+    require_readable,
+)
 from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import Code, DataError, MissingExtraError
 
@@ -191,3 +198,64 @@ def test_public_file_without_schema_says_how_to_get_one(people, tmp_path):
     with pytest.raises(DataError, match="python -m") as caught:
         load_public(tmp_path / "u.csv")
     assert caught.value.code is Code.MISSING_FILE
+
+
+# ---------------------------------------------------------------------------------------------- rows that can be used
+
+
+def _public():
+    schema = Schema(columns=(Column(name="a", kind="numeric"),), classes=("no", "yes"))
+    return make_public_set(pd.DataFrame({"a": ["1", "2", "3"]}), schema)
+
+
+def test_a_row_that_cannot_be_used_costs_no_other_row(tmp_path):
+    public = _public()
+    rows = [f"{i},{'yes' if i % 2 else 'no'}" for i in range(40)]
+    good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
+    good.write_text("\n".join(["a,label", *rows]) + "\n")
+    rows[7], rows[8], rows[30] = "7,perhaps", "many,no", "30,"
+    bad.write_text("\n".join(["a,label", *rows]) + "\n")
+    whole, found = load_usable_rows(good, public), load_usable_rows(bad, public)
+    X, y = load_party_table(good, public.schema, public.preprocessor)
+    assert whole.fault is None
+    np.testing.assert_array_equal(whole.X, X)
+    np.testing.assert_array_equal(whole.y, y)
+    usable = found.y >= 0
+    assert np.flatnonzero(~usable).tolist() == [7, 8, 30]
+    np.testing.assert_array_equal(found.X[usable], X[usable])
+    np.testing.assert_array_equal(found.y[usable], y[usable])
+    assert "1 of 40 rows without one (first: row 30)" in str(found.fault)
+
+
+@pytest.mark.parametrize("text", ["", "a,label\n", "a,label\n1,no,2\n", "b,c\n1,2\n", "\x00"])
+def test_a_file_that_is_no_table_has_no_row_that_can_be_used(tmp_path, text):
+    public = _public()
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    found = load_usable_rows(path, public)
+    assert found.fault is not None
+    assert not (found.y >= 0).any()
+    assert found.X.shape == (found.num_rows, 1)
+
+
+def test_that_a_file_is_there_and_what_its_name_says_is_no_matter_of_its_rows(tmp_path):
+    public = _public()
+    with pytest.raises(DataError, match="file must exist"):
+        load_usable_rows(tmp_path / "rows.csv", public)
+    (tmp_path / "rows.doc").write_text("a,label\n1,no\n")
+    with pytest.raises(DataError, match="must end in"):
+        load_usable_rows(tmp_path / "rows.doc", public)
+
+
+def test_a_file_that_may_not_be_read_is_like_one_that_is_not_there(tmp_path, monkeypatch):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,label\n1,no\n")
+    assert require_readable(path) == path.read_bytes()
+
+    def locked(self):
+        raise PermissionError("no")
+
+    monkeypatch.setattr(type(path), "read_bytes", locked)
+    with pytest.raises(DataError, match="be readable, got this: no") as caught:
+        require_readable(path)
+    assert caught.value.code == Code.MISSING_FILE

@@ -580,6 +580,14 @@ def test_a_guess_at_a_reply_that_never_left_gets_the_same_answer_right_or_wrong(
         assert FedCTClient(member)._base(instruction) == {}
 
 
+def test_under_noise_at_the_party_labels_do_not_decide_how_many_rounds_a_claim_counts():
+    """With hardly any noise trees repeat themselves: without a claim the run would stop after two rounds."""
+    strategy, _ = _run("FedCT response", parties(3), num_rounds=4, label_epsilon=40.0)
+    assert (len(strategy.record.rounds), strategy.finished_round) == (4, None)
+    assert strategy.record.rounds[-1].changed_share == 0.0
+    assert "60 labels a round, 4 rounds" in strategy.claims[0].mechanism
+
+
 def test_training_that_fails_on_these_rows_and_not_on_others_gives_labels_all_the_same():
     pytest.importorskip("torch")
     bad = dataclasses.replace(

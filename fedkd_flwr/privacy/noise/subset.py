@@ -78,7 +78,7 @@ class Subsampling:
         add or remove a record fills or empties a slot, which shows only if it is drawn, with probability at most delta.
         Where nothing is known, N is ``subset_rows``.
         """
-        least = max(rows_at_least, 0 if replacement and rows_at_least else subset_rows)
+        least = rows_at_least if replacement and rows_at_least else max(rows_at_least, subset_rows)
         return cls(num_rows=least, subset_rows=subset_rows, replacement=replacement)
 
     @property

@@ -94,3 +94,20 @@ def test_drawing_every_row_is_not_private() -> None:
 def test_impossible_subsets_are_refused(changed: dict, match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         Subsampling(**({"num_rows": 10, "subset_rows": 5, "replacement": False} | changed))
+
+
+@pytest.mark.parametrize(
+    ("known", "replacement", "rows"),
+    [(0, True, 30), (0, False, 30), (20, True, 20), (20, False, 30), (100, False, 100)],
+)
+def test_what_is_claimed_is_of_the_rows_that_anybody_may_know_of(known, replacement, rows):
+    claimed = Subsampling.claimed(rows_at_least=known, subset_rows=30, replacement=replacement)
+    assert claimed == Subsampling(num_rows=rows, subset_rows=30, replacement=replacement)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_the_numbers_of_fewer_rows_cover_every_larger_number(replacement):
+    """So a claim of a lower bound holds for each true number of rows, and need not tell it."""
+    drawn = [Subsampling(num_rows=n, subset_rows=20, replacement=replacement) for n in range(20, 400)]
+    assert (np.diff([one.epsilon for one in drawn]) < 0).all()
+    assert (np.diff([one.delta for one in drawn]) < 0).all()
