@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from dataclasses import replace
@@ -151,8 +152,7 @@ def test_beside_a_claim_the_server_never_hears_that_a_limit_was_exceeded():
     stuck = [replace(one, model=lambda *, seed: Classifier(Hangs(), num_classes=3)) for one in members]
     config = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0)
     strategy = FedCT(config=config, public=members[0].public, min_available_nodes=2)
-    try:
+    with contextlib.suppress(TooFewPartiesError):
         strategy.start(fedct_grid(stuck), num_rounds=1)
-    except TooFewPartiesError as error:
-        assert "limit-exceeded" not in str(error)
+    assert strategy.record.rounds or strategy.record.reason
     assert "limit-exceeded" not in strategy.record.to_json()
