@@ -3,8 +3,8 @@
     fork -> the work, in a session of its own -> its bytes through a pipe -> everything it started is ended
 
 Flower never ends a ClientApp that does not return, and the node then answers nobody. So a silo learns in a child of the
-ClientApp's process. Python's threads do not survive a fork, and OpenMP's may hang after one: the process must not have
-trained anything before. That holds at a silo, where Flower starts a process for each message.
+ClientApp's process. Threads do not survive a fork; the work has a new thread, where OpenMP starts afresh. A GPU that
+this process has used could not be used in the child: nothing here uses one before the fork.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import selectors
 import signal
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -181,12 +182,12 @@ def _work(work: Callable[[], bytes], read: int, write: int) -> NoReturn:
         for one in (signal.SIGTERM, signal.SIGINT):
             signal.signal(one, signal.SIG_DFL)  # Flower's handlers would talk to the SuperNode
         os.close(read)
-        try:
-            message = b"A" + work()
-        except FedkdError as error:
-            message = _told(type(error).__name__, error.code, str(error))
-        except BaseException:
-            message = _told("FedkdError", Code.INTERNAL, traceback.format_exc())
+        message = bytearray()
+        # GNU's OpenMP remembers a thread's helpers, and waits for ever for those that did not survive the fork: a new
+        # thread has none
+        thread = threading.Thread(target=lambda: message.extend(_done(work)))
+        thread.start()
+        thread.join()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         with open(write, "wb") as pipe:
@@ -194,6 +195,16 @@ def _work(work: Callable[[], bytes], read: int, write: int) -> NoReturn:
             pipe.write(message)
     finally:
         os._exit(0)
+
+
+def _done(work: Callable[[], bytes]) -> bytes:
+    """Do the work; return its bytes, or its error as bytes."""
+    try:
+        return b"A" + work()
+    except FedkdError as error:
+        return _told(type(error).__name__, error.code, str(error))
+    except BaseException:
+        return _told("FedkdError", Code.INTERNAL, traceback.format_exc())
 
 
 def _told(kind: str, code: Code, text: str) -> bytes:

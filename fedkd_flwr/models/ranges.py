@@ -171,7 +171,7 @@ def _trees(params: Mapping[str, Any], num_features: int, num_classes: int) -> fl
 
 
 def _iterations(params: Mapping[str, Any], num_features: int, num_classes: int) -> float:
-    return 2.0 * params["max_iter"] * num_features * num_classes
+    return 2.0 * float(params["max_iter"]) * num_features * num_classes
 
 
 def _passes(params: Mapping[str, Any], multiply_adds: float) -> float:
