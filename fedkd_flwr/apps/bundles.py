@@ -79,9 +79,9 @@ class Bundle:
                 client_app=str(app["components"]["clientapp"]),
                 files=files,
             )
-        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, NotImplementedError) as error:
-            if isinstance(error, DataError):
-                raise
+        except DataError:
+            raise
+        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
             way_out = "Build it with `fedkd bundle` or `flwr build`."
             raise DataError(explain(source, "be a Flower app bundle", type(error).__name__, way_out)) from error
 

@@ -53,7 +53,7 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 
 from fedkd_flwr.apps.bundles import Approvals, Bundle, plain
 from fedkd_flwr.apps.node_client import read_frames, write_frames
-from fedkd_flwr.errors import ConfigError, FedkdError, RefusalError, explain
+from fedkd_flwr.errors import Code, ConfigError, FedkdError, RefusalError, explain
 
 __all__ = ["Answer", "Work", "ask_client_app", "check_bundle", "run_node"]
 
@@ -155,7 +155,7 @@ def check_bundle(work: Work, approvals: Approvals) -> Bundle:
     if bundle is None:
         seen = sha256(work.fab.content).hexdigest()
         way_out = (
-            "Nothing of it was run; the server gets `bundle-not-approved`. If this run is one you agreed to, get its "
+            f"Nothing of it was run; the server gets `{Code.BUNDLE_NOT_APPROVED}`. If this run is one you agreed to, get its "
             "bundle from its sender, compare it, and approve it: fedkd node approve BUNDLE.fab"
         )
         rule = f"have an app bundle approved in {approvals.folder}"
@@ -169,7 +169,9 @@ def answer(work: Work, approvals: Approvals, command: Sequence[str]) -> Answer:
         bundle = check_bundle(work, approvals)
     except FedkdError as error:
         logger.error("%s", error)
-        return Answer(Message(Error(ErrorCode.INVALID_FAB, "bundle-not-approved"), reply_to=work.message), None)
+        return Answer(
+            Message(Error(ErrorCode.INVALID_FAB, Code.BUNDLE_NOT_APPROVED.value), reply_to=work.message), None
+        )
     try:
         return ask_client_app(work, bundle.client_app, command)
     except Exception as error:  # whatever it is, the SuperNode waits for a reply
@@ -201,13 +203,17 @@ def ask_client_app(work: Work, client_app: str, command: Sequence[str]) -> Answe
     header = json.dumps({"client-app": client_app, "task-id": work.task_id}).encode()
     protos = context_to_proto(work.context), message_to_proto(work.message)
     asked = write_frames(header, *(proto.SerializeToString() for proto in protos))
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-    try:
-        output, _ = process.communicate(asked, timeout=max(seconds, 0.0))
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(f"killed after {seconds:.0f} s, when the server had stopped waiting for it") from None
-    finally:
-        _kill_group(process)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            output, _ = process.communicate(asked, timeout=max(seconds, 0.0))
+        except subprocess.TimeoutExpired:
+            process.terminate()  # a sandbox may have something to end by itself
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=STOP_S)
+            message = f"killed after {seconds:.0f} s, when the server had stopped waiting for it"
+            raise TimeoutError(message) from None
+        finally:
+            _kill_group(process)
     if process.returncode:
         raise RuntimeError(f"its process ended with {process.returncode}; what it wrote is above")
     reply, context = read_frames(output, 2)
