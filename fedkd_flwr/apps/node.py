@@ -65,7 +65,17 @@ POLL_S = 1.0
 START_S, STOP_S = 60.0, 10.0
 # `-P`: the folder where the node happens to be started is no place for code
 CLIENT = (sys.executable, "-P", "-m", "fedkd_flwr.apps.node_client")
-SUPERNODE = (sys.executable, "-P", "-c", "from flwr.supernode.cli import flower_supernode; flower_supernode()")
+# the thread of its local port would keep the process of a SuperNode whose loop has ended, and nobody would notice
+_SUPERNODE = """
+import os, traceback
+from flwr.supernode.cli import flower_supernode
+try:
+    flower_supernode()
+except Exception:
+    traceback.print_exc()
+os._exit(1)
+"""
+SUPERNODE = (sys.executable, "-P", "-c", _SUPERNODE)
 
 
 class Work(NamedTuple):
@@ -155,8 +165,8 @@ def check_bundle(work: Work, approvals: Approvals) -> Bundle:
     if bundle is None:
         seen = sha256(work.fab.content).hexdigest()
         way_out = (
-            f"Nothing of it was run; the server gets `{Code.BUNDLE_NOT_APPROVED}`. If this run is one you agreed to, get its "
-            "bundle from its sender, compare it, and approve it: fedkd node approve BUNDLE.fab"
+            f"Nothing of it was run; the server gets `{Code.BUNDLE_NOT_APPROVED}`. If you agreed to this run, get its "
+            "bundle from the sender, look at it and approve it: fedkd node approve BUNDLE.fab"
         )
         rule = f"have an app bundle approved in {approvals.folder}"
         raise RefusalError(explain(run, rule, f"sha256 {seen}", way_out))

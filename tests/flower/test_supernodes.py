@@ -62,8 +62,6 @@ def deployment(tmp_path_factory):
     """Start a SuperLink and the SuperNodes: `north` runs approved bundles only, `south` is Flower's own."""
     tmp_path = tmp_path_factory.mktemp("deployment")
     flower = FlowerHome(tmp_path / "flower")
-    # what a silo has installed, and where the tests find it
-    flower.env["PYTHONPATH"] = str(ROOT)
     Approvals(tmp_path / "approved").add(build_bundle(flower.app))
     link, control, *ports = free_ports(2 + len(SILOS))
     address = f"127.0.0.1:{link}"
@@ -99,6 +97,8 @@ def deployment(tmp_path_factory):
             with (tmp_path / f"{name}.log").open("wb") as log:
                 # each as on a machine of its own: another home, another working folder
                 env = flower.env | {"FLWR_HOME": str(tmp_path / f"{name}-home")}
+                if name == "north":  # what it has installed
+                    env["PYTHONPATH"] = str(ROOT)
                 started.append(subprocess.Popen(command, cwd=tmp_path, env=env, stdout=log, stderr=subprocess.STDOUT))
             if name == "superlink":
                 wait_for_port(link, started[0])
