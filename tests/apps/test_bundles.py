@@ -50,9 +50,8 @@ def test_the_same_files_give_the_same_hash_in_another_folder_at_another_time(tmp
         shutil.copytree(ROOT / "fedkd_flwr", app / "fedkd_flwr", ignore=shutil.ignore_patterns("*.pyc"))
         for file in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy(ROOT / file, app)
-        if name == "two":  # what is beside the code does not count
-            (app / "docs").mkdir()
-            (app / "docs" / "notes.md").write_text("mine", encoding="utf-8")
+        if name == "two":  # Flower packs no such file
+            (app / "rows.csv").write_text("1,2", encoding="utf-8")
             os.utime(app / "README.md", (0, 0))
         hashes.add(build_bundle(app).sha256)
     assert len(hashes) == 1
