@@ -55,7 +55,7 @@ from fedkd_flwr.apps.bundles import Approvals, Bundle, plain
 from fedkd_flwr.apps.node_client import read_frames, write_frames
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, RefusalError, explain
 
-__all__ = ["Answer", "Work", "ask_client_app", "check_bundle", "run_node"]
+__all__ = ["Answer", "Work", "answer", "ask_client_app", "check_bundle", "run_node"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -252,8 +252,9 @@ def _serve_one(client: RuntimeHttpClient, address: str, approvals: Approvals, co
             TaskIdentity.run_id, TaskIdentity.node_id = work.context.run_id, work.context.node_id
             reply, context = answer(work, approvals, command)
             push_message(task_client, reply, work.context)
-            status, details = (SubStatus.FAILED, reply.error.reason) if reply.has_error() else (SubStatus.COMPLETED, "")
-            push_task_output(task_client, context, status, details)
+            failed = reply.has_error()
+            status = SubStatus.FAILED if failed else SubStatus.COMPLETED
+            push_task_output(task_client, context, status, str(reply.error.reason) if failed else "")
         except Exception:  # without heartbeats the SuperNode makes an error reply itself, after a minute
             logger.exception("A task could not be served.")
         finally:

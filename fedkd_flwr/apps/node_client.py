@@ -28,7 +28,8 @@ def write_frames(*frames: bytes) -> bytes:
 
 def read_frames(data: bytes, count: int) -> list[bytes]:
     """Return the ``count`` byte strings that `write_frames` has joined; raise `ValueError` if there are others."""
-    frames, start = [], 0
+    frames: list[bytes] = []
+    start = 0
     for _ in range(count):
         if len(data) < start + LENGTH.size:
             raise ValueError(f"{count} parts expected, got {len(frames)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -166,6 +167,15 @@ def test_the_node_decides_about_isolation_and_ends_with_its_supernode_s_status(a
     assert options[4:8] == ["--isolation", "process", "--host", "127.0.0.1"]
     assert options[-2] == "--superexec-auth-secret-file"
     assert not os.path.exists(options[-1])
+
+
+def test_a_supernode_whose_loop_has_ended_ends_though_a_thread_of_it_goes_on(tmp_path):
+    module = tmp_path / "flwr" / "supernode" / "cli.py"
+    module.parent.mkdir(parents=True)
+    thread = "    threading.Thread(target=time.sleep, args=(60,)).start()\n"
+    module.write_text(f"import threading, time\ndef flower_supernode():\n{thread}", encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    assert subprocess.run(node.SUPERNODE, env=environment, timeout=30, check=False).returncode == 1
 
 
 def test_options_that_would_lock_this_process_out_are_refused(approvals):
