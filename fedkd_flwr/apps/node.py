@@ -63,6 +63,8 @@ logger = logging.getLogger("flwr.party")
 POLL_S = 1.0
 # how long the SuperNode may take until its port answers, and to end when it is told to
 START_S, STOP_S = 60.0, 10.0
+# the longest life of a ClientApp's process, whatever the server asks: Flower's own default for a message
+LIMIT_S = 12 * 3600.0
 # `-P`: the folder where the node happens to be started is no place for code
 CLIENT = (sys.executable, "-P", "-m", "fedkd_flwr.apps.node_client")
 # the thread of its local port would keep the process of a SuperNode whose loop has ended, and nobody would notice
@@ -206,10 +208,10 @@ def ask_client_app(work: Work, client_app: str, command: Sequence[str]) -> Answe
     RuntimeError
         If the process ends with an error.
     TimeoutError
-        If it has no answer when nobody waits for one any more; it is then killed with all that it started.
+        If it has no answer when its instruction expires, or after 12 hours; it is then killed with all that it started.
     """
     metadata = work.message.metadata
-    seconds = metadata.created_at + metadata.ttl - time.time()
+    seconds = min(metadata.created_at + metadata.ttl - time.time(), LIMIT_S)
     header = json.dumps({"client-app": client_app, "task-id": work.task_id}).encode()
     protos = context_to_proto(work.context), message_to_proto(work.message)
     asked = write_frames(header, *(proto.SerializeToString() for proto in protos))
@@ -220,7 +222,7 @@ def ask_client_app(work: Work, client_app: str, command: Sequence[str]) -> Answe
             process.terminate()  # a sandbox may have something to end by itself
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=STOP_S)
-            message = f"killed after {seconds:.0f} s, when the server had stopped waiting for it"
+            message = f"killed after {seconds:.0f} s, when its instruction had expired"
             raise TimeoutError(message) from None
         finally:
             _kill_group(process)
