@@ -7,17 +7,15 @@
 # STATE-DIR may be written to. READABLE are the folders of the private and the public files, and of the Python
 # environment (and, if that is not under /usr, of the Python it was made with).
 set -eu
-state=$1; mkdir -p "$state"
+state=$1
 shift
-# a shell loop that moves the readable folders, up to --, behind the command
-count=$#
 readable=
-while [ "$count" -gt 0 ] && [ "$1" != "--" ]; do
+while [ "$1" != "--" ]; do
     readable="$readable --ro-bind $1 $1"
     shift
-    count=$((count - 1))
 done
 shift
+(umask 077 && mkdir -p "$state")
 
 # shellcheck disable=SC2086  # the folders' names have no spaces: they are listed in one option
 exec bwrap --unshare-all --die-with-parent --new-session --cap-drop ALL --clearenv \
