@@ -29,6 +29,7 @@ class Code(StrEnum):
 
     BAD_INSTRUCTION = "bad-instruction"
     BUDGET_EXCEEDED = "budget-exceeded"
+    BUNDLE_NOT_APPROVED = "bundle-not-approved"
     CLASS_OUTSIDE_SCHEMA = "class-outside-schema"
     INTERNAL = "internal"
     LEDGER_LOST = "ledger-lost"

@@ -15,6 +15,8 @@ REASONS: dict[str, str] = {
     Code.BUDGET_EXCEEDED: "The request, added to what the party has spent in all earlier runs, exceeds its privacy "
     "budget. Ask for less (more noise, fewer rows or rounds), or let its operator raise epsilon-budget or delta-budget "
     "in its node config; the server cannot. The numbers are in that party's own log.",
+    Code.BUNDLE_NOT_APPROVED: "The node answers runs of approved app bundles only, and this run's is not among them. "
+    "Send the bundle to the party's operator, who can look at it and approve it (fedkd node approve).",
     Code.CLASS_OUTSIDE_SCHEMA: "The party's rows hold a class that the public schema does not name. Correct the "
     "label column, or add the class to schema.toml at the server and at every party.",
     Code.INTERNAL: f"The party's code raised an unexpected error. {_OWN_LOG}.",

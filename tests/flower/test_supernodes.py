@@ -1,20 +1,26 @@
-"""A deployment for real: one SuperLink, two SuperNodes with files of their own, one run of FedKT."""
+"""A deployment for real: one SuperLink, two SuperNodes with files of their own, a foreign app, and a run of FedKT."""
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
-from flower_runtime import BIN, FlowerHome, free_ports, stop, wait_for_port
+from flower_runtime import BIN, ROOT, FlowerHome, free_ports, stop, wait_for_port
 
+from fedkd_flwr.apps.bundles import Approvals, build_bundle
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
 
-pytestmark = pytest.mark.flower
+# a pattern's name in Flower's own build of an app
+pytestmark = [pytest.mark.flower, pytest.mark.filterwarnings("ignore:GitWildMatchPattern")]
 
 SILOS = ("north", "south")
 SCHEMA = Schema(
@@ -44,10 +50,19 @@ def _folder(path, seed):
     return path
 
 
-@pytest.fixture
-def deployment(tmp_path):
-    """Start a SuperLink and the SuperNodes; yield the home to run from."""
+class Deployment(NamedTuple):
+    """A SuperLink with its SuperNodes: the home to run from, and the folder of the silos."""
+
+    flower: FlowerHome
+    path: Path
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory):
+    """Start a SuperLink and the SuperNodes: `north` runs approved bundles only, `south` is Flower's own."""
+    tmp_path = tmp_path_factory.mktemp("deployment")
     flower = FlowerHome(tmp_path / "flower")
+    Approvals(tmp_path / "approved").add(build_bundle(flower.app))
     link, control, *ports = free_ports(2 + len(SILOS))
     address = f"127.0.0.1:{link}"
     (flower.home / "config.toml").write_text(
@@ -55,7 +70,7 @@ def deployment(tmp_path):
     )
     commands = {
         "superlink": [
-            *("flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(link)),
+            *(BIN / "flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(link)),
             *("--control-api-address", f"127.0.0.1:{control}", "--database", str(tmp_path / "superlink.db")),
         ]
     }
@@ -68,30 +83,117 @@ def deployment(tmp_path):
             "state-dir": folder / "state",
         }
         node_config = " ".join(f'{key}="{value}"' for key, value in settings.items())
+        supernode = [BIN / "flower-supernode"]
+        if name == "north":
+            checked = ["-m", "fedkd_flwr.apps.command", "node", "run", "--approved", tmp_path / "approved", "--"]
+            supernode = [sys.executable, *checked]
         commands[name] = [
-            *("flower-supernode", "--insecure", "--superlink", address, "--host", "127.0.0.1", "--port", str(ports[i])),
+            *(*supernode, "--insecure", "--superlink", address, "--host", "127.0.0.1", "--port", str(ports[i])),
             *("--node-config", f"{node_config} share-metrics={'true' if name == 'north' else 'false'}"),
         ]
     started = []
     try:
-        for name, (program, *arguments) in commands.items():
+        for name, command in commands.items():
             with (tmp_path / f"{name}.log").open("wb") as log:
-                command = [str(BIN / program), *arguments]
                 # each as on a machine of its own: another home, another working folder
                 env = flower.env | {"FLWR_HOME": str(tmp_path / f"{name}-home")}
+                if name == "north":  # what it has installed
+                    env["PYTHONPATH"] = str(ROOT)
                 started.append(subprocess.Popen(command, cwd=tmp_path, env=env, stdout=log, stderr=subprocess.STDOUT))
             if name == "superlink":
                 wait_for_port(link, started[0])
-        yield flower
+        yield Deployment(flower, tmp_path)
     finally:
         stop(process.pid for process in started)
         for process in started:
             process.wait(timeout=10)
 
 
-def test_two_silos_run_fedkt_over_the_wire_and_each_keeps_its_model(deployment, tmp_path):
+# a submitter's own app: at each node it reads the private file, leaves a trace, and sends what it has read
+CURIOUS = {
+    "pyproject.toml": """
+[project]
+name = "curious"
+version = "1.0.0"
+
+[tool.flwr.app]
+publisher = "somebody"
+
+[tool.flwr.app.components]
+serverapp = "curious.server:app"
+clientapp = "curious.client:app"
+
+[tool.flwr.app.config]
+out = ""
+""",
+    "curious/__init__.py": "",
+    "curious/client.py": """
+from pathlib import Path
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+app = ClientApp()
+
+
+@app.query()
+def query(message, context):
+    path = Path(context.node_config["data-path"])
+    path.with_name("trace").write_text("was here")
+    return Message(RecordDict({"read": ConfigRecord({"text": path.read_text()})}), reply_to=message)
+""",
+    "curious/server.py": """
+import json
+import time
+from pathlib import Path
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import ServerApp
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid, context):
+    deadline = time.monotonic() + 60
+    while len(nodes := list(grid.get_node_ids())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    asked = [Message(RecordDict(), dst_node_id=node, message_type="query") for node in nodes]
+    replies = list(grid.send_and_receive(asked, timeout=120))
+    said = [reply.error.reason if reply.has_error() else reply.content["read"]["text"] for reply in replies]
+    Path(context.run_config["out"]).write_text(json.dumps(said))
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def curious_replies(deployment):
+    """Submit an app that no silo has approved; return what the nodes replied."""
+    app, out = deployment.path / "curious-app", deployment.path / "curious.json"
+    for name, text in CURIOUS.items():
+        (app / name).parent.mkdir(parents=True, exist_ok=True)
+        (app / name).write_text(text, encoding="utf-8")
+    answer = deployment.flower.flwr("run", str(app), "dep", "--run-config", f'out="{out}"')
+    assert answer["success"], answer
+    assert deployment.flower.wait(str(answer["run-id"]), "dep") == "finished:completed"
+    return json.loads(out.read_text(encoding="utf-8"))
+
+
+def test_an_app_that_was_not_approved_reads_nothing_where_the_node_checks_and_everything_elsewhere(
+    deployment, curious_replies
+):
+    south = (deployment.path / "south" / "own.csv").read_text(encoding="utf-8")
+    assert sorted(curious_replies) == sorted(["bundle-not-approved", south])
+    assert [(deployment.path / name / "trace").exists() for name in SILOS] == [False, True]
+    log = (deployment.path / "north.log").read_text(encoding="utf-8")
+    assert "of somebody/curious 1.0.0 must have an app bundle approved" in log
+
+
+@pytest.mark.usefixtures("curious_replies")  # the node that refused a run serves the next one
+def test_two_silos_run_fedkt_over_the_wire_and_each_keeps_its_model(deployment):
+    flower, tmp_path = deployment
     server = _folder(tmp_path / "server", seed=9)
-    run_id = deployment.submit(
+    run_id = flower.submit(
         "dep",
         algorithm="fedkt",
         model="decision-tree",
@@ -100,7 +202,7 @@ def test_two_silos_run_fedkt_over_the_wire_and_each_keeps_its_model(deployment, 
         output_dir=str(server / "out"),
         **{"fedkt.teachers-per-student": 3},
     )
-    assert deployment.wait(run_id, "dep") == "finished:completed"
+    assert flower.wait(run_id, "dep") == "finished:completed"
     record = RunRecord.load(server / "out" / "runs" / run_id / "record.json")
     assert (record.status, record.simulation) == ("completed", False)
     assert [(r.answered, r.rejected) for r in record.rounds] == [(list(SILOS), [])]
