@@ -91,7 +91,7 @@ class DataError(FedkdError, ValueError):
     code = Code.WRONG_DATA
 
 
-class LimitError(FedkdError, TimeoutError):
+class LimitError(FedkdError, RuntimeError):
     """A visit's work took more time, memory or processes than the party's owner allows, and was ended."""
 
     code = Code.LIMIT_EXCEEDED
