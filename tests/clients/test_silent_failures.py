@@ -183,7 +183,9 @@ def test_a_node_that_demands_privacy_takes_no_parameters_from_the_run(caplog):
     assert "a node that demands privacy takes no model parameters from a run, got max_depth=9" in caplog.text
 
 
-@pytest.mark.parametrize(("passed", "slept"), [(0.5, 9.5), (9.9, 0.1), (10.0, 0.0), (13.0, 7.0), (25.0, 5.0)])
+@pytest.mark.parametrize(
+    ("passed", "slept"), [(0.0, 10.0), (0.5, 9.5), (10.0, 0.0), (10.0 + 2e-15, 0.0), (13.0, 7.0), (25.0, 5.0)]
+)
 def test_a_reply_leaves_at_a_multiple_of_reply_at(monkeypatch, passed, slept):
     waits = []
     monkeypatch.setattr(client_app.time, "monotonic", lambda: 100.0 + passed)
