@@ -93,7 +93,7 @@ def hold_back(node_config: Mapping[str, Any], began: float) -> None:
     passed = time.monotonic() - began
     if passed > every:
         logger.warning("the work took %.1f s, longer than reply-at (%g s): it leaves at a multiple", passed, every)
-    time.sleep(math.ceil(passed / every) * every - passed)
+    time.sleep(max(max(math.ceil(passed / every), 1) * every - passed, 0.0))  # a quotient may be rounded down
 
 
 def finish(client: NumPyClient, message: Message) -> Message:

@@ -72,7 +72,7 @@ def _code(trace):
 def test_replies_to_a_hostile_server_are_the_same_whatever_the_private_file_holds(script, laboratory):
     folder, public_path = laboratory
     quick = [seed for seed in range(40) if script.make_case(seed)["model"] != "mlp"]
-    for seed in quick[:20]:
+    for seed in quick[:14]:
         case, found = script.differences(seed, public_path, folder, most_files=2)
         assert found == [], case
 
@@ -183,7 +183,9 @@ def test_a_node_that_demands_privacy_takes_no_parameters_from_the_run(caplog):
     assert "a node that demands privacy takes no model parameters from a run, got max_depth=9" in caplog.text
 
 
-@pytest.mark.parametrize(("passed", "slept"), [(0.5, 9.5), (9.9, 0.1), (10.0, 0.0), (13.0, 7.0), (25.0, 5.0)])
+@pytest.mark.parametrize(
+    ("passed", "slept"), [(0.0, 10.0), (0.5, 9.5), (10.0, 0.0), (10.0 + 2e-15, 0.0), (13.0, 7.0), (25.0, 5.0)]
+)
 def test_a_reply_leaves_at_a_multiple_of_reply_at(monkeypatch, passed, slept):
     waits = []
     monkeypatch.setattr(client_app.time, "monotonic", lambda: 100.0 + passed)
