@@ -123,7 +123,7 @@ class FedKTClient(OneShotVoteClient):
         for k, part in enumerate(_cut(len(self.party.y), subsets, instruction.rng("cut", student))):
             seed = instruction.seed("teacher", student, k)
             teach_one = partial(self._votes, part, asked, seed)
-            counter.add(self._labels(teach_one, instruction, instruction.config.students * subsets))
+            counter.add(self._labels(teach_one, instruction, instruction.config.students * instruction.config.teachers))
         if plan is None:
             voted = majority(counter.votes, ties=instruction.config.ties, rng=instruction.rng("ties", student))
             answers = NoisyAnswers(labels=voted)
