@@ -39,7 +39,9 @@ def dump(model: Classifier | DumpedModel) -> bytes:
         return dumps(model)
     except ModelBytesError as error:
         logger.warning("the model is not kept: %s", error)
-        return b""
+    except Exception:  # what private rows made of a model must not decide whether the party answers
+        logger.exception("the model is not kept")
+    return b""
 
 
 def weight(model: Classifier | DumpedModel) -> int:
