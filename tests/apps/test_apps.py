@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -504,4 +506,33 @@ def test_after_a_run_that_asks_for_absurd_work_the_next_is_answered_by_all(tmp_p
     ):
         _deploy(tmp_path, silos, {**FAST, **hostile})
     assert "max_iter of logistic-regression, named by a run, must be a whole number within 1..10000" in caplog.text
+    assert _deploy(tmp_path, silos, {**FAST, "num-rounds": 1}).rounds[0].answered == sorted(NAMES)
+
+
+HANGING = """
+import time
+
+from sklearn.tree import DecisionTreeClassifier
+
+
+class Hangs(DecisionTreeClassifier):
+    def fit(self, X, y):
+        time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits are kept on Linux")
+def test_a_silo_whose_work_hangs_is_left_out_and_answers_the_next_run(tmp_path, silos, monkeypatch, caplog):
+    (tmp_path / "hanging_model.py").write_text(HANGING, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    usual = dict(silos["north"])
+    silos["north"] |= {"model": "hanging_model:Hangs", "round-limit-s": 0.5}
+    began = time.monotonic()
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
+    assert time.monotonic() - began < 60
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("north", "limit-exceeded")]
+    assert record.rounds[0].answered == ["south", "west"]
+    assert "The work of one visit must end within 0.5 s (round-limit-s)" in caplog.text
+    silos["north"] = usual
     assert _deploy(tmp_path, silos, {**FAST, "num-rounds": 1}).rounds[0].answered == sorted(NAMES)
