@@ -82,7 +82,7 @@ def _said(grid, stage):
 def _events(case, strategy):
     """Return what one reply of this level costs, by the mechanism the parties were told."""
     if case.startswith("L2"):
-        return strategy.told_config.party_plan(strategy.spec.num_public).events()
+        return strategy.told_config.party_plan(strategy.spec.num_public, strategy.spec.num_classes).events()
     return [(strategy.mechanism.dp_event(), strategy.spec.num_public)]
 
 
@@ -253,7 +253,7 @@ def test_level_l2_claims_the_record_and_beside_it_the_party():
     strategy, _ = _run("L2", parties(3), students_per_party=2)
     record, whole = strategy.claims
     assert (record.unit, record.adversary, whole.unit) == ("record", "server", "party")
-    event = strategy.told_config.party_plan(60).mechanism.dp_event()
+    event = strategy.told_config.party_plan(60, 3).mechanism.dp_event()
     assert record.epsilon == pytest.approx(Accountant().compose(event, 60).epsilon(1e-5), rel=1e-9)  # 30 x 2 partitions
     assert whole.epsilon > record.epsilon
 

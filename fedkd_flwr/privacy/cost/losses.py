@@ -312,13 +312,14 @@ def _circular(pieces: Sequence[tuple[int, Floats, int]], low: int, high: int, cu
 
 
 def _convolve(grids: Sequence[Grid], tilt: float) -> Grid:
-    """Bring composed grids to one step, fine beside the sum's spread, and convolve them."""
+    """Bring composed grids to one step, fine beside the sum's spread unless they share one, and convolve them."""
     variance, width = 0.0, 0.0
     for own, _, mass, _ in grids:
         at = own * np.arange(len(mass))
         variance += float(mass @ (at - float(mass @ at) / mass.sum()) ** 2) if mass.any() else 0.0
         width += own * len(mass)
-    step = max(math.sqrt(variance) / 4000, width / (2 * WINDOW))
+    steps = {own for own, _, _, _ in grids}
+    step = steps.pop() if len(steps) == 1 else max(math.sqrt(variance) / 4000, width / (2 * WINDOW))
     pieces, error, inflation = [], 0.0, 1.0
     for own, low, mass, own_error in grids:
         error += own_error

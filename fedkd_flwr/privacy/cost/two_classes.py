@@ -55,13 +55,16 @@ def two_class_losses(epsilon: float, count: int) -> list[tuple[LossGrid, int]]:
         return [(pure_losses(epsilon), count)]
     blocks = -(-count // max(1, int(_BLOCK / max(1.0, epsilon))))
     length, longer = divmod(count, blocks)
-    usual, long = _blocks(epsilon, length)
-    return [(_widened(grid, blocks), uses) for grid, uses in ((usual, blocks - longer), (long, longer)) if uses]
+    grids = _blocks(epsilon, length)
+    # one step for both, on which the sum of all blocks fits into the accountant's window
+    step = 24 * grids[1].moments()[1] * math.sqrt(blocks) / WINDOW
+    return [
+        (_widened(grid, step), uses) for grid, uses in zip(grids, (blocks - longer, longer), strict=True) if uses
+    ]
 
 
-def _widened(grid: LossGrid, count: int) -> LossGrid:
-    """Put a grid on a coarser step where the sum of ``count`` would not fit into the accountant's window."""
-    step = 24 * grid.moments()[1] * math.sqrt(count) / WINDOW
+def _widened(grid: LossGrid, step: float) -> LossGrid:
+    """Put a grid on a step that is coarser than its own; leave it where it is not."""
     if step <= grid.step:
         return grid
     low, mass = split(grid.losses, grid.mass, step)

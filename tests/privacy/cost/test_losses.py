@@ -173,8 +173,13 @@ def test_a_finer_laplace_grid_changes_nothing_that_matters(monkeypatch):
 def test_mixed_grids_join_without_losing_or_adding():
     # one composition cut in two unequal grids is the same composition
     whole = solve_epsilon([(pure_losses(0.08), 81)], 1e-5, 1e9)
-    cut = solve_epsilon([(pure_losses(0.08), 30), (response_losses(0.08, 2), 51)], 1e-5, 1e9)
+    one = pure_losses(0.08)
+    halved = LossGrid(step=one.step / 2, low=-2, mass=np.insert(one.mass, [1, 2], 0.0))  # the same on another step
+    cut = solve_epsilon([(one, 30), (halved, 51)], 1e-5, 1e9)
     assert whole <= cut <= whole * (1 + 1e-5)
+    # on one step nothing is moved
+    cut = solve_epsilon([(one, 30), (response_losses(0.08, 2), 51)], 1e-5, 1e9)
+    assert cut == pytest.approx(whole, rel=1e-11)
     gaussian = solve_epsilon([(gaussian_losses(2.0), 3)], 1e-5, 1e9)
     cut = solve_epsilon([(gaussian_losses(2.0), 1), (gaussian_losses(math.sqrt(2.0)), 1)], 1e-5, 1e9)
     assert cut == pytest.approx(gaussian, rel=1e-5)
