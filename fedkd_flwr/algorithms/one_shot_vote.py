@@ -47,8 +47,8 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     max_answers: int = setting(0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
     """Asking ends after so many answers; 0: no end before num-queries."""
     release: Literal["labels", "counts"] = setting("labels", told=True, only={"noise": ("laplace", "gaussian")})
-    """Learn from the noisy winners or from the noisy counts, which tell more. They cost the same, but for Laplace noise on
-    two classes, where winners cost less."""
+    """Learn from the noisy winners or from the noisy counts, which tell more. They cost the same, but for Laplace noise
+    on two classes, where winners cost less."""
     unqueried: Literal["unused", "self-training"] = setting("unused", told=True)
     """Public rows without an answer: not used, or labelled by a first model for a second one."""
 
@@ -122,9 +122,7 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         """Return the noise that the server adds to the parties' votes; None where it adds none."""
         if self.privacy != "server":
             return None
-        return self.plan(
-            votes=self.votes_per_party, num_public=num_public, num_classes=num_classes, unit=self.unit
-        )
+        return self.plan(votes=self.votes_per_party, num_public=num_public, num_classes=num_classes, unit=self.unit)
 
     def quiet(self) -> dict[str, Any]:
         """Return the default of every setting that speaks of noise."""

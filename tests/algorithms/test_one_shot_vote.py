@@ -232,7 +232,10 @@ def test_a_plan_asks_as_many_rows_as_the_run_says():
     plan = OneShotVoteConfig(**CONFIDENT, num_queries=30, max_answers=20).plan(votes=1, num_public=60, num_classes=3)
     assert (plan.num_queries, plan.max_answers) == (30, 20)
     counts = OneShotVoteConfig(noise="gaussian", sigma=1.0, release="counts", num_queries=60)
-    assert (counts.plan(votes=1, num_public=60, num_classes=3).release, counts.plan(votes=1, num_public=60, num_classes=3).num_queries) == (
+    assert (
+        counts.plan(votes=1, num_public=60, num_classes=3).release,
+        counts.plan(votes=1, num_public=60, num_classes=3).num_queries,
+    ) == (
         "counts",
         60,
     )
@@ -263,7 +266,8 @@ def test_noise_found_for_an_epsilon_spends_it_over_all_queries_and_times(setting
 def test_a_plan_is_for_one_vote_unless_there_are_more():
     config = PATEConfig(noise="gaussian", epsilon=5.0)
     sigmas = [
-        config.plan(votes=1, num_public=60, num_classes=3, **times).mechanism.sigma for times in ({}, {"times": 1}, {"times": 2})
+        config.plan(votes=1, num_public=60, num_classes=3, **times).mechanism.sigma
+        for times in ({}, {"times": 1}, {"times": 2})
     ]
     assert sigmas[0] == sigmas[1] < sigmas[2]
 

@@ -8,10 +8,10 @@ these two, and exchanging the sides is exchanging the classes.) A label therefor
 
 Why the result is an upper bound:
 
-1. *One label.* All pairs ``(G(x + shift), G(x))`` lie on one concave curve in the unit square: the ROC of "a number with
-   the noise L0 - L1 is released". `_coins` draws a polygon around it: its corners are those of the ROC of the released
-   number after its loss ``l(z) - l(z - shift)``, ``l(u) = ln(1 + |u|) - |u|``, was split over a grid, which raises the
-   ROC.
+1. *One label.* All pairs ``(G(x + shift), G(x))`` lie on one concave curve in the unit square: the ROC of "a number
+   with the noise L0 - L1 is released". `_coins` draws a polygon around it: its corners are those of the ROC of the
+   released number after its loss ``l(z) - l(z - shift)``, ``l(u) = ln(1 + |u|) - |u|``, was split over a grid, which
+   raises the ROC.
 2. *n labels, each chosen by somebody who saw all before it.* Let ``V_n(y)`` be the largest hockey-stick divergence, at
    ``y = e^epsilon``, that such a chooser reaches: ``V_0 = max(0, 1 - y)`` and
    ``V_(n+1)(y) = max over coins (p, q) of p V_n(y q / p) + (1 - p) V_n(y (1-q) / (1-p))``. If ``V_n`` is convex then so
@@ -24,7 +24,7 @@ Why the result is an upper bound:
 
 One label costs exactly what releasing ``v0 - v1 + L0 - L1`` would. Many labels cost less: a label is a coin, and no
 pair of coins is the worst at every epsilon. For 81 labels of 0.08 each the released number would cost 1.51 at delta
-1e-5, labels 1.376; the worst of all equal votes, a binomial law, is 1.369.
+1e-5, labels 1.378; the worst of all equal votes, a binomial law, is 1.369.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def two_class_losses(epsilon: float, count: int) -> list[tuple[LossGrid, int]]:
     grids = _blocks(epsilon, length)
     # one step for both, on which the sum of all blocks fits into the accountant's window
     step = 24 * grids[1].moments()[1] * math.sqrt(blocks) / WINDOW
-    return [
-        (_widened(grid, step), uses) for grid, uses in zip(grids, (blocks - longer, longer), strict=True) if uses
-    ]
+    return [(_widened(grid, step), uses) for grid, uses in zip(grids, (blocks - longer, longer), strict=True) if uses]
 
 
 def _widened(grid: LossGrid, step: float) -> LossGrid:
@@ -79,7 +77,7 @@ def _loss(z: Floats, shift: float) -> Floats:
 
 
 def _number_losses(shift: float, cells: int) -> LossGrid:
-    """Return the loss of releasing a number with this noise, on ``cells`` steps up to ``shift``: the polygon's sides."""
+    """Return the loss of releasing a number with the noise, on ``cells`` steps to ``shift``: the polygon's sides."""
     step = shift / cells
     cuts = np.arange(1 - cells, cells) * step
     # where the loss crosses a grid point, by halving: an interval of the integration must lie within one cell
@@ -139,7 +137,7 @@ def _blocks(epsilon: float, length: int) -> tuple[LossGrid, LossGrid]:
 
 
 def _taps(epsilon: float, step: float, reach: int) -> Floats:
-    """Return, for each coin, the weights of ``V_n`` from ``reach + 1`` grid points below y to above: (points, coins)."""
+    """Return, for each coin, the weights of ``V_n`` from ``reach + 1`` grid points below y to above: (points, coin)."""
     sides, losses = _coins(epsilon, 2 * reach)
     taps = np.zeros((2 * reach + 3, sides.shape[1]))
     for p, loss in zip(sides, losses, strict=True):

@@ -19,9 +19,9 @@ from fedkd_flwr.privacy.claims.claim import (
     subsampling,
 )
 from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.events import TwoClassEvent
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.privacy.cost.events import TwoClassEvent
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 from fedkd_flwr.report.claims import CLAIM_FIELDS, claim_cells, claim_meaning
 
