@@ -65,11 +65,11 @@ class FedKTConfig(OneShotVoteConfig):
             way_out = 'Use voting "consistent", or one student per party.'
             raise ConfigError(explain(keys["voting"], "be consistent at L1 with several students", "plain", way_out))
 
-    def party_plan(self, num_public: int) -> NoisyVotes | None:
+    def party_plan(self, num_public: int, num_classes: int) -> NoisyVotes | None:
         """Return the noise on the votes of one student's teachers at level L2: a record sits with one of them."""
         if self.level != "L2":
             return None
-        return self.plan(votes=1, num_public=num_public, times=self.students)
+        return self.plan(votes=1, num_public=num_public, num_classes=num_classes, times=self.students)
 
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings as parties are told them: s, t and, at level L2, the noise found.
@@ -77,9 +77,9 @@ class FedKTConfig(OneShotVoteConfig):
         At level L1 the noise is the server's own affair, and parties do what they do at L0.
         """
         counts = {"students_per_party": self.students, "teachers_per_student": self.teachers}
-        if self.level != "L2":
+        plan = self.party_plan(num_public, num_classes)
+        if plan is None:
             return self.changed(**self.quiet(), **counts, level="L0")
-        plan = self.plan(votes=1, num_public=num_public, times=self.students)
         found = {name: getattr(plan.mechanism, name, 0.0) for name in STRENGTHS}
         return self.changed(**counts, **found, epsilon=0.0, num_queries=plan.num_queries)
 

@@ -47,7 +47,8 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     max_answers: int = setting(0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
     """Asking ends after so many answers; 0: no end before num-queries."""
     release: Literal["labels", "counts"] = setting("labels", told=True, only={"noise": ("laplace", "gaussian")})
-    """Learn from the noisy winners or from the noisy counts: they cost the same, and counts tell more."""
+    """Learn from the noisy winners or from the noisy counts, which tell more. They cost the same, but for Laplace noise
+    on two classes, where winners cost less."""
     unqueried: Literal["unused", "self-training"] = setting("unused", told=True)
     """Public rows without an answer: not used, or labelled by a first model for a second one."""
 
@@ -79,7 +80,7 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
             name = " and ".join(keys[name] for name in takes)
             raise ConfigError(explain(name, f"be > 0 with noise {self.noise!r}", 0.0, way_out))
 
-    def plan(self, *, votes: int, num_public: int, times: int = 1, unit: int = 1) -> NoisyVotes:
+    def plan(self, *, votes: int, num_public: int, num_classes: int, times: int = 1, unit: int = 1) -> NoisyVotes:
         """Return the noisy vote these settings ask for.
 
         Parameters
@@ -88,6 +89,8 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
             Votes that one neighbouring change moves.
         num_public : int
             Rows of the public set.
+        num_classes : int
+            With two, Laplace noise and labels alone released, a query costs less.
         times : int
             How many such votes on the same data the run makes: ``epsilon`` covers them together.
         unit : int
@@ -97,7 +100,9 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         if not queries <= num_public:
             way_out = f"Lower num-queries to at most {num_public}."
             raise ConfigError(explain("num-queries", f"be at most {num_public} (public rows)", queries, way_out))
-        counted = {"votes": votes, "counts_per_vote": unit}
+        counted: dict[str, Any] = {"votes": votes, "counts_per_vote": unit}
+        if self.noise == "laplace":
+            counted["winner_of_two"] = num_classes == 2 and self.release == "labels"
         if self.epsilon:
             from fedkd_flwr.privacy.cost import calibration
 
@@ -113,11 +118,11 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
             mechanism = make_noise(self.noise, **counted, **strength)
         return NoisyVotes(mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.release)
 
-    def server_plan(self, num_public: int) -> NoisyVotes | None:
+    def server_plan(self, num_public: int, num_classes: int) -> NoisyVotes | None:
         """Return the noise that the server adds to the parties' votes; None where it adds none."""
         if self.privacy != "server":
             return None
-        return self.plan(votes=self.votes_per_party, num_public=num_public, unit=self.unit)
+        return self.plan(votes=self.votes_per_party, num_public=num_public, num_classes=num_classes, unit=self.unit)
 
     def quiet(self) -> dict[str, Any]:
         """Return the default of every setting that speaks of noise."""
@@ -210,7 +215,7 @@ def aggregate(
     >>> aggregate(votes, config=OneShotVoteConfig(), rng=np.random.default_rng(1)).labels.tolist()
     [0, 1, -1]
     """
-    plan = config.server_plan(len(votes))
+    plan = config.server_plan(*votes.shape)
     if plan is None:
         return NoisyAnswers(labels=majority(votes, ties=config.ties, rng=rng))
     return plan.ask(votes if queries is None else votes[queries], rng=noise_rng)

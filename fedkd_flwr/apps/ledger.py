@@ -36,6 +36,10 @@ def event_words(event: Mapping[str, Any]) -> str:
     if kind == "laplace":
         noise = event["noise_multiplier"]
         return f"Laplace noise of {noise:.4g} sensitivities (epsilon {1 / noise if noise else math.inf:.4g})"
+    if kind == "two-class":
+        noise = event["noise_multiplier"]
+        words = f"winner of two classes, Laplace noise of {noise:.4g} sensitivities on each count"
+        return f"{words} (epsilon {2 / noise if noise else math.inf:.4g})"
     if kind == "gaussian":
         return f"Gaussian noise of {event['noise_multiplier']:.4g} sensitivities"
     if kind == "randomized-response":

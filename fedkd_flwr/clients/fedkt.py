@@ -129,7 +129,7 @@ class FedKTClient(OneShotVoteClient):
     def _plan(self, instruction: Instruction) -> NoisyVotes | None:
         """Return the noisy vote that level L2 asks for; None at the other levels."""
         config: FedKTConfig = instruction.config
-        return config.party_plan(self.party.public.num_rows)
+        return config.party_plan(self.party.public.num_rows, self.party.public.num_classes)
 
     def _student_labels(self, instruction: Instruction, student: int, subsets: int) -> NDArray[np.int16]:
         public, plan = self.party.public, self._plan(instruction)

@@ -68,7 +68,8 @@ class FedKT(OneShotVote):
 
     def claim(self) -> list[PrivacyClaim]:
         """Return the claims of the level; none at L0."""
-        plan = self.told_config.party_plan(self.spec.num_public) if self.times_asked else None
+        spec = self.spec
+        plan = self.told_config.party_plan(spec.num_public, spec.num_classes) if self.times_asked else None
         if plan is None:
             return self.server_claims()
         return list(

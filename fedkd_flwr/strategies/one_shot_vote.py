@@ -92,7 +92,7 @@ class OneShotVote(LabelExchange):
     @cached_property
     def plan(self) -> NoisyVotes | None:
         """The noise the server adds, if it does."""
-        return self.config.server_plan(self.spec.num_public)
+        return self.config.server_plan(self.spec.num_public, self.spec.num_classes)
 
     # ---------------------------------------------------------------- the round
 

@@ -12,6 +12,7 @@ from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.events import TwoClassEvent
 from fedkd_flwr.privacy.noise.plan import NoisyAnswers
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
@@ -168,7 +169,7 @@ def test_noise_is_the_plan_s_on_the_asked_rows(settings):
     found = aggregate(
         VOTES, config=config, rng=None, queries=queries, noise_rng=np.random.default_rng(5)
     )  # fmt: skip
-    expected = config.server_plan(4).ask(VOTES[[0, 3]], rng=np.random.default_rng(5))
+    expected = config.server_plan(*VOTES.shape).ask(VOTES[[0, 3]], rng=np.random.default_rng(5))
     assert found.labels.tolist() == expected.labels.tolist()
     assert (found.counts is None) == (settings.get("release") != "counts")
     if found.counts is not None:
@@ -207,7 +208,7 @@ def test_the_share_of_winners_that_noise_left_as_they_were():
     ],
 )
 def test_a_plan_is_in_votes(settings, mechanism):
-    plan = OneShotVoteConfig(**settings).plan(votes=3, num_public=60)
+    plan = OneShotVoteConfig(**settings).plan(votes=3, num_public=60, num_classes=3)
     assert (plan.mechanism, plan.num_queries) == (mechanism, 60)
     assert (plan.max_answers, plan.release) == (0, "labels")
 
@@ -221,24 +222,27 @@ def test_a_plan_is_in_votes(settings, mechanism):
     ],
 )
 def test_where_halves_are_counted_the_noise_is_twice_as_many(settings, mechanism):
-    plan = OneShotVoteConfig(**settings).plan(votes=3, num_public=60, unit=2)
+    plan = OneShotVoteConfig(**settings).plan(votes=3, num_public=60, num_classes=3, unit=2)
     assert plan.mechanism == mechanism
-    whole = OneShotVoteConfig(**settings).plan(votes=3, num_public=60)
+    whole = OneShotVoteConfig(**settings).plan(votes=3, num_public=60, num_classes=3)
     assert plan.mechanism.words == whole.mechanism.words
 
 
 def test_a_plan_asks_as_many_rows_as_the_run_says():
-    plan = OneShotVoteConfig(**CONFIDENT, num_queries=30, max_answers=20).plan(votes=1, num_public=60)
+    plan = OneShotVoteConfig(**CONFIDENT, num_queries=30, max_answers=20).plan(votes=1, num_public=60, num_classes=3)
     assert (plan.num_queries, plan.max_answers) == (30, 20)
     counts = OneShotVoteConfig(noise="gaussian", sigma=1.0, release="counts", num_queries=60)
-    assert (counts.plan(votes=1, num_public=60).release, counts.plan(votes=1, num_public=60).num_queries) == (
+    assert (
+        counts.plan(votes=1, num_public=60, num_classes=3).release,
+        counts.plan(votes=1, num_public=60, num_classes=3).num_queries,
+    ) == (
         "counts",
         60,
     )
     with pytest.raises(
         ConfigError, match=r"num-queries must be at most 59 \(public rows\), got 60\. Lower num-queries"
     ):
-        counts.plan(votes=1, num_public=59)
+        counts.plan(votes=1, num_public=59, num_classes=3)
 
 
 @pytest.mark.parametrize("unit", [1, 2])
@@ -248,7 +252,7 @@ def test_a_plan_asks_as_many_rows_as_the_run_says():
 )
 def test_noise_found_for_an_epsilon_spends_it_over_all_queries_and_times(settings, unit):
     config = PATEConfig(**settings, epsilon=5.0, delta=1e-4, num_queries=20)
-    plan = config.plan(votes=2, num_public=60, times=3, unit=unit)
+    plan = config.plan(votes=2, num_public=60, num_classes=3, times=3, unit=unit)
     assert (plan.num_queries, plan.mechanism.votes, plan.mechanism.counts_per_vote) == (20, 2, unit)
     accountant = Accountant()
     for event, count in plan.events(times=3):
@@ -262,17 +266,46 @@ def test_noise_found_for_an_epsilon_spends_it_over_all_queries_and_times(setting
 def test_a_plan_is_for_one_vote_unless_there_are_more():
     config = PATEConfig(noise="gaussian", epsilon=5.0)
     sigmas = [
-        config.plan(votes=1, num_public=60, **times).mechanism.sigma for times in ({}, {"times": 1}, {"times": 2})
+        config.plan(votes=1, num_public=60, num_classes=3, **times).mechanism.sigma
+        for times in ({}, {"times": 1}, {"times": 2})
     ]
     assert sigmas[0] == sigmas[1] < sigmas[2]
 
 
+@pytest.mark.parametrize(
+    ("settings", "num_classes", "winner_of_two"),
+    [
+        ({"noise": "laplace", "gamma": 0.5}, 2, True),
+        ({"noise": "laplace", "gamma": 0.5}, 3, False),
+        ({"noise": "laplace", "gamma": 0.5, "release": "counts"}, 2, False),
+        ({"noise": "laplace", "epsilon": 2.0, "num_queries": 5}, 2, True),
+        ({"noise": "laplace", "epsilon": 2.0, "num_queries": 5, "release": "counts"}, 2, False),
+    ],
+)
+def test_labels_of_two_classes_alone_have_the_cheaper_event(settings, num_classes, winner_of_two):
+    config = PATEConfig(**settings)
+    plan = config.server_plan(60, num_classes)
+    assert plan.mechanism.winner_of_two == winner_of_two
+    ((event, count),) = plan.events()
+    assert isinstance(event, TwoClassEvent) == winner_of_two
+    if config.epsilon:
+        assert 1.98 < Accountant().compose(event, count).epsilon(config.delta) <= 2.0
+
+
+def test_two_classes_are_told_less_noise_for_an_epsilon_and_gaussian_noise_is_as_it_was():
+    target = {"epsilon": 2.0, "num_queries": 20}
+    gamma = [PATEConfig(noise="laplace", **target).server_plan(60, classes).mechanism.gamma for classes in (2, 3)]
+    assert 1.25 < gamma[0] / gamma[1] < 1.5
+    sigma = [PATEConfig(noise="gaussian", **target).server_plan(60, classes).mechanism for classes in (2, 3)]
+    assert sigma[0] == sigma[1]
+
+
 def test_noise_is_at_the_server_where_the_algorithm_says_so():
-    assert OneShotVoteConfig(noise="laplace", gamma=1.0).server_plan(60) is None  # this one says nowhere
-    assert PATEConfig().server_plan(60) is None
-    halves = PATEConfig(noise="laplace", gamma=1.0, num_queries=7).server_plan(60)
+    assert OneShotVoteConfig(noise="laplace", gamma=1.0).server_plan(60, 3) is None  # this one says nowhere
+    assert PATEConfig().server_plan(60, 3) is None
+    halves = PATEConfig(noise="laplace", gamma=1.0, num_queries=7).server_plan(60, 3)
     assert (halves.mechanism, halves.num_queries) == (LaplaceMax(gamma=1.0, votes=1, counts_per_vote=2), 7)
-    whole = PATEConfig(noise="laplace", gamma=1.0, uninformative_voters="leave-out").server_plan(60)
+    whole = PATEConfig(noise="laplace", gamma=1.0, uninformative_voters="leave-out").server_plan(60, 3)
     assert (whole.mechanism, whole.num_queries) == (LaplaceMax(gamma=1.0, votes=1), 60)
 
 

@@ -11,7 +11,7 @@ import pytest
 from ledgers import NON_PRIVATE, full_ledger, gaussian, make_entry, make_ledger
 
 from fedkd_flwr.apps.ledger import event_words, ledger_text, main
-from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent
+from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent, TwoClassEvent
 from fedkd_flwr.privacy.ledger.entry import plain_events
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +32,8 @@ def test_each_kind_of_event_has_words():
     events = [
         dp.SelfComposedDpEvent(dp.LaplaceDpEvent(12.5), 2),
         dp.ComposedDpEvent([gaussian(40.0), gaussian(20.0)]),
+        TwoClassEvent(25.0),
+        TwoClassEvent(0.0),
         dp.RandomizedResponseDpEvent(0.25, 10),
         PureEvent(0.5),
         ApproximateEvent(0.5, 1e-3),
@@ -41,6 +43,8 @@ def test_each_kind_of_event_has_words():
     assert [event_words(event) for event, _ in plain_events([(event, 1) for event in events])] == [
         "2 x Laplace noise of 12.5 sensitivities (epsilon 0.08)",
         "Gaussian noise of 40 sensitivities + Gaussian noise of 20 sensitivities",
+        "winner of two classes, Laplace noise of 25 sensitivities on each count (epsilon 0.08)",
+        "winner of two classes, Laplace noise of 0 sensitivities on each count (epsilon inf)",
         "randomised response, 0.25 at random among 10",
         "epsilon 0.5",
         "epsilon 0.5 with delta 0.001",

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
 
@@ -120,6 +121,24 @@ def test_gaussian_counts_keep_to_the_delta_of_their_event() -> None:
     error = 4 * math.sqrt(hits[0] / RUNS) + 4 * math.exp(epsilon) * math.sqrt(hits[1] / RUNS)
     assert abs(hits[0] - math.exp(epsilon) * hits[1] - delta) < error
     assert delta > 2 * error  # so that half, or twice, the noise would be noticed
+
+
+@pytest.mark.parametrize("votes", [1, 2])
+def test_winners_of_two_keep_to_the_delta_of_their_event_and_nearly_reach_it(votes: int) -> None:
+    claimed = LaplaceMax(gamma=0.5 / votes, votes=votes, winner_of_two=True)
+    accountant = Accountant().compose(claimed.dp_event())
+    best = 0.0
+    for behind in (2, 3, 4):
+        # class 0 is so many votes behind; the neighbour gives it what one change can move
+        lost, won = ([10 * votes, (10 + behind) * votes], [11 * votes, (9 + behind) * votes])
+        one, other = (winners(claimed, counts, seed) for seed, counts in enumerate((won, lost)))
+        for epsilon in (0.3, 0.7):
+            hits = [(out == 0).mean() for out in (one, other)]
+            error = 4 * math.sqrt(hits[0] / RUNS) + 4 * math.exp(epsilon) * math.sqrt(hits[1] / RUNS)
+            reached, delta = hits[0] - math.exp(epsilon) * hits[1], accountant.delta(epsilon)
+            assert reached <= delta + error
+            best = max(best, reached / delta)
+    assert best > 0.9
 
 
 # ---------------------------------------------------------------- the attack catches what is broken

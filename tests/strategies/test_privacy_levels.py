@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from functools import partial
+from types import SimpleNamespace
 
+import dp_accounting as dp
 import numpy as np
 import pytest
-from federation import accuracies, handler, model, parties, party, public_set, rows
+from federation import SCHEMA, accuracies, handler, model, parties, party, public_set, rows
 from grid import InProcessGrid
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import Code, ConfigError, RefusalError
 from fedkd_flwr.labels import ABSTAIN, consistent_labels
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.events import TwoClassEvent, event_to_json
+from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.run_record import RoundRecord, RunRecord
@@ -82,7 +89,7 @@ def _said(grid, stage):
 def _events(case, strategy):
     """Return what one reply of this level costs, by the mechanism the parties were told."""
     if case.startswith("L2"):
-        return strategy.told_config.party_plan(strategy.spec.num_public).events()
+        return strategy.told_config.party_plan(strategy.spec.num_public, strategy.spec.num_classes).events()
     return [(strategy.mechanism.dp_event(), strategy.spec.num_public)]
 
 
@@ -251,11 +258,38 @@ def test_level_l1_claims_each_party_against_everyone_and_keeps_the_data_dependen
     assert strategy.record.claims[0]["epsilon"] == public.epsilon
 
 
+@pytest.mark.parametrize("release", ["labels", "counts"])
+@pytest.mark.parametrize("case", ["L1", "L2", "PATE"])
+def test_labels_of_two_classes_are_claimed_and_charged_as_such_at_every_level(case, release):
+    """From two-class schema to claim: the server's plan, the parties' own charge, and what is printed."""
+    schema = Schema(columns=SCHEMA.columns, classes=("red", "green"))
+    X, y = rows(60, seed=99, classes=(0, 1))
+    public = PublicSet(X=X, fingerprint="ab" * 32, schema=schema, preprocessor=None, y=y)
+    two = partial(make_model, "decision-tree", num_classes=2, num_features=2)
+    members = [party(f"p{i}", *rows(20, i, (0, 1)), public=public, model=two, tests={}) for i in range(3)]
+    kind, config, settings, _ = LEVELS[case]
+    settings = {k: v for k, v in settings.items() if k != "sigma"} | {"noise": "laplace", "gamma": 0.5}
+    strategy = kind(config=config(**QUICK, **settings, release=release), public=public, final_model=two)
+    grid = _grid(case, members)
+    strategy.start(grid, num_rounds=1)
+    event = TwoClassEvent(2.0) if release == "labels" else dp.SelfComposedDpEvent(dp.LaplaceDpEvent(2.0), 2)
+    queries = 60 if case == "PATE" else 30
+    assert strategy.claims[0].epsilon == Accountant().compose(event, queries).epsilon(strategy.config.delta)
+    assert ("of two classes" in strategy.claims[0].mechanism) == (release == "labels")
+    if case == "L2":
+        client = FedKTClient(members[0])
+        charge = client.charge(SimpleNamespace(config=strategy.told_config))
+        assert charge.events == [(event, queries)]
+        assert plain_events(charge.events)[0][0] == event_to_json(event)
+    else:
+        assert strategy.plan.events() == [(event, queries)]
+
+
 def test_level_l2_claims_the_record_and_beside_it_the_party():
     strategy, _ = _run("L2", parties(3), students_per_party=2)
     record, whole = strategy.claims
     assert (record.unit, record.adversary, whole.unit) == ("record", "server", "party")
-    event = strategy.told_config.party_plan(60).mechanism.dp_event()
+    event = strategy.told_config.party_plan(60, 3).mechanism.dp_event()
     assert record.epsilon == pytest.approx(Accountant().compose(event, 60).epsilon(1e-5), rel=1e-9)  # 30 x 2 partitions
     assert whole.epsilon > record.epsilon
 

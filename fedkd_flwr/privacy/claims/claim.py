@@ -145,6 +145,9 @@ def _noisy_max(
     if counts is not None and released == "counts":
         way_out = "The data-dependent bound holds for labels only: give no votes."
         raise ConfigError(explain("counts", "be None where noisy counts are released", "votes", way_out))
+    if released == "counts" and getattr(mechanism, "winner_of_two", False):
+        way_out = "Make the mechanism without it: counts cost more than the winner."
+        raise ConfigError(explain("winner_of_two", "be False where noisy counts are released", True, way_out))
     found = noisy_max_epsilons(mechanism, num_queries=num_queries, delta=delta, counts=counts, max_answers=max_answers)
     # If the plain sum is not larger, claim it: it holds at delta 0.
     at = 0.0 if found.plain_sum <= found.tight else delta
@@ -191,7 +194,7 @@ def noisy_max_at_server(
     num_parties : int, optional
         For the warning that delta is not below 1 / parties.
     released : {"labels", "counts"}
-        What the server lets out: the noisy winners, or the noisy counts (same price).
+        What the server lets out: the noisy winners, or the noisy counts.
     seeded : bool
         Whether any of the noise came from a seed: then nothing is claimed.
     """

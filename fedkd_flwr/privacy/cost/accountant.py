@@ -1,8 +1,8 @@
 """What released noise costs: events composed into epsilon and delta, always as upper bounds.
 
 An *event* says what one use of a mechanism does (`fedkd_flwr.privacy.cost.events`); an `Accountant` collects events and
-states what all of them together cost. Pure, Laplace and randomised-response events are composed through privacy loss
-distributions (`fedkd_flwr.privacy.cost.losses`), Gaussian events exactly.
+states what all of them together cost. Pure, Laplace, two-class and randomised-response events are composed through
+privacy loss distributions (`fedkd_flwr.privacy.cost.losses`), Gaussian events exactly.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from fedkd_flwr.privacy.cost.events import (
     ApproximateEvent,
     Event,
     PureEvent,
+    TwoClassEvent,
     check_cost,
     check_count,
     check_delta,
@@ -31,6 +32,7 @@ from fedkd_flwr.privacy.cost.events import (
 )
 from fedkd_flwr.privacy.cost.pate_gaussian import gaussian_epsilon
 from fedkd_flwr.privacy.cost.pate_laplace import laplace_epsilon
+from fedkd_flwr.privacy.cost.two_classes import two_class_losses
 from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
 
 __all__ = [
@@ -153,6 +155,8 @@ class Accountant:
                 parts.append((losses.pure_losses(max(epsilon, 1e-12), leaf.delta), count))  # a grid needs a step
             elif epsilon > 0 and isinstance(leaf, dp.LaplaceDpEvent):
                 parts.append((losses.laplace_losses(epsilon, count), count))
+            elif epsilon > 0 and isinstance(leaf, TwoClassEvent):
+                parts.extend(two_class_losses(epsilon, count))
             elif epsilon > 0 and isinstance(leaf, dp.RandomizedResponseDpEvent):
                 parts.append((losses.response_losses(epsilon, leaf.num_buckets), count))
             elif epsilon > 0:

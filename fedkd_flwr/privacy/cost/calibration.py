@@ -100,15 +100,23 @@ def _cost(mechanism: Any) -> float:
 
 
 def calibrate_laplace(
-    *, num_queries: int, epsilon: float, delta: float, votes: int = 1, counts_per_vote: int = 1
+    *,
+    num_queries: int,
+    epsilon: float,
+    delta: float,
+    votes: int = 1,
+    counts_per_vote: int = 1,
+    winner_of_two: bool = False,
 ) -> LaplaceMax:
     """Return noisy max with the least Laplace noise; see `calibrate`.
 
-    ``votes`` and ``counts_per_vote`` are the mechanism's. What is searched for is the noise on a count.
+    ``votes``, ``counts_per_vote`` and ``winner_of_two`` are the mechanism's. What is searched for is the noise on a
+    count.
     """
+    fixed: dict[str, Any] = {"votes": votes, "counts_per_vote": counts_per_vote, "winner_of_two": winner_of_two}
 
     def make(rate: float) -> LaplaceMax:
-        return LaplaceMax(gamma=rate * counts_per_vote, votes=votes, counts_per_vote=counts_per_vote)
+        return LaplaceMax(gamma=rate * counts_per_vote, **fixed)
 
     return calibrate(make, count=num_queries, epsilon=epsilon, delta=delta)
 

@@ -19,6 +19,7 @@ __all__ = [
     "ApproximateEvent",
     "Event",
     "PureEvent",
+    "TwoClassEvent",
     "check_cost",
     "check_count",
     "check_delta",
@@ -59,6 +60,19 @@ class ApproximateEvent:
         check_number("delta", self.delta, least=0, most=1)
 
 
+@dataclass(frozen=True)
+class TwoClassEvent:
+    """The winner of two classes, each count with Laplace noise; the noisy counts themselves are not released.
+
+    ``noise_multiplier`` >= 0 is the scale of the noise, divided by the votes that may move from one class to the other.
+    """
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        check_cost("noise_multiplier", self.noise_multiplier)
+
+
 def check_cost(name: str, value: object) -> None:
     """Raise `ConfigError`, naming it, for what is no number >= 0; an epsilon or a noise may also be infinite."""
     if not (isinstance(value, float) and value == math.inf):
@@ -85,7 +99,7 @@ def leaves(event: Event, count: int, depth: int = 0) -> Iterator[tuple[Event, in
     elif isinstance(event, dp.ComposedDpEvent):
         for part in event.events:
             yield from leaves(part, count, depth + 1)
-    elif isinstance(event, dp.GaussianDpEvent | dp.LaplaceDpEvent):
+    elif isinstance(event, dp.GaussianDpEvent | dp.LaplaceDpEvent | TwoClassEvent):
         check_cost("noise_multiplier", event.noise_multiplier)
         yield (event if event.noise_multiplier > 0 else dp.NonPrivateDpEvent()), count
     elif isinstance(event, dp.RandomizedResponseDpEvent):
@@ -99,7 +113,9 @@ def leaves(event: Event, count: int, depth: int = 0) -> Iterator[tuple[Event, in
     elif isinstance(event, dp.NonPrivateDpEvent):
         yield event, count
     elif not isinstance(event, dp.NoOpDpEvent):
-        known = "a Gaussian, Laplace, randomised-response, composed, pure, approximate, NonPrivate or NoOp event"
+        known = (
+            "a Gaussian, Laplace, two-class, randomised-response, composed, pure, approximate, NonPrivate or NoOp event"
+        )
         raise ConfigError(explain("event", f"be {known}", type(event).__name__))
 
 
@@ -109,6 +125,8 @@ def pure_epsilon(leaf: Event) -> float:
         return float(leaf.epsilon)
     if isinstance(leaf, dp.LaplaceDpEvent):
         return _UP / float(leaf.noise_multiplier)
+    if isinstance(leaf, TwoClassEvent):
+        return 2 * _UP / float(leaf.noise_multiplier)
     if isinstance(leaf, dp.RandomizedResponseDpEvent):
         # 1 - p was rounded when the event was written: take the less noisy end
         noise = math.nextafter(float(leaf.noise_parameter), 0.0)
@@ -166,6 +184,7 @@ def _kinds() -> dict[str, tuple[Any, tuple[str, ...]]]:
     return {
         "gaussian": (dp.GaussianDpEvent, ("noise_multiplier",)),
         "laplace": (dp.LaplaceDpEvent, ("noise_multiplier",)),
+        "two-class": (TwoClassEvent, ("noise_multiplier",)),
         "randomized-response": (dp.RandomizedResponseDpEvent, ("noise_parameter", "num_buckets")),
         "pure": (PureEvent, ("epsilon",)),
         "approximate": (ApproximateEvent, ("epsilon", "delta")),

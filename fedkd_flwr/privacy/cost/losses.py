@@ -31,6 +31,7 @@ __all__ = [
     "pure_losses",
     "response_losses",
     "solve_epsilon",
+    "split",
     "tilt_for_delta",
     "tilt_for_epsilon",
 ]
@@ -40,10 +41,10 @@ Floats: TypeAlias = NDArray[np.float64]
 _ROUNDING = float(np.finfo(np.float64).eps)
 _CUT = 1e-22  # tilted mass outside the window, on each side
 _UNDERFLOW = 1e-290  # more than all tilted masses and weights that a float cannot hold
-_WINDOW = 2**18  # grid points aimed at; four times as many are the limit
+WINDOW = 2**18  # grid points aimed at; four times as many are the limit
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)  # exact to the last bit on cells this small
 _VARIANCE_EXCESS = 1e-8  # a grid may widen the loss's variance by this share
-_LARGEST_LAPLACE = 40.0  # beyond it, a Laplace mechanism is taken for any pure mechanism of its epsilon
+LARGEST_LAPLACE = 40.0  # beyond it, a Laplace mechanism is taken for any pure mechanism of its epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,7 @@ def _grid(step: float, low: int, size: int) -> Floats:
     return np.asarray(step * (low + np.arange(size)), dtype=np.float64)
 
 
-def _split(losses: Floats, mass: Floats, step: float, tilt: float = 0.0) -> tuple[int, Floats]:
+def split(losses: Floats, mass: Floats, step: float, tilt: float = 0.0) -> tuple[int, Floats]:
     """Put masses at ``losses`` on the grid, keeping P-mass and Q-mass; masses are P's, tilted as `TiltedSum` does."""
     below = np.floor(losses / step)
     # both parts between 0 and step, whatever the division rounded
@@ -135,14 +136,14 @@ def laplace_losses(epsilon: float, count: int) -> LossGrid:
     Half of P lies at ``epsilon``, ``e^-epsilon / 2`` at ``-epsilon``, the rest between with density
     ``e^((l - epsilon) / 2) / 4``.
     """
-    if epsilon > _LARGEST_LAPLACE:
+    if epsilon > LARGEST_LAPLACE:
         return pure_losses(epsilon)
     coarse = _laplace_grid(epsilon, 200)
     spread = coarse.moments()[1]
     inside = max(-math.expm1(-epsilon) / 2, _ROUNDING)
     # mass between grid points adds step^2 / 6 to the variance of each composition
     fine = max(
-        math.sqrt(6 * _VARIANCE_EXCESS / inside) * spread, 24 * spread * math.sqrt(count) / _WINDOW, epsilon / 20_000
+        math.sqrt(6 * _VARIANCE_EXCESS / inside) * spread, 24 * spread * math.sqrt(count) / WINDOW, epsilon / 20_000
     )
     # cells of 0.5 at most: there the five nodes are still exact
     return _laplace_grid(epsilon, math.ceil(max(2 * epsilon, epsilon / fine)))
@@ -153,7 +154,7 @@ def _laplace_grid(epsilon: float, cells: int) -> LossGrid:
     edges = step * np.arange(-cells, cells)
     nodes = (edges[:, None] + step * (1 + _NODES) / 2).ravel()
     mass = np.tile(_WEIGHTS * step / 2, 2 * cells) * np.exp((nodes - epsilon) / 2) / 4
-    low, grid = _split(nodes, mass, step)
+    low, grid = split(nodes, mass, step)
     whole = np.zeros(2 * cells + 1)
     whole[low + cells : low + cells + len(grid)] = grid[: 2 * cells + 1 - low - cells]
     whole[0] += math.exp(-epsilon) / 2
@@ -169,7 +170,7 @@ def gaussian_losses(noise_multiplier: float) -> LossGrid:
     edges = mean - 37 * spread + step * np.arange(cells)
     nodes = (edges[:, None] + step * (1 + _NODES) / 2).ravel()
     density = np.exp(-(((nodes - mean) / spread) ** 2) / 2) / (spread * math.sqrt(2 * math.pi))
-    low, grid = _split(nodes, np.tile(_WEIGHTS * step / 2, cells) * density, step)
+    low, grid = split(nodes, np.tile(_WEIGHTS * step / 2, cells) * density, step)
     return LossGrid(step=step, low=low, mass=grid, infinite=1e-298)
 
 
@@ -286,7 +287,7 @@ def _power(part: LossGrid, count: int, tilt: float) -> Grid:
 def _circular(pieces: Sequence[tuple[int, Floats, int]], low: int, high: int, cut: float) -> tuple[int, Floats, float]:
     """Convolve by FFT on a circle that holds the indices ``low`` to ``high``; return first index, masses and error."""
     needed = max(high - low + 1, max(len(mass) for _, mass, _ in pieces))
-    if needed > 4 * _WINDOW:
+    if needed > 4 * WINDOW:
         # The grid is too wide to hold: give up its shape, so that only the Chernoff bound remains.
         return low, np.zeros(1), 1.0
     size = fft.next_fast_len(needed, real=True)
@@ -311,19 +312,20 @@ def _circular(pieces: Sequence[tuple[int, Floats, int]], low: int, high: int, cu
 
 
 def _convolve(grids: Sequence[Grid], tilt: float) -> Grid:
-    """Bring composed grids to one step, fine beside the sum's spread, and convolve them."""
+    """Bring composed grids to one step, fine beside the sum's spread unless they share one, and convolve them."""
     variance, width = 0.0, 0.0
     for own, _, mass, _ in grids:
         at = own * np.arange(len(mass))
         variance += float(mass @ (at - float(mass @ at) / mass.sum()) ** 2) if mass.any() else 0.0
         width += own * len(mass)
-    step = max(math.sqrt(variance) / 4000, width / (2 * _WINDOW))
+    steps = {own for own, _, _, _ in grids}
+    step = steps.pop() if len(steps) == 1 else max(math.sqrt(variance) / 4000, width / (2 * WINDOW))
     pieces, error, inflation = [], 0.0, 1.0
     for own, low, mass, own_error in grids:
         error += own_error
-        first, split = _split(_grid(own, low, len(mass)), mass, step, tilt)
-        pieces.append((first, split, 1))
-        inflation *= max(1.0, float(split.sum()))
+        first, put = split(_grid(own, low, len(mass)), mass, step, tilt)
+        pieces.append((first, put, 1))
+        inflation *= max(1.0, float(put.sum()))
     low = sum(first for first, _, _ in pieces)
     high = low + sum(len(mass) - 1 for _, mass, _ in pieces)
     low, mass, own_error = _circular(pieces, low, high, 0.0)

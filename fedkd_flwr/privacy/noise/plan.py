@@ -57,7 +57,8 @@ class NoisyVotes:
         For Confident-GNMax: asking ends after so many answers, 1 to ``num_queries``; 0 is ``num_queries``. The cost is
         that of ``num_queries`` thresholds and so many answers, whatever the votes are.
     release : {"labels", "counts"}
-        The noisy winners, or the noisy counts: they cost the same, and counts tell more.
+        The noisy winners, or the noisy counts, which tell more. They cost the same, but for a `LaplaceMax` with
+        ``winner_of_two``, which is cheaper and releases no counts.
     """
 
     mechanism: Noise
@@ -73,6 +74,9 @@ class NoisyVotes:
         if self.release == "counts" and confident:
             way_out = 'Use noise "gaussian", or release "labels".'
             raise ConfigError(explain("release", 'be "labels" with confident-gaussian', self.release, way_out))
+        if self.release == "counts" and getattr(self.mechanism, "winner_of_two", False):
+            way_out = 'Use a mechanism without it, or release "labels".'
+            raise ConfigError(explain("release", 'be "labels" with winner_of_two', self.release, way_out))
         if self.max_answers and not confident:
             way_out = "The other mechanisms answer every query: lower num-queries."
             raise ConfigError(explain("max_answers", "be 0 but for confident-gaussian", self.max_answers, way_out))
@@ -124,6 +128,7 @@ def make_noise(
     sigma: float = 0.0,
     threshold: float = 0.0,
     sigma_threshold: float = 0.0,
+    winner_of_two: bool = False,
 ) -> Noise:
     """Return the mechanism called ``noise``, one of `NOISES`; parameters it does not take are ignored.
 
@@ -136,7 +141,7 @@ def make_noise(
     check_choice("noise", noise, NOISES)
     counted = {"votes": votes, "counts_per_vote": counts_per_vote}
     if noise == "laplace":
-        return LaplaceMax(gamma=gamma, **counted)
+        return LaplaceMax(gamma=gamma, winner_of_two=winner_of_two, **counted)
     if noise == "gaussian":
         return GaussianMax(sigma=sigma, **counted)
     return ConfidentGaussianMax(threshold=threshold, sigma_threshold=sigma_threshold, sigma=sigma, **counted)

@@ -15,6 +15,15 @@ How exact that is:
   its own table of 64-bit thresholds. Tails are not cut off: an overflowing top digit draws again (the law has no
   memory). Rounding a threshold changes a probability by at most 2^-64, which is below 2^-48 of any digit's probability;
   the rate is lowered by 2^-42 a vote, more than all of it (a test adds it up), so the pure epsilon holds as drawn.
+- *Two classes* (`LaplaceMax.winner_of_two`): the winner depends on v0 - v1 + K0 - K1, where K0 and K1 are the numbers
+  drawn; equal noisy counts, and the rule for them, are a case of it. It is accounted as if K0 - K1 were the difference
+  of two continuous Laplace noises, for which P(difference > u scales) = (2 + u) e^-u / 4. At a rate of rho a cell and
+  r = e^-rho, P(K0 - K1 >= d cells) = r^d (a + b d) for d >= 0, a = (3 + r) / (4 (1 + r)), b = (1 - r) / (4 r). Let u(d)
+  be the u of equal probability. Then d cells are worth at most rho d: with w(d) = rho (d + a/b) - 2, the derivative is
+  u' = (rho - 1/(d + a/b)) (2 + u) / (1 + u) <= rho wherever u >= w, and w' = rho, so u >= w stays true from d = 1 on,
+  where it is true; u(0) = -u(1), u(1) <= rho / 2 (a test computes both for all rates up to 1). Where thresholds change
+  a draw's probability by at most a factor e^(+-E) for each time the table is crossed, u(d) moves by at most
+  2 E (3.5 + u / 2): less than the lowered rate leaves, up to 600 scales. Beyond that lies a probability of 1e-257.
 - *Gaussian*: rejection from the former, with the acceptance in float64. A draw is within about 2^-50 of the cut-down
   Gaussian in total variation (floats), plus 0.02 / (2^20 sigma)^2 (the density in the middle of a cell stands for the
   cell: 2^-46 at sigma = 1, 2^-26 at 0.001). The accountant does not add this.

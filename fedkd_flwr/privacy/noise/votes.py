@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import check_flag
+from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.privacy import dp
+from fedkd_flwr.privacy.cost.events import TwoClassEvent
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import check_votes, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import UNITS_PER_VOTE, Rng
@@ -89,12 +92,16 @@ class LaplaceMax(_NoisyMax):
         record, t at L2 for a party).
     counts_per_vote : int
         What one vote adds to a count: 2 where votes are counted in halves.
+    winner_of_two : bool
+        There are two classes, and the winner alone is released: `noisy_counts` is refused, and the event is the cheaper
+        `TwoClassEvent`.
 
     Formal guarantees
     -----------------
     Per row, for one neighbouring change: counts lose at most ``votes`` votes in all and gain at most ``votes`` in all.
     Releasing the noisy counts is (2 gamma votes, 0)-DP, and so is their argmax, which is post-processing. One use is
-    two Laplace mechanisms of sensitivity ``votes``: tighter to compose than the pure epsilon.
+    two Laplace mechanisms of sensitivity ``votes``: tighter to compose than the pure epsilon. With ``winner_of_two`` it
+    is a coin whose odds depend on the difference of two counts; that of the votes changes by at most ``2 votes``.
 
     | case | what holds |
     |---|---|
@@ -104,6 +111,7 @@ class LaplaceMax(_NoisyMax):
     | a row without votes | gets noise, and a class, like any other: that it had none stays hidden |
     | two noisy counts are equal | the lowest class; the rule looks at noisy values only |
     | which rows are released, and how many | not covered: choose them before looking at votes |
+    | ``winner_of_two``, noise as drawn | covered: `fedkd_flwr.privacy.noise.sampling`, "Two classes" |
 
     Proof of the first case: with w = a + b - eps, the hockey-stick divergence of Lap(a+b) is 1 - e^{-w/2} for
     abs(eps) <= a + b. That of the pair is 1 - e^{-w/2} (1 + min(a, b)/2) for abs(eps) <= abs(a - b), and
@@ -118,15 +126,18 @@ class LaplaceMax(_NoisyMax):
     """
 
     gamma: float
+    winner_of_two: bool = False
 
     def __post_init__(self) -> None:
         set_number(self, "gamma", least=_LEAST_GAMMA)
+        check_flag("winner_of_two", self.winner_of_two)
         super().__post_init__()
 
     @property
     def words(self) -> str:
         """The mechanism and its parameters, for a claim."""
-        return f"noisy max, Laplace noise of scale {1 / self.gamma:g} votes (gamma {self.gamma:g}), {self._moving}"
+        of = " of two classes" if self.winner_of_two else ""
+        return f"noisy max{of}, Laplace noise of scale {1 / self.gamma:g} votes (gamma {self.gamma:g}), {self._moving}"
 
     @property
     def pure_epsilon(self) -> float:
@@ -134,8 +145,24 @@ class LaplaceMax(_NoisyMax):
         return 2 * self.gamma * self.votes
 
     def dp_event(self) -> dp.DpEvent:
-        """Describe one row: two Laplace mechanisms of sensitivity ``votes``."""
-        return dp.SelfComposedDpEvent(dp.LaplaceDpEvent(1 / (self.gamma * self.votes)), 2)
+        """Describe one row: two Laplace mechanisms of sensitivity ``votes``, or the winner of two classes."""
+        multiplier = 1 / (self.gamma * self.votes)
+        if self.winner_of_two:
+            return TwoClassEvent(multiplier)
+        return dp.SelfComposedDpEvent(dp.LaplaceDpEvent(multiplier), 2)
+
+    def noisy_counts(self, counts: NDArray[np.integer[Any]], *, rng: Rng = None) -> NDArray[np.float64]:
+        """As every noisy max; `ConfigError` with ``winner_of_two``, whose event does not cover counts."""
+        if self.winner_of_two:
+            way_out = "Make the mechanism without it: counts cost more than the winner."
+            raise ConfigError(explain("winner_of_two", "be False where noisy counts are released", True, way_out))
+        return super().noisy_counts(counts, rng=rng)
+
+    def privatize(self, counts: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> Labels:
+        """As every noisy max; with ``winner_of_two`` of two columns, or `DataError`."""
+        if self.winner_of_two and np.shape(counts)[1:] != (2,):
+            raise DataError(explain("counts", "have shape (rows, 2)", f"shape {np.shape(counts)}"))
+        return super().privatize(counts, rng=rng)
 
     def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
         return sampling.laplace_units(self.gamma / self.counts_per_vote, shape, rng)

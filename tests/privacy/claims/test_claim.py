@@ -20,6 +20,7 @@ from fedkd_flwr.privacy.claims.claim import (
     subsampling,
 )
 from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.events import TwoClassEvent
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
@@ -97,6 +98,19 @@ def test_votes_give_no_bound_for_released_counts():
     assert "noisy counts released" in claim.mechanism
     with pytest.raises(ConfigError, match="released must be one of labels, counts"):
         noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, released="votes")
+
+
+def test_the_winner_of_two_classes_is_claimed_by_its_own_event_for_record_and_party():
+    winner = LaplaceMax(gamma=0.04, winner_of_two=True)
+    (claim,) = noisy_max_at_server(winner, num_queries=81, delta=1e-5)
+    assert claim.epsilon == Accountant().compose(TwoClassEvent(25.0), 81).epsilon(1e-5)
+    assert claim.epsilon < 0.7 * noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5)[0].epsilon
+    assert "noisy max of two classes" in claim.mechanism
+    record, party = noisy_max_at_party(winner, num_queries=10, delta=1e-5, teachers=25, partitions=2)
+    for found, votes in ((record, 1), (party, 25)):
+        assert found.epsilon == Accountant().compose(TwoClassEvent(25.0 / votes), 20).epsilon(1e-5)
+    with pytest.raises(ConfigError, match="winner_of_two must be False where noisy counts are released, got True"):
+        noisy_max_at_server(winner, num_queries=81, delta=1e-5, released="counts")
 
 
 def test_noise_at_a_party_protects_a_record_and_t_times_less_the_whole_party():

@@ -23,7 +23,7 @@ from fedkd_flwr.privacy.cost.accountant import (
     PureEvent,
     noisy_max_epsilons,
 )
-from fedkd_flwr.privacy.cost.events import pure_epsilon
+from fedkd_flwr.privacy.cost.events import TwoClassEvent, pure_epsilon
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
@@ -39,6 +39,7 @@ EVENTS = [
     dp.NoOpDpEvent(),
     PureEvent(0.1),
     ApproximateEvent(0.1, 1e-7),
+    TwoClassEvent(10.0),
 ]
 
 
@@ -118,6 +119,9 @@ def test_the_example_of_the_tables_costs_2_94_by_pure_queries_and_less_by_what_t
     assert found.plain_sum == pytest.approx(6.48)
     assert round(_spent((PureEvent(0.08), 81)).epsilon(1e-5), 2) == 2.94
     assert found.tight == found.smallest_publishable == pytest.approx(2.0012, abs=1e-4)
+    winner = noisy_max_epsilons(LaplaceMax(gamma=0.04, winner_of_two=True), num_queries=81, delta=1e-5)
+    assert winner.plain_sum == pytest.approx(6.48)
+    assert winner.smallest_publishable == pytest.approx(1.3782, abs=1e-4)
 
 
 @settings(max_examples=25)

@@ -15,6 +15,7 @@ from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.privacy.cost.events import (
     ApproximateEvent,
     PureEvent,
+    TwoClassEvent,
     event_from_json,
     event_to_json,
     leaves,
@@ -26,6 +27,7 @@ from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, La
 
 MECHANISMS = [
     LaplaceMax(gamma=0.1, votes=2),
+    LaplaceMax(gamma=0.1, votes=2, winner_of_two=True),
     GaussianMax(sigma=0.3),
     ConfidentGaussianMax(threshold=1.0, sigma_threshold=3.0, sigma=1.0),
     RandomizedResponse(epsilon=0.1, num_classes=3),
@@ -54,6 +56,7 @@ def test_every_mechanism_s_event_comes_back_from_json_bit_for_bit(mechanism):
         ({"kind": "pure", "epsilon": True}, "epsilon must be finite and >= 0, got"),
         ({"kind": "pure", "epsilon": 10**400}, "epsilon must be finite and >= 0, got"),
         ({"kind": "gaussian", "noise_multiplier": "1"}, "noise_multiplier must be finite and >= 0, got"),
+        ({"kind": "two-class", "noise_multiplier": -1.0}, "noise_multiplier must be finite and >= 0, got"),
         ({"kind": "randomized-response", "noise_parameter": 1.5, "num_buckets": 2}, "noise_parameter must be"),
         ({"kind": "randomized-response", "noise_parameter": 0.5, "num_buckets": 0}, "num_buckets must be"),
         ({"kind": "self-composed", "event": {"kind": "no-op"}, "count": -2}, "count must be a whole number within"),
@@ -96,6 +99,7 @@ def test_each_kind_is_written_under_its_name_and_read_again():
     written = [
         {"kind": "gaussian", "noise_multiplier": 2.0},
         inner,
+        {"kind": "two-class", "noise_multiplier": 2.0},
         {"kind": "randomized-response", "noise_parameter": 0.5, "num_buckets": 3},
         {"kind": "pure", "epsilon": 0.5},
         {"kind": "approximate", "epsilon": 0.5, "delta": 0.25},
@@ -107,6 +111,7 @@ def test_each_kind_is_written_under_its_name_and_read_again():
     events = [
         dp.GaussianDpEvent(2.0),
         dp.LaplaceDpEvent(2.0),
+        TwoClassEvent(2.0),
         dp.RandomizedResponseDpEvent(0.5, 3),
         PureEvent(0.5),
         ApproximateEvent(0.5, 0.25),
@@ -129,6 +134,8 @@ NON_PRIVATE = dp.NonPrivateDpEvent()
         (dp.GaussianDpEvent(0.0), NON_PRIVATE),
         (dp.LaplaceDpEvent(0.5), dp.LaplaceDpEvent(0.5)),
         (dp.LaplaceDpEvent(0), NON_PRIVATE),
+        (TwoClassEvent(0.5), TwoClassEvent(0.5)),
+        (TwoClassEvent(0), NON_PRIVATE),
         (dp.RandomizedResponseDpEvent(0.5, 2), dp.RandomizedResponseDpEvent(0.5, 2)),
         (dp.RandomizedResponseDpEvent(1.0, 10**15), dp.RandomizedResponseDpEvent(1.0, 10**15)),
         (dp.RandomizedResponseDpEvent(0.0, 2), NON_PRIVATE),
@@ -197,6 +204,7 @@ def test_a_laplace_epsilon_is_rounded_up_and_hardly():
     for noise in np.random.default_rng(0).uniform(0.01, 1000, 2000).tolist():
         epsilon = Fraction(pure_epsilon(dp.LaplaceDpEvent(noise)))
         assert 1 / Fraction(noise) <= epsilon <= (1 + Fraction(1, 2**48)) / Fraction(noise)
+        assert Fraction(pure_epsilon(TwoClassEvent(noise))) == 2 * epsilon
 
 
 def test_a_response_s_epsilon_is_rounded_up_and_hardly():
@@ -213,6 +221,6 @@ def test_other_epsilons_are_as_stated_and_gaussian_noise_has_none():
 
 
 def test_an_event_of_an_unknown_kind_names_the_known_ones():
-    known = "a Gaussian, Laplace, randomised-response, composed, pure, approximate, NonPrivate or NoOp event"
+    known = "a Gaussian, Laplace, two-class, randomised-response, composed, pure, approximate, NonPrivate or NoOp event"
     with pytest.raises(ConfigError, match=f"event must be {known}, got 'ZCDpEvent'"):
         list(leaves(dp.ZCDpEvent(1.0), 1))

@@ -165,7 +165,7 @@ def test_responses_agree_with_dp_accounting_where_its_grid_fits(num_classes):
 def test_a_finer_laplace_grid_changes_nothing_that_matters(monkeypatch):
     found = solve_epsilon([(laplace_losses(0.08, 162), 162)], 1e-5, 1e9)
     monkeypatch.setattr(losses, "_VARIANCE_EXCESS", 1e-10)
-    monkeypatch.setattr(losses, "_WINDOW", 2**21)
+    monkeypatch.setattr(losses, "WINDOW", 2**21)
     finer = solve_epsilon([(laplace_losses(0.08, 162), 162)], 1e-5, 1e9)
     assert finer <= found <= finer * (1 + 1e-7)
 
@@ -173,8 +173,13 @@ def test_a_finer_laplace_grid_changes_nothing_that_matters(monkeypatch):
 def test_mixed_grids_join_without_losing_or_adding():
     # one composition cut in two unequal grids is the same composition
     whole = solve_epsilon([(pure_losses(0.08), 81)], 1e-5, 1e9)
-    cut = solve_epsilon([(pure_losses(0.08), 30), (response_losses(0.08, 2), 51)], 1e-5, 1e9)
+    one = pure_losses(0.08)
+    halved = LossGrid(step=one.step / 2, low=-2, mass=np.insert(one.mass, [1, 2], 0.0))  # the same on another step
+    cut = solve_epsilon([(one, 30), (halved, 51)], 1e-5, 1e9)
     assert whole <= cut <= whole * (1 + 1e-5)
+    # on one step nothing is moved
+    cut = solve_epsilon([(one, 30), (response_losses(0.08, 2), 51)], 1e-5, 1e9)
+    assert cut == pytest.approx(whole, rel=1e-11)
     gaussian = solve_epsilon([(gaussian_losses(2.0), 3)], 1e-5, 1e9)
     cut = solve_epsilon([(gaussian_losses(2.0), 1), (gaussian_losses(math.sqrt(2.0)), 1)], 1e-5, 1e9)
     assert cut == pytest.approx(gaussian, rel=1e-5)
@@ -280,7 +285,7 @@ def test_a_gaussian_grid_has_the_moments_and_the_width_of_the_loss(noise):
 def test_a_mass_between_two_grid_points_keeps_its_share_under_both_neighbours(tilt):
     """Untilted: the sum is P's mass, the sum of mass times e^-loss is Q's; masses come and go times e^(tilt loss)."""
     at, mass = np.array([-0.31, 0.0, 0.123, 0.2, 1.77]), np.array([0.1, 0.2, 0.3, 0.15, 0.25])
-    low, grid = losses._split(at, mass * np.exp(tilt * at), 0.1, tilt)
+    low, grid = losses.split(at, mass * np.exp(tilt * at), 0.1, tilt)
     points = 0.1 * (low + np.arange(len(grid)))
     plain = grid * np.exp(-tilt * points)
     assert (grid >= 0).all()
@@ -384,10 +389,10 @@ def test_unlike_grids_join_on_one_step_as_their_sums_do():
 
 def test_a_grid_too_wide_to_hold_is_given_up_and_only_the_chernoff_bound_remains():
     piece = (0, np.array([0.5, 0.5]), 1)
-    low, mass, error = losses._circular([piece], -7, 4 * losses._WINDOW, 0.0)
+    low, mass, error = losses._circular([piece], -7, 4 * losses.WINDOW, 0.0)
     assert (low, mass.tolist(), error) == (-7, [0.0], 1.0)
-    low, mass, error = losses._circular([piece], 0, 4 * losses._WINDOW - 1, 0.0)
-    assert (low, len(mass)) == (0, 4 * losses._WINDOW)
+    low, mass, error = losses._circular([piece], 0, 4 * losses.WINDOW - 1, 0.0)
+    assert (low, len(mass)) == (0, 4 * losses.WINDOW)
     assert error < 1e-9
 
 

@@ -69,6 +69,10 @@ def test_a_plan_asks_as_many_rows_as_it_says():
     ("settings", "message"),
     [
         ({"num_queries": 0}, "num_queries must be a whole number >= 1, got 0"),
+        (
+            {"mechanism": LaplaceMax(gamma=0.5, winner_of_two=True), "release": "counts"},
+            'release must be "labels" with winner_of_two, got',
+        ),
         ({"num_queries": True}, "num_queries must be a whole number >= 1, got True"),
         ({"mechanism": CONFIDENT, "max_answers": 11}, r"max_answers must be a whole number within 0\.\.10, got 11"),
         ({"mechanism": CONFIDENT, "max_answers": -1}, r"max_answers must be a whole number within 0\.\.10, got -1"),

@@ -8,6 +8,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -130,6 +131,47 @@ def test_rounded_thresholds_cost_less_than_the_allowance_on_the_rate(
     with localcontext(prec=60):
         assert rate == pytest.approx(_rate(gamma), abs=Decimal(10) ** -50)
         assert _error_a_vote(tables, rate) < 2.0**-42
+
+
+@pytest.mark.parametrize("gamma", [1e-9, 1e-4, 0.04, 1.0, 7.3, 1024.0])
+def test_rounded_thresholds_move_the_odds_of_two_classes_by_less_than_the_allowance(gamma: float) -> None:
+    """Up to 600 scales: 2 E (3.5 + u / 2) for each neighbour, in scales of the noise, against 2^-41 for two votes."""
+    with localcontext(prec=60):
+        tables = sampling._digit_tables(_rate(gamma))
+        position = sum(bits for bits, _ in tables)
+        crossing = _error_a_vote(tables, _rate(gamma)) / (1 + 2.0 ** (20 - position)) / 2
+        assert 2 * float(_rate(gamma)) * 2**position >= 2 * 1.999  # a table spans two scales at least
+    assert 2 * 2 * crossing * (3.5 + 600 / 2) < 2.0**-41
+
+
+@pytest.mark.parametrize("rate", ["1e-18", "1e-12", "4e-8", "0.0009765625", "0.1", "1"])
+def test_the_difference_of_two_draws_is_dominated_by_that_of_two_continuous_noises(rate: str) -> None:
+    """One cell is never worth more than its rate: the steps of u(d) in the module's text."""
+    with mpmath.workdps(60):
+        rho = mpmath.mpf(rate)
+        r = mpmath.exp(-rho)
+        a, b = (3 + r) / (4 * (1 + r)), (1 - r) / (4 * r)
+
+        def place(d: int) -> mpmath.mpf:
+            tail = r**d * (a + b * d)
+            return mpmath.findroot(lambda u: u - mpmath.log(2 + u) + mpmath.log(4 * tail), rho * (d - 0.5))
+
+        assert place(1) <= rho / 2
+        assert place(1) >= rho * (1 + a / b) - 2
+        for d in (1, 2, 10, 1000):
+            assert 0 < place(d + 1) - place(d) <= rho
+
+
+def test_the_law_of_the_difference_of_two_draws_is_the_one_stated() -> None:
+    rho = 0.7
+    r = math.exp(-rho)
+    value = np.arange(-120, 120)
+    mass = (1 - r) / 2 * r ** np.where(value >= 0, value, -value - 1)  # value + 1/2 is the middle of a cell
+    difference = np.convolve(mass, mass[::-1])
+    at = np.arange(-239, 240)
+    for d in range(12):
+        exact = float(difference[at >= d].sum())
+        assert exact == pytest.approx(r**d * ((3 + r) / (4 * (1 + r)) + (1 - r) / (4 * r) * d), rel=1e-12)
 
 
 def test_a_table_for_another_rate_costs_more_than_the_allowance() -> None:

@@ -206,6 +206,39 @@ def test_votes_that_move_between_more_classes_reveal_no_more_than_the_event_says
             assert pair == pytest.approx(1 - math.exp(-w / 2) * (1 + w / 4), abs=1e-6)
 
 
+WINNER = LaplaceMax(gamma=0.3, votes=2, winner_of_two=True)
+
+
+def test_the_winner_of_two_is_drawn_as_before_and_costs_less() -> None:
+    from fedkd_flwr.privacy.cost.events import TwoClassEvent
+
+    plain, counts = LaplaceMax(gamma=0.3, votes=2), np.tile([[3, 5]], (200, 1))
+    drawn = [mechanism.privatize(counts, rng=np.random.default_rng(2)) for mechanism in (plain, WINNER)]
+    assert drawn[0].tolist() == drawn[1].tolist()
+    assert WINNER.dp_event() == TwoClassEvent(1 / 0.6)
+    assert WINNER.pure_epsilon == plain.pure_epsilon
+    assert (
+        WINNER.words == "noisy max of two classes, Laplace noise of scale 3.33333 votes (gamma 0.3), 2 votes may move"
+    )
+
+
+def test_equal_noisy_counts_go_to_the_lowest_class_by_the_difference_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule on v0 - v1 + K0 - K1: also where both noisy counts are shifted together."""
+    for noise in ([[1, 1]], [[5, 5]], [[3, 1]], [[-7, 1]], [[1, -7]], [[1, 3]]):
+        monkeypatch.setattr(LaplaceMax, "_noise", lambda self, shape, rng, noise=noise: np.array(noise))
+        assert WINNER.privatize(np.array([[4, 4]])).tolist() == [0 if noise[0][0] >= noise[0][1] else 1]
+
+
+def test_the_winner_of_two_releases_no_counts_and_knows_two_classes_only() -> None:
+    with pytest.raises(ConfigError, match="winner_of_two must be False where noisy counts are released, got True"):
+        WINNER.noisy_counts(np.array([[3, 5]]))
+    for counts in ([[1, 2, 3]], [1, 2], [[1], [2]]):
+        with pytest.raises(DataError, match=r"counts must have shape \(rows, 2\), got shape"):
+            WINNER.privatize(np.array(counts))
+    with pytest.raises(ConfigError, match="winner_of_two must be"):
+        LaplaceMax(gamma=1.0, winner_of_two=1)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("gamma", [0, 0.0, -1.0, math.nan, math.inf, 1e-10, True, "1", None, 10**400, np.bool_(1)])
 def test_impossible_gammas_are_refused(gamma: object) -> None:
     with pytest.raises(ConfigError, match="gamma must be finite and >= 1e-09, got"):

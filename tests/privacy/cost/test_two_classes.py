@@ -1,0 +1,298 @@
+"""Labels of two classes: never below what any votes reveal, exactly, and hardly above the worst of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, optimize, stats
+
+from fedkd_flwr.privacy.cost import two_classes
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.events import PureEvent, TwoClassEvent
+from fedkd_flwr.privacy.cost.losses import TiltedSum, laplace_losses, pure_losses, solve_epsilon, tilt_for_epsilon
+from fedkd_flwr.privacy.cost.two_classes import two_class_losses
+
+
+def beyond(u):
+    """P(L1 - L0 > u) of unit Laplace noises: integrated in the first test, from PATE 2017, Lemma 4."""
+    tail = (2 + abs(u)) * math.exp(-abs(u)) / 4
+    return tail if u >= 0 else 1 - tail
+
+
+@cache
+def claimed(shift, count, delta):
+    return solve_epsilon(two_class_losses(shift, count), delta, count * shift)
+
+
+@cache
+def found_delta(shift, count, epsilon):
+    parts = two_class_losses(shift, count)
+    return TiltedSum(parts, tilt_for_epsilon(parts, epsilon)).delta(epsilon)
+
+
+def coin(place, shift):
+    """Return the odds of class 1 where the votes are ``place`` scales apart, and where the neighbour's are."""
+    return beyond(place), beyond(place + shift)
+
+
+def binomial_delta(pair, count, epsilon):
+    """Exact delta of ``count`` labels with equal votes: the sum over how many are of class 1."""
+    p, q = pair
+    ones = np.arange(count + 1)
+    loss = ones * math.log(p / q) + (count - ones) * math.log((1 - p) / (1 - q))
+    above = loss > epsilon
+    return float(stats.binom.pmf(ones[above], count, p) @ -np.expm1(epsilon - loss[above]))
+
+
+def test_the_odds_of_a_label_are_those_of_two_laplace_noises():
+    for u in (0.0, 0.3, 2.0, -1.5):
+        exact = integrate.quad(
+            lambda x, u=u: math.exp(-abs(x)) / 2 * stats.laplace.sf(u + x), -40, 40, points=sorted({0.0, -u})
+        )[0]
+        assert beyond(u) == pytest.approx(exact, rel=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------ one label
+
+
+def one_label(shift, epsilon):
+    """Exact delta of one label, the votes as bad as can be: where the loss of the released number exceeds epsilon."""
+    if abs(epsilon) >= shift:
+        return max(0.0, -math.expm1(epsilon))
+
+    def excess(z):
+        loss = math.log1p(abs(z)) - abs(z) - math.log1p(abs(z - shift)) + abs(z - shift)
+        return loss - epsilon
+
+    place = optimize.brentq(excess, -600, shift + 600, xtol=1e-14)
+    return beyond(-place) - math.exp(epsilon) * beyond(shift - place)
+
+
+@pytest.mark.parametrize("shift", [1e-6, 0.08, 1.0, 6.0, 30.0])
+@pytest.mark.parametrize(("share", "excess"), [(0.0, 1e-4), (0.3, 1e-4), (0.8, 5e-3), (0.97, 2.0)])
+def test_one_label_has_the_exact_privacy_curve(shift, share, excess):
+    exact = one_label(shift, share * shift)  # at 0.97 it is as small as 1e-22
+    assert exact * (1 - 1e-9) <= found_delta(shift, 1, share * shift) <= exact * (1 + excess)
+
+
+def test_one_label_is_the_worst_over_all_votes_and_some_votes_reach_it():
+    shift, epsilon = 0.6, 0.45
+    places = np.linspace(-30, 30, 4001)
+    reached = max(p - math.exp(epsilon) * q for p, q in (coin(x, shift) for x in places))
+    assert reached <= found_delta(shift, 1, epsilon) <= reached * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("cells", [4, 32, 500])
+@pytest.mark.parametrize("shift", [1e-9, 0.3, 5.0, 39.0])
+def test_the_released_number_s_grid_keeps_both_neighbours_and_never_lowers_the_curve(shift, cells):
+    grid = two_classes._number_losses(shift, cells)
+    assert grid.mass.sum() == pytest.approx(1, abs=1e-13)
+    assert grid.mass @ np.exp(-grid.losses) == pytest.approx(1, abs=1e-12)
+    assert (grid.mass >= 0).all()
+    assert grid.losses[-1] == pytest.approx(shift, rel=1e-12)
+    for share in (0.0, 0.25, 0.75):
+        at = share * shift  # a grid point: there nothing is added
+        above = grid.losses > at * (1 + 1e-12)
+        delta = grid.mass[above] @ -np.expm1(at - grid.losses[above])
+        assert delta == pytest.approx(one_label(shift, at), rel=1e-9)
+
+
+def test_the_corners_of_the_polygon_enclose_every_coin():
+    shift = 0.4
+    p, losses = two_classes._coins(shift, 32)
+    q = p * np.exp(-losses)
+    assert (p.sum(axis=0), q.sum(axis=0)) == (pytest.approx(1), pytest.approx(1))
+    for place in np.linspace(-20, 20, 401):
+        mine = coin(place, shift)
+        for slope in np.exp(np.linspace(-shift, shift, 41)):
+            assert mine[0] - slope * mine[1] <= (p[0] - slope * q[0]).max() + 1e-15
+
+
+@pytest.mark.parametrize(("shift", "moved"), [(0.5, 0.2), (3.0, 2.9)])
+def test_a_smaller_move_and_the_other_direction_reveal_no_more(shift, moved):
+    for place in np.linspace(-8, 8, 33):
+        for pair in (coin(place, moved), coin(place, moved)[::-1], coin(place, -shift), coin(place, shift)[::-1]):
+            for epsilon in (0.0, 0.3 * shift, 0.9 * shift):
+                for side in (pair, (1 - pair[0], 1 - pair[1])):
+                    assert side[0] - math.exp(epsilon) * side[1] <= found_delta(shift, 1, epsilon)
+
+
+# ------------------------------------------------------------------------------------------------ many labels
+
+
+CASES = [(0.16, 8), (0.08, 81), (0.2, 18), (0.12, 361), (1.0, 10), (0.02, 2000), (4.0, 4)]
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-10])
+@pytest.mark.parametrize(("shift", "count"), CASES)
+def test_equal_votes_never_reveal_more_than_claimed_and_nearly_that(shift, count, delta):
+    """The exact cross-check: the number of labels of class 1 is binomial under both neighbours."""
+    epsilon = claimed(shift, count, delta)
+    places = np.linspace(-14, 14, 113) - shift / 2
+    assert max(binomial_delta(coin(place, shift), count, epsilon) for place in places) <= delta
+    assert max(binomial_delta(coin(place, shift), count, 0.985 * epsilon) for place in places) > delta
+
+
+@pytest.mark.parametrize(("shift", "count"), CASES)
+def test_labels_cost_a_twentieth_to_a_tenth_less_than_the_released_number(shift, count):
+    """What composing the noisy difference itself would cost: the fine grid of one label, used so often."""
+    number = two_classes._number_losses(shift, 500)
+    plain = solve_epsilon([(number, count)], 1e-5, count * shift)
+    assert 0.88 * plain < claimed(shift, count, 1e-5) < 0.99 * plain
+
+
+@pytest.mark.parametrize(("shift", "count"), CASES[:-1])
+def test_labels_cost_thirty_percent_less_than_two_laplace_mechanisms(shift, count):
+    two = solve_epsilon([(laplace_losses(shift / 2, 2 * count), 2 * count)], 1e-5, count * shift)
+    assert 0.6 < claimed(shift, count, 1e-5) / two < 0.76
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.floats(0.05, 3.0),
+    st.lists(st.floats(-6, 6), min_size=1, max_size=8),
+    st.floats(0.05, 0.9),
+)
+def test_no_votes_reveal_more_than_claimed(shift, places, share):
+    """Exactly: all outcomes of some labels, each with votes of its own."""
+    count = len(places)
+    epsilon = share * shift * math.sqrt(count)
+    pairs = np.array([coin(place, shift) for place in places])
+    delta = 0.0
+    for outcome in itertools.product((0, 1), repeat=count):
+        chosen = np.where(np.array(outcome)[:, None] == 1, pairs, 1 - pairs)
+        p, q = chosen.prod(axis=0)
+        delta += max(0.0, p - math.exp(epsilon) * q)
+    assert delta <= found_delta(shift, count, epsilon) * (1 + 1e-12)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.floats(0.05, 3.0), st.lists(st.floats(-4, 4), min_size=31, max_size=31), st.floats(0.05, 0.9))
+def test_votes_chosen_after_each_label_reveal_no_more_than_claimed(shift, places, share):
+    """A tree of five labels: which votes come next depends on all labels before."""
+    epsilon = share * shift * math.sqrt(5)
+
+    def divergence(node, p, q, depth):
+        if depth == 5:
+            return max(0.0, p - math.exp(epsilon) * q)
+        a, b = coin(places[node], shift)
+        ones = divergence(2 * node + 1, p * a, q * b, depth + 1)
+        return ones + divergence(2 * node + 2, p * (1 - a), q * (1 - b), depth + 1)
+
+    assert divergence(0, 1.0, 1.0, 0) <= found_delta(shift, 5, epsilon) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("shift", "epsilon"), [(0.5, 0.3), (0.1, 0.02), (2.0, 1.5)])
+def test_the_worst_choice_after_a_first_label_is_what_is_claimed(shift, epsilon):
+    """The second label's votes are chosen with the first one known: by the closed form of one label, over all votes."""
+
+    def reached(place):
+        p, q = coin(place, shift)
+        ones, others = math.log(p / q), math.log((1 - p) / (1 - q))
+        return p * one_label(shift, epsilon - ones) + (1 - p) * one_label(shift, epsilon - others)
+
+    best = max(reached(place) for place in np.linspace(-8, 8, 161))
+    assert best <= found_delta(shift, 2, epsilon) <= best * (1 + 2e-3)
+
+
+def test_long_runs_are_cut_into_blocks_of_two_lengths_that_make_up_the_number():
+    for shift, count, most in ((0.08, 64, 64), (0.08, 65, 64), (0.08, 361, 64), (2.0, 361, 32), (39.0, 5, 1)):
+        parts = two_class_losses(shift, count)
+        assert sum(uses for _, uses in parts) == -(-count // most)
+        lengths = [round((len(grid.mass) - 1) / 2 * grid.step / shift) for grid, _ in parts]
+        longest = max(lengths)  # both are followed on the grid of the longer
+        assert longest <= most + 1
+        assert {grid.step for grid, _ in parts} == {parts[0][0].step}
+
+
+def test_blocks_lose_little_against_following_all_labels_at_once(monkeypatch):
+    cut = claimed(0.12, 120, 1e-5)
+    monkeypatch.setattr(two_classes, "_BLOCK", 128)
+    whole = solve_epsilon(two_class_losses(0.12, 120), 1e-5, 1e9)
+    assert whole <= cut * (1 + 1e-6) <= whole * 1.006
+
+
+def test_finer_grids_change_little(monkeypatch):
+    coarse = solve_epsilon(two_class_losses(0.3, 20), 1e-5, 1e9)
+    two_classes._blocks.cache_clear()
+    monkeypatch.setattr(two_classes, "_STEPS", 64)
+    fine = solve_epsilon(two_class_losses(0.3, 20), 1e-5, 1e9)
+    two_classes._blocks.cache_clear()
+    assert fine <= coarse <= fine * 1.003
+
+
+@pytest.mark.parametrize(("shift", "count"), [(1e-9, 100), (0.08, 81), (3.0, 7), (39.0, 2), (0.002, 10**6)])
+def test_blocks_are_distributions_with_nothing_worth_naming_beyond_them(shift, count):
+    for grid, _ in two_class_losses(shift, count):
+        assert grid.mass.sum() + grid.infinite == pytest.approx(1, abs=1e-12)
+        assert (grid.mass >= 0).all()
+        assert grid.infinite < 1e-290
+
+
+def test_a_distribution_made_of_a_curve_has_that_curve():
+    step = 0.25
+    at = step * np.arange(-8, 9)
+    curve = np.array([one_label(2.0, x) for x in at])
+    grid = two_classes._distribution(curve, step)
+    for x, value in zip(at, curve, strict=True):
+        above = grid.losses > x
+        delta = grid.mass[above] @ -np.expm1(x - grid.losses[above]) + grid.infinite
+        assert delta == pytest.approx(value, rel=1e-9, abs=1e-15)
+
+
+def test_beyond_forty_a_label_is_taken_for_any_of_its_epsilon():
+    ((grid, uses),) = two_class_losses(40.5, 7)
+    assert (uses, grid.step, grid.mass.tolist()) == (7, 40.5, pure_losses(40.5).mass.tolist())
+
+
+# ------------------------------------------------------------------------------------------------ in the accountant
+
+
+def spent(*uses):
+    accountant = Accountant()
+    for event, count in uses:
+        accountant.compose(event, count)
+    return accountant
+
+
+def test_the_example_of_the_tables_costs_1_38():
+    labels = spent((TwoClassEvent(25.0), 81))
+    assert labels.epsilon(1e-5) == pytest.approx(1.3782, abs=1e-4)
+    assert labels.epsilon(0.0) == pytest.approx(6.48)
+    assert labels.epsilon(1e-5) == pytest.approx(claimed(0.08, 81, 1e-5), rel=1e-9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.floats(1e-9, 50), st.integers(1, 10**6), st.sampled_from([1e-200, 1e-12, 1e-5, 0.1]))
+def test_epsilon_is_within_the_plain_sum_and_below_any_mechanism_s_of_its_epsilon(shift, count, delta):
+    labels, pure = spent((TwoClassEvent(2 / shift), count)), spent((PureEvent(shift), count))
+    epsilon = labels.epsilon(delta)
+    assert 0 <= epsilon <= labels.epsilon(0.0) <= shift * count * (1 + 1e-12)
+    assert epsilon <= pure.epsilon(delta) * (1 + 1e-9)
+    if delta >= 1e-12:
+        assert labels.delta(epsilon) <= delta * (1 + 1e-2)
+
+
+def test_more_labels_never_cost_less():
+    costs = [spent((TwoClassEvent(10.0), count)).epsilon(1e-5) for count in (1, 2, 3, 40, 63, 64, 65, 66, 128, 129)]
+    assert costs == sorted(costs)
+
+
+def test_labels_beside_other_noise_cost_more_than_either_and_less_than_the_sum():
+    labels, others = (TwoClassEvent(12.5), 40), (PureEvent(0.1), 30)
+    both = spent(labels, others).epsilon(1e-5)
+    apart = [spent(one).epsilon(1e-5) for one in (labels, others)]
+    assert max(apart) < both < sum(apart)
+    # two strengths of the same kind: between twice the weaker and twice the stronger
+    mixed = spent((TwoClassEvent(12.5), 40), (TwoClassEvent(20.0), 40)).epsilon(1e-5)
+    assert spent((TwoClassEvent(20.0), 80)).epsilon(1e-5) < mixed < spent((TwoClassEvent(12.5), 80)).epsilon(1e-5)
+
+
+def test_no_noise_has_no_bound():
+    assert spent((TwoClassEvent(0.0), 1)).epsilon(0.5) == math.inf
