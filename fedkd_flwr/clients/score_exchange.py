@@ -300,10 +300,9 @@ class ScoreClient(PartyClient):
             # held-out rows reorder the rest in each run, so stored row numbers would select other rows
             rule = "come with the same key in the run config, for parties to hold nothing out"
             raise PayloadError(explain("subset-rows", rule, config.subset_rows))
+        of = Subsampling if self.party.ledger is None else SubsetStore(self.party.ledger).mechanism
         try:
-            return Subsampling(
-                num_rows=len(self.party.y), subset_rows=config.subset_rows, replacement=config.subset_replacement
-            )
+            return of(num_rows=len(self.party.y), subset_rows=config.subset_rows, replacement=config.subset_replacement)
         except ConfigError as error:
             raise DataError(str(error), code=Code.TOO_FEW_ROWS) from error
 
@@ -313,7 +312,7 @@ class ScoreClient(PartyClient):
             way_out = "Ask for fewer rows than it holds, or for a draw with replacement."
             message = explain("subset-rows", f"protect anybody at {party.name}", f"all of its {len(party.y)}", way_out)
             raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
-        paid = party.ledger is not None and any(e.mechanism == subset.words for e in party.ledger.load().entries)
+        paid = party.ledger is not None and SubsetStore(party.ledger).charged(subset)
         # all replies of all runs are computed from the one subset: only the first tells anything new
         event = dp.NoOpDpEvent() if paid else subset.dp_event()
         relation = "add, remove or replace one record"
