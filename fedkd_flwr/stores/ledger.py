@@ -348,9 +348,11 @@ class LedgerStore:
             return
         for name in os.listdir(self.ledgers):
             if re.fullmatch(r".*-[0-9a-f]{16}", name) and (old := _read(self.ledgers / name / "ledger.json")):
+                version = None
                 with contextlib.suppress(ValueError, TypeError, KeyError):
-                    if json.loads(old)["version"] == 1:
-                        raise lost(f"ledger {self.ledgers / name}", "be of version 2", "version 1", OLD_WAY_OUT)
+                    version = json.loads(old)["version"]
+                if version == 1:
+                    raise lost(f"ledger {self.ledgers / name}", "be of version 2", "version 1", OLD_WAY_OUT)
 
     def _load(self) -> Ledger:
         raw, raw_head = _read(self.path), _read(self.head_path)
