@@ -7,10 +7,11 @@ added number of a row makes no new row. Numbers count at the precision of float3
 
 from __future__ import annotations
 
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_numbers, column_texts
@@ -31,7 +32,7 @@ def row_form(schema: Schema) -> str:
 
 
 def row_values(table: Table, schema: Schema) -> list[NDArray[Any]]:
-    """Return the canonical values of each row and its label: blocks (n, d) of numbers, and (n, 1) of texts.
+    """Return the canonical values of each row and its label: blocks (n, d) of numbers; texts as hashes.
 
     Raises
     ------
@@ -39,7 +40,7 @@ def row_values(table: Table, schema: Schema) -> list[NDArray[Any]]:
         If columns are missing, or a value does not fit its column.
     """
     check_columns(table, schema)
-    label = column_texts(column_of(table, schema.label, len(schema.column_names)))[:, None]
+    label = _numbered(column_texts(column_of(table, schema.label, len(schema.column_names))))
     if schema.shape is not None:
         return [pixels_of(table, schema), label]
     numbers, texts = [], []
@@ -48,5 +49,15 @@ def row_values(table: Table, schema: Schema) -> list[NDArray[Any]]:
         if column.kind == "numeric":
             numbers.append(column_numbers(values, column.name).astype(np.float32))
         else:
-            texts.append((text_values if column.kind == "text" else column_texts)(values)[:, None])
+            free = column.kind == "text"
+            texts.append(_numbered(text_values(values) if free else column_texts(values), size=8 if free else 4))
     return [*([np.stack(numbers, axis=1)] if numbers else []), *texts, label]
+
+
+def _numbered(texts: NDArray[np.object_], *, size: int = 4) -> NDArray[Any]:
+    """Return a column of texts as a hash of ``size`` bytes each, 0 where one is missing: shape (n, 1)."""
+    codes, distinct = pd.factorize(texts)
+    numbers = np.zeros(len(distinct) + 1, dtype=f"<u{size}")  # code -1 (missing) takes the last one
+    for i, text in enumerate(distinct):
+        numbers[i] = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest(), "little")
+    return numbers[codes][:, None]

@@ -246,7 +246,10 @@ class LedgerStore:
         reply: bytes | None = None,
         **words: str,
     ) -> Ledger:
-        """Write one entry more, with its reply if there is one; the lock must be `held`. Return the ledger."""
+        """Write one entry more, with its reply if there is one; the lock must be `held`. Return the ledger.
+
+        ``events`` are plain already: a note must not wait for the accountant to be imported.
+        """
         with contextlib.ExitStack() as stack:
             table = self.table(ledger)
             new = table.column(self.rows.digest) is None
@@ -265,7 +268,7 @@ class LedgerStore:
                 name = ledger.entries[-1].table
             entry = Entry(
                 server_round=server_round,
-                events=plain_events(events),
+                events=tuple(events),
                 when=_now().isoformat(timespec="seconds"),
                 data=self.rows.digest,
                 table=name,

@@ -42,6 +42,7 @@ __all__ = ["Budget", "Entry", "Events", "Head", "Ledger"]
 
 CLOCK_SKEW = timedelta(days=1)
 _EXACT = 16  # histories whose tight figures are computed one by one
+_COMPARED = 512  # histories that are compared with each other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +158,7 @@ class Ledger:
         """The hash chain: ``links[k]`` stands for the owner and the first k entries."""
         links = [sha256(canonical([VERSION, self.party, self.key])).hexdigest()]
         for entry in self.entries:
-            links.append(sha256(links[-1].encode() + canonical(asdict(entry))).hexdigest())
+            links.append(sha256(links[-1].encode() + canonical(vars(entry))).hexdigest())
         return tuple(links)
 
     @property
@@ -181,11 +182,11 @@ class Ledger:
         patterns, paid = self._patterns(histories)
         # a row that was in all data sets of another has spent at least as much
         patterns = np.unique(patterns[:, paid], axis=0)
-        if len(patterns) <= 4096:
-            larger = [(patterns | row == patterns).all(axis=1).sum() > 1 for row in patterns]
-            patterns = patterns[~np.array(larger, dtype=bool)]
+        if len(patterns) <= _COMPARED:
+            most = [int((patterns | row == patterns).all(axis=1).sum()) == 1 for row in patterns]
+            patterns = patterns[np.array(most, dtype=bool)]
         if len(patterns) > _EXACT:
-            patterns = patterns.any(axis=0, keepdims=True)
+            patterns = np.array([patterns.any(axis=0)])
         names = [name for name, used in zip(self._data_sets(histories), paid, strict=True) if used]
         return max(
             (
@@ -284,7 +285,7 @@ class Ledger:
 
     def to_json(self) -> bytes:
         """Return it as bytes: one object, readable, each entry with its link."""
-        entries = [{**asdict(entry), "link": link} for entry, link in zip(self.entries, self.links[1:], strict=True)]
+        entries = [{**vars(entry), "link": link} for entry, link in zip(self.entries, self.links[1:], strict=True)]
         raw = {"version": VERSION, "party": self.party, "key": self.key, "entries": entries}
         return json.dumps(raw, indent=1, allow_nan=False).encode() + b"\n"
 
