@@ -8,13 +8,22 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["make_folder", "write_atomic"]
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["make_folder", "remove_leftovers", "write_atomic"]
+
+_PART = ".part"
+"""How the names of files end that are being written."""
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> Path:
     """Replace a file in one step: a reader sees the old file or the whole new one. Mode 0600.
 
-    When it returns, bytes and name are on the disk and survive a power cut (on systems that can sync a folder).
+    When it returns, bytes and name are on the disk and survive a power cut (on systems that can sync a folder). What
+    other processes that were killed while writing left in the folder is removed first.
 
     Parameters
     ----------
@@ -30,19 +39,57 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> Path:
     """
     path = Path(path)
     make_folder(path.parent)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # with mode 0600
+    remove_leftovers(path.parent)
+    handle, temporary = _temporary(path)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            if fcntl is not None:  # while it is still locked, so that nobody takes it for a left-over
+                os.replace(temporary, path)
+        if fcntl is None:  # Windows renames no open file
+            os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
     _sync_folder(path.parent)
     return path
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove files that processes left half written when they were killed; those being written now stay.
+
+    Whoever writes a file holds a lock on it until it has its final name, and a killed process holds none. Without
+    ``fcntl`` (Windows), or on disks that cannot lock, they stay.
+    """
+    if fcntl is None:
+        return
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not (entry.name.startswith(".") and entry.name.endswith(_PART)):
+                continue
+            with contextlib.suppress(OSError):  # somebody else was faster, or it is being written
+                handle = os.open(entry.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(entry.path)
+                finally:
+                    os.close(handle)
+
+
+def _temporary(path: Path) -> tuple[int, str]:
+    """Open a new file beside ``path``, with mode 0600, and lock it."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_PART)
+        if fcntl is None:
+            return handle, name
+        with contextlib.suppress(OSError):  # a disk that cannot lock: nobody can take it for a left-over there either
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, name
+        os.close(handle)  # removed as a left-over just before it was locked
 
 
 def make_folder(folder: Path) -> None:

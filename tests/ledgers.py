@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from hashlib import blake2b
 
 import dp_accounting as dp
+import numpy as np
 
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import Entry, plain_events
 from fedkd_flwr.privacy.ledger.ledger import Ledger
+from fedkd_flwr.privacy.ledger.rows import RowTable
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DIGEST = "ab" * 32
+TABLE = RowTable().with_data_set(DIGEST, "test rows", np.arange(1, 8, dtype=np.uint64)).to_bytes()
 ONE_LABEL = ((PureEvent(0.4), 1),)
 NON_PRIVATE = dp.NonPrivateDpEvent()
 
@@ -28,6 +32,8 @@ def make_entry(server_round=1, *, run_id="r1", events=ONE_LABEL, **changes):
         "events": plain_events(events),
         "when": "2029-12-31T10:00:00+00:00",
         "reply_digest": "0" * 64,
+        "data": DIGEST,
+        "table": blake2b(TABLE, digest_size=32).hexdigest(),
     }
     return Entry(**{**values, **changes})
 

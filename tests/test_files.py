@@ -59,3 +59,30 @@ def test_a_link_is_replaced_and_its_target_left_alone(tmp_path):
     (tmp_path / "x").symlink_to(target)
     write_atomic(tmp_path / "x", b"new")
     assert target.read_bytes() == b"elsewhere"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX locks")
+def test_what_a_killed_writer_left_is_removed_and_what_another_is_writing_stays(tmp_path):
+    (tmp_path / ".hidden").touch()
+    handle, name = files._temporary(tmp_path / "x")
+    write_atomic(tmp_path / "y", b"beside it")
+    assert os.path.exists(name)
+    os.close(handle)  # as the end of its process does
+    write_atomic(tmp_path / "z", b"later")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".hidden", "y", "z"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX locks")
+def test_a_file_removed_before_its_writer_could_lock_it_is_made_again(tmp_path, monkeypatch):
+    real, calls = files.fcntl.flock, []
+
+    def late(handle, how):
+        calls.append(how)
+        if len(calls) == 1:  # somebody cleans up between making and locking
+            (left,) = tmp_path.iterdir()
+            left.unlink()
+        return real(handle, how)
+
+    monkeypatch.setattr(files.fcntl, "flock", late)
+    assert write_atomic(tmp_path / "x", b"whole").read_bytes() == b"whole"
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]

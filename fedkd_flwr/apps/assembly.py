@@ -26,10 +26,13 @@ from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.partitioning import partition, read_split
 from fedkd_flwr.data.public import PublicLabels, PublicSet
-from fedkd_flwr.data.tables import load_public, load_usable_rows, require_readable
+from fedkd_flwr.data.row_values import row_form, row_values
+from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.privacy.ledger.rows import PrivateRows
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -276,6 +279,12 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         root = Path(node.state_dir).expanduser() if node.state_dir else output_root(config.output_dir)
         ledgers = root if node.state_dir else root / "runs" / run_id
         data_digest = _data_digest(config, node.num_partitions, index)
+        # all of its rows, also those that this run's seed holds out
+        rows = PrivateRows(
+            digest=data_digest,
+            form=f"arrays of {pool.X.shape[1]} columns",
+            blocks=lambda: [pool.X[positions], pool.y[positions][:, None]],
+        )
         # whoever simulates holds all the data anyway
         weigh = index < (5 if config.model.startswith("mixed") else 1)  # one of each model is enough to compare
         keep = config.save_party_models
@@ -293,6 +302,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
             raise ConfigError(explain("label", f"be the schema's label column {public.schema.label!r}", node.label))
         # the file as it lies there: encoded rows differ in the last bit between machines
         data_digest = hashlib.sha256(require_readable(node.data_path)).hexdigest()
+        rows = _private_rows(node.data_path, public.schema, data_digest)
         held = load_usable_rows(node.data_path, public)
         train, own = _hold_out(config.seed, name, np.arange(held.num_rows), node.test_fraction)
         if config.setting("subset_rows", 0):
@@ -321,7 +331,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         allow=frozenset(allowed),
         require_privacy=node.require_privacy,
         budget=Budget(epsilon=node.epsilon_budget, delta=node.delta_budget),
-        ledger=LedgerStore(ledgers, party=name, data_digest=data_digest),
+        ledger=LedgerStore(ledgers, party=name, data_digest=data_digest, rows=rows, apart=not node.simulated),
         run_id=run_id,
         whole=bool(config.setting("subset_rows", 0)),
         # in simulation Ray's actors and Flower's timeouts do this
@@ -329,6 +339,18 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         **common,
     )
     return party, index
+
+
+def _private_rows(path: str, schema: Schema, digest: str) -> PrivateRows:
+    """Return a party's file as its ledger knows it: read again only where the ledger does not know the file yet."""
+
+    def blocks() -> list[NDArray[Any]]:
+        try:
+            return row_values(read_table(path, label=schema.label, num_features=len(schema.columns)), schema)
+        except Exception:  # what is in the file must not decide a refusal; such a file has no row to learn from
+            return [np.array([[digest]], dtype=object)]
+
+    return PrivateRows(digest=digest, form=row_form(schema), blocks=blocks)
 
 
 def make_client(config: RunConfig, node: NodeConfig, run_id: str) -> PartyClient:

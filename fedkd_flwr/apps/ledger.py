@@ -13,13 +13,18 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from fedkd_flwr.errors import FedkdError
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import DataError, FedkdError
 from fedkd_flwr.privacy.ledger.entry import lost
 from fedkd_flwr.privacy.ledger.ledger import Budget, Head, Ledger
+from fedkd_flwr.privacy.ledger.rows import Histories
+from fedkd_flwr.stores.ledger import NO_NOISE, read_table
 
-__all__ = ["event_words", "ledger_text", "main", "read_ledger"]
+__all__ = ["Read", "event_words", "ledger_text", "main", "read_ledger"]
 
 
 def event_words(event: Mapping[str, Any]) -> str:
@@ -51,7 +56,14 @@ def event_words(event: Mapping[str, Any]) -> str:
     return {"non-private": "no noise", "no-op": "nothing"}.get(kind, str(kind))
 
 
-def read_ledger(path: Path) -> Ledger:
+class Read(NamedTuple):
+    """A ledger as it was read: its entries, and the pasts of all rows that it has charged."""
+
+    ledger: Ledger
+    rows: Histories
+
+
+def read_ledger(path: Path) -> Read:
     """Read the ledger in a folder, or a file ``ledger.json`` with its head beside it, without changing anything.
 
     Raises
@@ -67,17 +79,21 @@ def read_ledger(path: Path) -> Ledger:
         raw = path.read_bytes() if path.exists() else None
         if raw is None:
             raise lost(f"ledger {path}", "be there", "no such file")
-        ledger = Ledger.from_json(raw, now=datetime.now(UTC), source=f"ledger {path}")
+        ledger = Ledger.from_json(raw, source=f"ledger {path}")
         if raw_head is not None:
             ledger.check_head(Head.from_json(raw_head, source=f"head {head_path}"), source=f"ledger {path}")
         if raw_head is not None or not ledger.entries:
-            return ledger
+            try:
+                return Read(ledger, read_table(path.parent, ledger).all_histories())
+            except DataError:  # another process may just have replaced the table
+                if last:
+                    raise
         if not last:  # the very first charge may be under way
             time.sleep(0.05)
     raise lost(f"head {head_path}", "be there", "no such file, and a ledger with charges")
 
 
-def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf) -> str:
+def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows: Histories | None = None) -> str:
     """Return a ledger as text.
 
     Parameters
@@ -87,32 +103,70 @@ def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf) -> st
     delta : float
         Where epsilon is measured, within [0, 1).
     budget : float
-        An epsilon; where finite, what is left of it is printed too.
+        An epsilon; where finite, what its filter has counted and what is left are printed.
+    rows : Histories, optional
+        The pasts of its rows; without them one row is taken that has paid for everything.
     """
-    lines = [f"party        {_plain(ledger.party)}", f"data digest  {ledger.data_digest}", ""]
-    rows = [("when", "run", "round", "algorithm", "mechanism", "released")]
+    lines = [f"party        {_plain(ledger.party)}", ""]
+    table = [("when", "run", "round", "data", "algorithm", "mechanism", "released")]
     for entry in ledger.entries:
         released = " + ".join(f"{count:,} x {event_words(event)}" for event, count in entry.events)
         when = datetime.fromisoformat(entry.when).strftime("%Y-%m-%d %H:%M:%S UTC")
-        rows.append((when, entry.run_id, str(entry.server_round), entry.algorithm, entry.mechanism, released))
-    plain = [[_plain(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in plain) for i in range(len(rows[0]))]
+        number = str(entry.server_round) if entry.server_round else "note"
+        table.append((when, entry.run_id, number, entry.data[:8], entry.algorithm, entry.mechanism, released))
+    plain = [[_plain(cell) for cell in row] for row in table]
+    widths = [max(len(row[i]) for row in plain) for i in range(len(table[0]))]
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in plain]
     if not ledger.entries:
         lines.append("nothing yet")
-    spent = ledger.spent(delta)
-    shown = f"epsilon {spent:.6g}" if spent < math.inf else "no finite epsilon"
-    replies = "1 reply" if len(ledger.entries) == 1 else f"{len(ledger.entries)} replies"
-    lines += ["", f"spent        {shown} at delta {delta:g}, {replies}, all runs together"]
-    if budget < math.inf:
-        left = f"epsilon {budget - spent:.6g} of {budget:g}" if spent < budget else f"nothing of epsilon {budget:g}"
-        lines.append(f"left         {left}; composed together, a request may cost less than it would alone")
+    tight, replies = ledger.spent(delta, rows), sum(entry.server_round > 0 for entry in ledger.entries)
+    answered = "1 reply" if replies == 1 else f"{replies} replies"
+    lines += [
+        "",
+        f"spent        {_epsilon(tight)} at delta {delta:g}, {answered}, all runs together, by the row with most",
+        "             (tight composition: holds if noise and number of releases did not depend on answers)",
+    ]
+    finite = budget < math.inf
+    limit = Budget(epsilon=budget if finite else ledger.covering(delta, rows), delta=delta)
+    counted = ledger.counted(limit, rows) if limit.epsilon < math.inf else np.zeros(0)
+    most = float(counted.max(initial=0.0))
+    if finite:
+        left = f"epsilon {budget - most:.6g} of {budget:g}" if most < budget else f"nothing of epsilon {budget:g}"
+        lines += [
+            f"counted      {_epsilon(most)} by this budget's filter, which decides; it holds whatever is asked",
+            f"left         {left}; composed together, a request may cost less than it would alone",
+        ]
+    elif ledger.entries:
+        covers = f"a budget of {_epsilon(limit.epsilon)} covers" if limit.epsilon < math.inf else "no budget covers"
+        lines.append(f"filter       {covers} it, whatever was asked after answers")
+    if rows is not None:
+        lines.append(_by_rows(counted, rows))
+    if late := len(ledger.from_the_future(datetime.now(UTC))):
+        lines.append(f"note         {late} entries are dated in the future: a clock was wrong then, or is wrong now")
     return "\n".join(lines + _meaning(ledger)) + "\n"
+
+
+def _by_rows(counted: NDArray[np.float64], rows: Histories) -> str:
+    """Return how many rows have spent how much, by the filter: the ten largest figures."""
+    sets = "1 data set" if len(rows.data_sets) == 1 else f"{len(rows.data_sets)} data sets"
+    text = f"rows         {int(rows.rows.sum()):,} different ones in {sets}"
+    if not len(counted):
+        return text
+    figures, where = np.unique(np.array([float(f"{value:.6g}") for value in counted]), return_inverse=True)
+    counts = np.bincount(where, weights=rows.rows).astype(int)
+    shown = [f"{count:,} at {_epsilon(figure)}" for figure, count in zip(figures, counts, strict=True)][::-1]
+    more = f"; {sum(counts[:-10]):,} at less" if len(shown) > 10 else ""
+    return f"{text}: {'; '.join(shown[:10])}{more}"
+
+
+def _epsilon(value: float) -> str:
+    return f"epsilon {value:.6g}" if value < math.inf else "no finite epsilon"
 
 
 def _meaning(ledger: Ledger) -> list[str]:
     """Return what the sum says, and about whom: honest where the entries say different things."""
-    kinds = sorted({(entry.unit, entry.neighbouring_relation, entry.adversary) for entry in ledger.entries})
+    paid = [entry for entry in ledger.entries if entry.mechanism != NO_NOISE]
+    kinds = sorted({(entry.unit, entry.neighbouring_relation, entry.adversary) for entry in paid})
     lines = [
         f"protects     one {unit} against {_plain(adversary)}; data sets compared: {_plain(relation)}"
         for unit, relation, adversary in kinds
@@ -124,6 +178,8 @@ def _meaning(ledger: Ledger) -> list[str]:
         lines.append("note         the entries compare different data sets: the sum serves the budget and is no claim")
     if len({adversary for _, _, adversary in kinds}) > 1:
         lines.append("note         adversaries differ: the sum holds against the one that sees least")
+    if len(paid) < len(ledger.entries):
+        lines.append("note         some runs got replies without noise: nothing bounds what they tell of their rows")
     return lines
 
 
@@ -148,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("path", type=Path, metavar="PATH", help="a ledger.json, its folder, or a party's state-dir")
     parser.add_argument("--delta", type=float, default=1e-5, help="where epsilon is measured (default: 1e-5)")
     parser.add_argument(
-        "--epsilon-budget", type=float, default=math.inf, metavar="EPSILON", help="print what is left of it, too"
+        "--epsilon-budget", type=float, default=math.inf, metavar="EPSILON", help="print what its filter has counted"
     )
     options = parser.parse_args(arguments)
     try:
@@ -163,7 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = False
     for number, path in enumerate(paths):
         try:
-            text = ledger_text(read_ledger(path), delta=budget.delta, budget=budget.epsilon)
+            ledger, rows = read_ledger(path)
+            text = ledger_text(ledger, delta=budget.delta, budget=budget.epsilon, rows=rows)
             print(f"\n{text}" if number else text, end="", flush=True)
         except BrokenPipeError:  # whoever reads has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -172,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"error: {error}", file=sys.stderr)
             failed = True
     if len(paths) > 1:
-        print("\nEach ledger counts its own releases only: rows that are in several data sets have paid in each.")
+        print("\nEach ledger counts the releases of its own party only.")
     return 2 if failed else 0
 
 

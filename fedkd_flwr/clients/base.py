@@ -196,6 +196,8 @@ class PartyClient(NumPyClient, ABC):
                 way_out = "Choose a run with noise at the party, or lift require-privacy and epsilon-budget here."
                 message = explain("privacy", f"be claimed at {party.name}", "none", way_out)
                 raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
+            if party.ledger is not None:  # whatever leaves in this run, a budget set later will know of it
+                party.ledger.note_no_noise(run_id=party.run_id, algorithm=self.card.name)
             return None
         if party.require_privacy and party.budget.epsilon == math.inf:
             logger.warning(
@@ -225,7 +227,7 @@ class PartyClient(NumPyClient, ABC):
             rule = f"hold the charge of round {last_round}, which the server has the labels of"
             message = explain(f"ledger {ledger.path}", rule, "no such entry", way_out)
             raise DataError(message, code=Code.LEDGER_LOST)
-        known.ask(charge.events, party.budget)
+        ledger.ask(charge.events, party.budget)
 
     def _kept(self, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
         """Return the reply that was kept for this request: a repeated one, or one the process ended before charging."""

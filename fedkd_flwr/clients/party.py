@@ -16,6 +16,7 @@ from fedkd_flwr.errors import Code, DataError, PayloadError, explain
 from fedkd_flwr.labels import Labels, check_labels
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.privacy.ledger.rows import array_rows
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, Saved
@@ -71,7 +72,7 @@ class Party:
         The most this party's ledger may ever hold, over all runs: epsilon at delta, for one record against the server.
         A finite budget refuses replies without a mechanism too: they would cost infinite epsilon.
     ledger : LedgerStore, optional
-        Where what was spent is kept; a finite budget needs one.
+        Where what was spent is kept; a finite budget needs one. It follows the rows X, y, unless it was told others.
     run_id : str
         The run its charges belong to.
     share_metrics : bool
@@ -142,6 +143,9 @@ class Party:
         if self.ledger is not None and not self.run_id:
             way_out = "Give str(context.run_id): a ledger tells a repeated request from a new run by it."
             raise DataError(explain("run_id", "be given with a ledger", self.run_id, way_out), code=Code.WRONG_CONFIG)
+        if self.ledger is not None and not self.ledger.knows_rows:
+            rows = array_rows(self.X, self.y, digest=self.ledger.new.data_digest)
+            self.ledger.know(rows, apart=not self.simulated)
 
     @property
     def num_rows(self) -> int:

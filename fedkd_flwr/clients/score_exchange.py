@@ -113,7 +113,7 @@ class ScoreClient(PartyClient):
             raise ConfigError(explain("model", "be a torch net to share logits", self.party.model_name, way_out))
         if instruction.config.pretrain_epochs and fresh.supports_soft_steps:
             _public_labels(self.party.public)
-        self._drawn(instruction)
+        self._subsampling(instruction)
 
     def learn(self, instruction: Instruction) -> Answer:
         """Learn from the last averages; return the answers for the rows asked next."""
@@ -328,11 +328,16 @@ class ScoreClient(PartyClient):
             # held-out rows reorder the rest in each run, so stored row numbers would select other rows
             rule = "come with the same key in the run config, for parties to hold nothing out"
             raise PayloadError(explain("subset-rows", rule, config.subset_rows))
-        return Subsampling.claimed(
+        if self.party.ledger is None:
+            way_out = "Give this party a ledger (a state-dir): a subset that nobody remembers would be drawn again."
+            message = explain("ledger", "be given to learn from one subset for ever", None, way_out)
+            raise DataError(message, code=Code.WRONG_CONFIG)
+        claimed = Subsampling.claimed(
             rows_at_least=self.party.rows_at_least,
             subset_rows=config.subset_rows,
             replacement=config.subset_replacement,
         )
+        return SubsetStore(self.party.ledger).claimed(claimed)
 
     def _charge_subset(self, subset: Subsampling) -> Charge:
         party = self.party
@@ -341,7 +346,7 @@ class ScoreClient(PartyClient):
             known = f"all of the {subset.num_rows} that it is known to hold"
             message = explain("subset-rows", f"protect anybody at {party.name}", known, way_out)
             raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
-        paid = party.ledger is not None and any(e.mechanism == subset.words for e in party.ledger.load().entries)
+        paid = party.ledger is not None and SubsetStore(party.ledger).charged(subset)
         # all replies of all runs are computed from the one subset: only the first tells anything new
         event = dp.NoOpDpEvent() if paid else subset.dp_event()
         relation = "add, remove or replace one record"
@@ -355,14 +360,9 @@ class ScoreClient(PartyClient):
         rows are empty, and what is learnt from then is less.
         """
         subset, party = self._subsampling(instruction), self.party
-        if subset is None:
+        if subset is None or party.ledger is None:
             return None
-        if party.ledger is None:
-            way_out = "Give this party a ledger (a state-dir): a subset that nobody remembers would be drawn again."
-            message = explain("ledger", "be given to learn from one subset for ever", None, way_out)
-            raise DataError(message, code=Code.WRONG_CONFIG)
-        of_all = replace(subset, num_rows=max(subset.num_rows, party.num_rows))
-        return SubsetStore(party.ledger).rows(of_all, rng=self.noise_rng)
+        return SubsetStore(party.ledger).rows(subset, num_rows=party.num_rows, rng=self.noise_rng)
 
     def _own_rows(self, instruction: Instruction) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the rows to learn from: all, or the party's one subset."""

@@ -3,44 +3,58 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from pathlib import Path
 
-from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.files import make_folder, write_atomic
-from fedkd_flwr.privacy.ledger.entry import lost, plain_events
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import Code, DataError, RefusalError, explain
+from fedkd_flwr.files import make_folder, remove_leftovers, write_atomic
+from fedkd_flwr.privacy.ledger.entry import OLD_WAY_OUT, lost, plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget, Entry, Events, Head, Ledger
+from fedkd_flwr.privacy.ledger.rows import PrivateRows, RowTable, hash_rows
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = ["REPLIES_KEPT", "LedgerStore"]
+__all__ = ["NO_NOISE", "REPLIES_KEPT", "LedgerStore", "read_table"]
 
 logger = logging.getLogger("flwr.party")
 
 REPLIES_KEPT = 3
+NO_NOISE = "none: replies without noise"
+"""The mechanism of a note that a run sent replies which nothing at the party made private."""
+
 _PENDING = ".pending"
-_warned: set[Path] = set()
+_KEY_BYTES = 16
+_noted: set[tuple[str, str, str]] = set()
+_warned: set[str] = set()
 
 
 class LedgerStore:
-    """What one party has released from one set of private rows, over all runs. Nothing here ever resets it.
+    """What the rows of one party have released, over all runs and all versions of its file. Nothing here resets it.
 
-    In ``root/ledgers/<party>-<digest>/``:
+    In ``root/ledgers/``:
 
     | file | holds |
     |---|---|
-    | ``ledger.json`` | `fedkd_flwr.privacy.ledger.ledger.Ledger`; replacing this file is the charge |
-    | ``head.json`` | the ledger's length when it was last written, so that an older copy is noticed |
-    | ``replies/<run>-<round>.npz`` | the exact replies to each run's last three rounds; ``.pending`` until charged |
-    | ``lock`` | held while reading or charging |
+    | ``rows.key`` | the key that rows are hashed with, one for the whole state directory |
+    | ``<party>/ledger.json`` | `fedkd_flwr.privacy.ledger.ledger.Ledger`; replacing this file is the charge |
+    | ``<party>/head.json`` | the ledger's length when it was last written, so that an older copy is noticed |
+    | ``<party>/rows-<digest>.table`` | `fedkd_flwr.privacy.ledger.rows.RowTable`: which rows took part in what |
+    | ``<party>/replies/<run>-<round>.npz`` | replies to a run's last three rounds; ``.pending`` until charged |
+    | ``<party>/lock`` | held while reading or charging |
 
-    A charge writes the reply as pending, then the ledger, then the head, then renames the reply. A crash at any point
-    leaves either no charge and a pending reply that was not sent and is deleted, or one charge and its reply.
+    A charge writes the table of rows (for a new data set), the reply as pending, then the ledger, then the head, then
+    renames the reply. A crash at any point leaves either no charge and a pending reply that was not sent and is
+    deleted, or one charge and its reply. A table is never changed: the ledger names the one that holds.
 
     Parameters
     ----------
@@ -49,7 +63,13 @@ class LedgerStore:
     party : str
         The party's name.
     data_digest : str
-        SHA-256 of its private rows, in hexadecimal.
+        Digest of the data set that it holds now, in hexadecimal, for instance SHA-256 of its file.
+    rows : PrivateRows, optional
+        Its rows, so that spend follows them into other files. Without it, and until a `Party` gives its arrays
+        (`know`), each data set is counted as if it were one row: another digest starts afresh.
+    apart : bool
+        Refuse rows that another party of this state directory has charged. False for simulations, whose parties may
+        hold equal rows; the very same data set is refused even there.
     lock_timeout_s : float
         How long to wait for another process of this party, in seconds.
 
@@ -59,37 +79,52 @@ class LedgerStore:
     and an owner who writes a new ledger. Without ``fcntl`` (Windows) nothing is locked: run one process per party.
     """
 
-    def __init__(self, root: str | Path, *, party: str, data_digest: str, lock_timeout_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        party: str,
+        data_digest: str,
+        rows: PrivateRows | None = None,
+        apart: bool = True,
+        lock_timeout_s: float = 60.0,
+    ) -> None:
         self.new = Ledger(party=party, data_digest=data_digest)  # checks both
+        self.apart = apart
         self.lock_timeout_s = lock_timeout_s
-        name = file_name(party)
-        ledgers = Path(root).expanduser() / "ledgers"
-        self.directory = ledgers / f"{name}-{data_digest[:16]}"
+        self.ledgers = Path(root).expanduser() / "ledgers"
+        self.directory = self.ledgers / file_name(party)
         self.path = self.directory / "ledger.json"
         self.head_path = self.directory / "head.json"
         self.replies = self.directory / "replies"
-        others = [
-            p.name for p in ledgers.glob(f"{name}-*") if re.fullmatch(f"{re.escape(name)}-[0-9a-f]{{16}}", p.name)
-        ]
-        if self.directory not in _warned and (others := sorted(set(others) - {self.directory.name})):
-            _warned.add(self.directory)  # every message makes a new store, but one warning is enough
-            logger.warning(
-                "%s has ledgers of other private rows too: %s. Each counts its own releases only: rows that are in "
-                "several of these data sets have paid in each of them.",
-                party,
-                ", ".join(others),
-            )
+        self.key_path = self.ledgers / "rows.key"
+        self.rows = PrivateRows(
+            digest=data_digest,
+            form="one data set",
+            blocks=lambda: [np.array([[data_digest]], dtype=object)],
+        )
+        self.knows_rows = False
+        self._hashes: NDArray[np.uint64] | None = None
+        if rows is not None:
+            self.know(rows, apart=apart)
+
+    def know(self, rows: PrivateRows, *, apart: bool) -> None:
+        """Say which rows this party holds; without effect where that is known already."""
+        if not self.knows_rows:
+            self.rows, self.apart, self.knows_rows = rows, apart, True
+            self.new = replace(self.new, data_digest=rows.digest)
 
     def load(self) -> Ledger:
         """Return the ledger; a new one only if no file of an old one exists.
 
-        Raises `DataError` if it is damaged, another party's, older than its head or its replies, dated in the future or
-        written by a newer release (code ``ledger-lost``); or if another process keeps it locked.
+        Raises `DataError` if it is damaged, another party's, older than its head or its replies, or written by another
+        release (code ``ledger-lost``); or if another process keeps it locked.
         """
         if not os.path.lexists(self.directory):
+            self._refuse_old()
             return self.new
-        with self._lock():
-            return self._load()
+        with self.held() as ledger:
+            return ledger
 
     def answered(self, run_id: str, server_round: int) -> StoredReply | None:
         """Return the reply that was charged for this request, byte for byte; None if none was charged.
@@ -99,12 +134,26 @@ class LedgerStore:
         """
         if not os.path.lexists(self.directory):
             return None
-        with self._lock():
-            return self._stored(self._load(), run_id, server_round)
+        with self.held() as ledger:
+            return self._stored(ledger, run_id, server_round)
 
     def ask(self, events: Events, budget: Budget) -> None:
-        """Check, before anything is learnt, that the budget covers ``events``; raises as `Ledger.ask` and `load`."""
-        self.load().ask(events, budget)
+        """Check, before anything is learnt, that the budget covers ``events`` for each row that is held now.
+
+        Raises as `Ledger.ask` and `load`, and `RefusalError` (code ``wrong-config``) for rows that another party of
+        this state directory has charged.
+        """
+        events = plain_events(events)
+        with contextlib.ExitStack() as stack:
+            if os.path.lexists(self.directory):
+                ledger = stack.enter_context(self.held())
+                table = self.table(ledger)
+            else:
+                self._refuse_old()
+                ledger, table = self.new, RowTable()
+            if table.column(self.rows.digest) is None:
+                table = self.with_rows(table)
+            self._ask(ledger, table, events, budget)
 
     def charge(
         self,
@@ -142,31 +191,171 @@ class LedgerStore:
             As in `load` and `answered`.
         """
         data, plain = reply.to_bytes(), plain_events(events)
-        with self._lock():
-            ledger = self._load()
+        with self.held() as ledger:
             known = self._stored(ledger, run_id, server_round)
             if known is not None:
                 return known
-            ledger.ask(plain, budget)
+            words |= {"run_id": run_id, "reply_digest": sha256(data).hexdigest()}
+            self.append(ledger, server_round=server_round, events=plain, budget=budget, reply=data, **words)
+            return StoredReply.from_bytes(data)
+
+    def note_no_noise(self, *, run_id: str, algorithm: str) -> None:
+        """Write down that this run gets replies without noise from these rows: one entry, before the first leaves.
+
+        Raises as `load` and `ask`.
+        """
+        key = (str(self.path), run_id, self.rows.digest)
+        if key in _noted and os.path.lexists(self.path):
+            return
+        with self.held() as ledger:
+            mine = (run_id, self.rows.digest, NO_NOISE)
+            if all((entry.run_id, entry.data, entry.mechanism) != mine for entry in ledger.entries):
+                self.append(
+                    ledger,
+                    run_id=run_id,
+                    server_round=0,
+                    algorithm=algorithm,
+                    mechanism=NO_NOISE,
+                    unit="record",
+                    adversary="server",
+                    neighbouring_relation="any",
+                    events=(({"kind": "non-private"}, 1),),
+                    reply_digest=sha256(b"").hexdigest(),
+                )
+        _noted.add(key)
+
+    # -------------------------------------------------------------------------------- under the lock
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Ledger]:
+        """Hold the party's lock, and return the ledger as it lies there."""
+        make_folder(self.directory)
+        with locked(self.directory / "lock", timeout_s=self.lock_timeout_s):
+            self._refuse_old()
+            remove_leftovers(self.directory)
+            remove_leftovers(self.replies)
+            yield self._load()
+
+    def append(
+        self,
+        ledger: Ledger,
+        *,
+        events: Events,
+        server_round: int,
+        budget: Budget | None = None,
+        reply: bytes | None = None,
+        **words: str,
+    ) -> Ledger:
+        """Write one entry more, with its reply if there is one; the lock must be `held`. Return the ledger.
+
+        ``events`` are plain already: a note must not wait for the accountant to be imported.
+        """
+        with contextlib.ExitStack() as stack:
+            table = self.table(ledger)
+            new = table.column(self.rows.digest) is None
+            if new:
+                stack.enter_context(locked(self.ledgers / "rows.lock", timeout_s=self.lock_timeout_s))
+                ledger = replace(ledger, key=_key_name(self._key(make=True)))
+                table = self.with_rows(table)
+            if budget is not None:
+                self._ask(ledger, table, events, budget)
+            self._settle(ledger)
+            if new:
+                rows = table.to_bytes()
+                name = _digest(rows)
+                write_atomic(self._table_path(name), rows)
+            else:
+                name = ledger.entries[-1].table
             entry = Entry(
-                run_id=run_id,
                 server_round=server_round,
-                events=plain,
+                events=tuple(events),
                 when=_now().isoformat(timespec="seconds"),
-                reply_digest=sha256(data).hexdigest(),
+                data=self.rows.digest,
+                table=name,
                 **words,
             )
             charged = ledger.charge(entry)
-            self._settle(ledger)
             path = self.replies / _reply_name(entry)
-            write_atomic(Path(f"{path}{_PENDING}"), data)
+            if reply is not None:
+                write_atomic(Path(f"{path}{_PENDING}"), reply)
             write_atomic(self.path, charged.to_json())  # this line is the charge
             write_atomic(self.head_path, charged.head.to_json())
-            os.replace(f"{path}{_PENDING}", path)
-            self._forget_old(charged, run_id)
-            return StoredReply.from_bytes(data)
+            if reply is not None:
+                os.replace(f"{path}{_PENDING}", path)
+                self._forget_old(charged, entry.run_id)
+            return charged
 
-    # -------------------------------------------------------------------------------- under the lock
+    def _ask(self, ledger: Ledger, table: RowTable, events: Events, budget: Budget) -> None:
+        ledger.ask(events, budget, table.histories(self.rows.digest) if budget.epsilon < np.inf else None)
+
+    def table(self, ledger: Ledger) -> RowTable:
+        """Return the table of rows that a ledger's last entry names."""
+        if not ledger.entries:
+            return RowTable()
+        if _key_name(self._key(make=False)) != ledger.key:
+            raise lost(f"key {self.key_path}", "be the one that the ledger's rows were hashed with", "another one")
+        return read_table(self.directory, ledger)
+
+    def with_rows(self, table: RowTable) -> RowTable:
+        """Return the table with the rows held now, after a look whether another party's ledger knows them."""
+        rows, hashes = self.rows, self.hashes()
+        for path in sorted(self.ledgers.glob("*/rows-*.table")):
+            data = _read(path) if path.parent != self.directory else None
+            if data is None:
+                continue
+            other = RowTable.from_bytes(data, source=f"rows {path}")
+            same = other.column(rows.digest) is not None
+            shared = int(np.isin(hashes, other.hashes).sum()) if self.apart else 0
+            if same or shared:
+                seen = "the same data set" if same else f"{shared} of {len(hashes)} rows that are"
+                way_out = (
+                    "Give this party the name it had: its rows keep what they have spent. If they are another "
+                    "organisation's rows, give it a state-dir of its own."
+                )
+                message = explain(
+                    f"party {self.new.party}",
+                    "hold rows of its own in this state-dir",
+                    f"{seen} in the ledger of {path.parent.name}",
+                    way_out,
+                )
+                raise RefusalError(message, code=Code.WRONG_CONFIG)
+        return table.with_data_set(rows.digest, rows.form, hashes)
+
+    def hashes(self, *, make_key: bool = False) -> NDArray[np.uint64]:
+        """Return the keyed hash of each row that is held now, in their order; zeros where there is no key yet."""
+        if self._hashes is None:
+            if make_key and not os.path.lexists(self.key_path):
+                with locked(self.ledgers / "rows.lock", timeout_s=self.lock_timeout_s):
+                    self._key(make=True)
+            if not os.path.lexists(self.key_path):
+                return np.zeros(1, dtype=np.uint64)
+            self._hashes = hash_rows(self.rows.blocks(), self._key(make=False))
+        return self._hashes
+
+    def _key(self, *, make: bool) -> bytes:
+        key = _read(self.key_path)
+        if key is None and make and not any(self.ledgers.glob("*/ledger.json")):
+            key = os.urandom(_KEY_BYTES)
+            write_atomic(self.key_path, key)
+        if key is None or len(key) != _KEY_BYTES:
+            seen = "no such file, and ledgers whose rows were hashed with it" if key is None else f"{len(key)} bytes"
+            raise lost(f"key {self.key_path}", f"be there, {_KEY_BYTES} bytes", seen)
+        return key
+
+    def _table_path(self, name: str) -> Path:
+        return self.directory / f"rows-{name[:32]}.table"
+
+    def _refuse_old(self) -> None:
+        """Refuse to start a new ledger beside one of release 0.1.0, which had another layout."""
+        if os.path.lexists(self.path) or not os.path.lexists(self.ledgers):
+            return
+        for name in os.listdir(self.ledgers):
+            if re.fullmatch(r".*-[0-9a-f]{16}", name) and (old := _read(self.ledgers / name / "ledger.json")):
+                version = None
+                with contextlib.suppress(ValueError, TypeError, KeyError):
+                    version = json.loads(old)["version"]
+                if version == 1:
+                    raise lost(f"ledger {self.ledgers / name}", "be of version 2", "version 1", OLD_WAY_OUT)
 
     def _load(self) -> Ledger:
         raw, raw_head = _read(self.path), _read(self.head_path)
@@ -176,8 +365,8 @@ class LedgerStore:
                 return self.new
             seen = "no such file, and a head or replies of one"
             raise lost(f"ledger {self.path}", "be there", seen)
-        ledger = Ledger.from_json(raw, now=_now(), source=f"ledger {self.path}")
-        ledger.check_owner(self.new.party, self.new.data_digest, source=f"ledger {self.path}")
+        ledger = Ledger.from_json(raw, data_digest=self.new.data_digest, source=f"ledger {self.path}")
+        ledger.check_owner(self.new.party, source=f"ledger {self.path}")
         if raw_head is not None:
             ledger.check_head(Head.from_json(raw_head, source=f"head {self.head_path}"), source=f"ledger {self.path}")
         elif ledger.entries:  # `_settle` writes the head of an empty ledger before the first charge
@@ -186,6 +375,17 @@ class LedgerStore:
         if unknown := [name for name in released if name not in charged]:
             seen = f"none for {unknown[0]}: an older copy"
             raise lost(f"ledger {self.path}", "hold an entry for every reply in replies", seen)
+        if ledger.entries and not os.path.lexists(self._table_path(ledger.entries[-1].table)):
+            raise lost(f"rows {self._table_path(ledger.entries[-1].table)}", "be there", "no such file")
+        if (late := ledger.from_the_future(_now())) and str(self.path) not in _warned:
+            _warned.add(str(self.path))  # every message makes a new store, but one warning is enough
+            logger.warning(
+                "%s: %d entries are dated in the future, the first %s: this machine's clock was wrong when they were "
+                "written, or is wrong now. They count in full.",
+                self.path,
+                len(late),
+                late[0].when,
+            )
         return ledger
 
     def _stored(self, ledger: Ledger, run_id: str, server_round: int) -> StoredReply | None:
@@ -211,6 +411,10 @@ class LedgerStore:
             write_atomic(self.path, ledger.to_json())
         if _read(self.head_path) != ledger.head.to_json():
             write_atomic(self.head_path, ledger.head.to_json())
+        named = self._table_path(ledger.entries[-1].table) if ledger.entries else None
+        for table in self.directory.glob("rows-*.table"):
+            if table != named:  # of a charge that did not come, or of earlier data sets
+                table.unlink()
         charged = {_reply_name(entry) for entry in ledger.entries}
         for name in self._reply_files():
             pending, final = self.replies / name, name.removesuffix(_PENDING)
@@ -232,19 +436,40 @@ class LedgerStore:
         ends = (".npz", f".npz{_PENDING}")
         return sorted(p.name for p in self.replies.glob("*") if p.name.endswith(ends))
 
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        make_folder(self.directory)
-        with locked(self.directory / "lock", timeout_s=self.lock_timeout_s):
-            yield
-
 
 def _reply_name(entry: Entry) -> str:
     return f"{file_name(entry.run_id)}-{entry.server_round}.npz"
 
 
 def _kept(ledger: Ledger, run_id: str) -> list[Entry]:
-    return [entry for entry in ledger.entries if entry.run_id == run_id][-REPLIES_KEPT:]
+    return [entry for entry in ledger.entries if entry.run_id == run_id and entry.server_round][-REPLIES_KEPT:]
+
+
+def read_table(directory: Path, ledger: Ledger) -> RowTable:
+    """Return the table of rows that the last entry of the ledger in ``directory`` names; raises `DataError` if lost."""
+    if not ledger.entries:
+        return RowTable()
+    name = ledger.entries[-1].table
+    path = directory / f"rows-{name[:32]}.table"
+    data = _read(path)
+    if data is None or _digest(data) != name:
+        raise lost(
+            f"rows {path}", "be the table that the ledger names", "no such file" if data is None else "other bytes"
+        )
+    table = RowTable.from_bytes(data, source=f"rows {path}")
+    known = {digest for digest, _ in table.data_sets}
+    if missing := {entry.data for entry in ledger.entries} - known:
+        raise lost(f"rows {path}", "hold every data set that was charged", f"none of digest {min(missing)[:16]}")
+    return table
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=32).hexdigest()
+
+
+def _key_name(key: bytes) -> str:
+    """Return what names a key without telling it."""
+    return blake2b(b"fedkd rows key", key=key, digest_size=16).hexdigest()
 
 
 def _read(path: Path) -> bytes | None:

@@ -1,119 +1,252 @@
 """The only rows a party ever learns from under NFDP: drawn once, kept for good, shared by all runs.
 
 Learning from a random subset of the rows is differentially private only if nothing is ever learnt from the other rows;
-a second draw would expose some of them. So the subset is stored beside the party's ledger, one per party and data set,
-and if the file of a drawn subset is lost, no other is drawn.
+a second draw would expose some of them. So the drawn rows are stored beside the party's ledger, by their keyed hashes:
+an edited, reordered or re-encoded file does not draw again.
+
+| the file now | what is learnt from |
+|---|---|
+| is the one that was drawn from | the drawn rows |
+| holds some of its rows, in any order or form | the drawn rows that are still there; new rows are not learnt from |
+| holds none of its rows | a draw of its own, with its own claim: no row is in both |
+| holds rows of two draws, or rows whose hashes cannot be compared | nothing: refused |
+
+Equal rows are not told apart: where one of several copies is deleted, the drawn copies are taken to be the first ones.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
-from dataclasses import asdict, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from hashlib import sha256
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError, explain
 from fedkd_flwr.files import make_folder, write_atomic
+from fedkd_flwr.privacy.ledger.entry import Entry, canonical
+from fedkd_flwr.privacy.ledger.ledger import Ledger
 from fedkd_flwr.privacy.noise.sampling import Rng
 from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.stores.files import locked
 from fedkd_flwr.stores.ledger import LedgerStore
 
 __all__ = ["SubsetStore"]
 
-_VERSION = 1
+logger = logging.getLogger("flwr.party")
+
+_VERSION = 2
+_DRAWN = ": drawn"
+_WAY_OUT = "Go on with the file that the subset was drawn from, or leave this party out of such runs."
 
 
 class SubsetStore:
-    """One party's subset of one set of private rows.
+    """One party's subsets: one for each population of rows, which share no row.
 
-    Beside the ledger, in ``root/ledgers/<party>-<digest>/``:
-
-    | file | holds |
-    |---|---|
-    | ``subset.json`` | n, k, with or without replacement, and the drawn row numbers |
-    | ``subset-drawn.json`` | the digest of the drawn subset; written second, before anything learns from it |
+    ``subset.json`` in the ledger's folder holds the draws; a note in the ledger, written second and before anything
+    learns from a draw, holds its digest.
 
     Parameters
     ----------
     ledger : LedgerStore
-        The party's ledger. Its folder holds the files, and its entries also show whether a subset was drawn.
+        The party's ledger, which knows the rows that are held now.
 
     Notes
     -----
-    If the process stops between writing the two files, nothing has learnt from the subset yet, and the first file
-    counts as drawn. The loss of the whole folder cannot be noticed, as for the ledger.
+    If the process stops between writing file and note, nothing has learnt from the subset yet, and it counts as drawn.
+    The loss of the whole folder cannot be noticed, as for the ledger.
     """
 
     def __init__(self, ledger: LedgerStore) -> None:
         self.ledger = ledger
         self.party = ledger.new.party
         self.path = ledger.directory / "subset.json"
-        self.marker = ledger.directory / "subset-drawn.json"
 
-    def rows(self, mechanism: Subsampling, *, rng: Rng = None) -> NDArray[np.int64]:
+    def claimed(self, mechanism: Subsampling) -> Subsampling:
+        """Return the draw that a claim is about: ``mechanism``, or what was claimed when these rows were drawn.
+
+        Raises `RefusalError` (code ``subset-fixed``) if that draw was of another k or kind, or of rows with other
+        columns, and `DataError` (``subset-lost``) if its file is missing or damaged. Rows that cannot have one draw are
+        no matter for a refusal, which would tell of them: `rows` raises there.
+        """
+        draw = self._known()
+        if draw is None:
+            return mechanism
+        known = _mechanism(draw)
+        if (known.subset_rows, known.replacement) != (mechanism.subset_rows, mechanism.replacement):
+            self._another(known, mechanism)
+        return known
+
+    def charged(self, mechanism: Subsampling) -> bool:
+        """Tell whether a reply computed from this subset has been charged: further ones are post-processing."""
+        draw = self._known()
+        return draw is not None and _mechanism(draw) == mechanism and _paid(self.ledger.load(), draw)
+
+    def rows(self, mechanism: Subsampling, *, num_rows: int | None = None, rng: Rng = None) -> NDArray[np.int64]:
         """Return the party's subset; if there never was one, draw it from the operating system's entropy.
 
-        The row numbers are (subset_rows,) int64, ascending; with replacement some may repeat. ``rng`` is for tests
-        only, because a seeded draw gives no privacy. Raises `RefusalError` (code ``subset-fixed``) if the stored subset
-        has another n, k or kind of draw than ``mechanism``, and `DataError` (``subset-lost``) if a subset was drawn and
-        its file is missing or damaged.
+        ``mechanism`` is the draw as `claimed`, and ``num_rows`` how many rows the file holds, by default as many as are
+        claimed. If it holds fewer, the draw is of as many places as claimed, and those beyond the rows are empty.
+
+        The row numbers are int64, ascending; with replacement some may repeat. There are ``subset_rows`` of them, or
+        fewer where drawn rows are no longer in the file. ``rng`` is for tests only, because a seeded draw gives no
+        privacy. Raises `RefusalError` (code ``subset-fixed``) if the stored subset has another n, k or kind of draw
+        than ``mechanism`` or its rows cannot be known again, and `DataError` (``subset-lost``) if a subset was drawn
+        and its file, or all of its rows, are missing or damaged.
         """
-        charged = any("(NFDP)" in entry.mechanism for entry in self.ledger.load().entries)
-        make_folder(self.path.parent)
-        with locked(self.path.parent / "subset.lock", timeout_s=self.ledger.lock_timeout_s):
-            if not os.path.lexists(self.path):
-                if charged or os.path.lexists(self.marker):
-                    raise self._lost("no such file")
-                self._draw(mechanism, rng)
-            return self._read(mechanism)
+        make_folder(self.ledger.directory)
+        with self.ledger.held() as ledger:
+            draw = self._draw_of_these(ledger)
+            if draw is None:
+                draw = self._draw(ledger, mechanism, mechanism.num_rows if num_rows is None else num_rows, rng)
+            elif len(_notes(ledger)) < len(self._stored(ledger)):
+                self._note(ledger, draw)
+        known = _mechanism(draw)
+        if known != mechanism:
+            self._another(known, mechanism)
+        found = self._found(draw)
+        if not len(found):
+            raise self._lost("a file without any of the drawn rows")
+        return found
 
     def stored(self) -> NDArray[np.int64] | None:
-        """Return the stored row numbers, or None if there are none; for measuring in a simulation."""
+        """Return the row numbers drawn from the data set held now, None if there are none; for simulations."""
         if not os.path.lexists(self.path):
             return None
-        return np.array(json.loads(self.path.read_bytes())["rows"], dtype=np.int64)
+        draws = json.loads(self.path.read_bytes())["draws"]
+        mine = [draw["rows"] for draw in draws if draw["data"] == self.ledger.rows.digest]
+        return np.array(mine[0], dtype=np.int64) if mine else None
 
-    def _draw(self, mechanism: Subsampling, rng: Rng) -> None:
-        subset = {
-            "version": _VERSION,
-            "party": self.party,
-            "data_digest": self.ledger.new.data_digest,
-            **asdict(mechanism),
-            "rows": mechanism.draw(rng=rng).tolist(),
-        }
-        write_atomic(self.path, json.dumps(subset).encode() + b"\n")
+    def _known(self) -> dict[str, Any] | None:
+        """Return the draw that the rows held now took part in; None where there is none, or `rows` raises."""
+        if not os.path.lexists(self.ledger.directory):
+            return None
+        with self.ledger.held() as ledger:
+            self._check_form(self._stored(ledger))
+            try:
+                return self._draw_of_these(ledger)
+            except RefusalError:  # rows decided it
+                return None
 
-    def _read(self, mechanism: Subsampling) -> NDArray[np.int64]:
+    # -------------------------------------------------------------------------------- under the ledger's lock
+
+    def _stored(self, ledger: Ledger) -> list[dict[str, Any]]:
+        """Return all draws, compared with the ledger's notes of them."""
+        notes = _notes(ledger)
+        if not os.path.lexists(self.path):
+            if notes:
+                raise self._lost("no such file")
+            return []
         try:
-            data = self.path.read_bytes()
-            subset = json.loads(data)
-            known = Subsampling(**{field.name: subset[field.name] for field in fields(Subsampling)})
-            rows = np.array(subset["rows"], dtype=np.int64)
-            owner = (subset["version"], subset["party"], subset["data_digest"])
-            if owner != (_VERSION, self.party, self.ledger.new.data_digest):
-                raise ValueError(f"a subset of {owner[1:]}, version {owner[0]}")
-            ascending = len(rows) == known.subset_rows and (np.diff(rows) >= (0 if known.replacement else 1)).all()
-            if not (ascending and rows[0] >= 0 and rows[-1] < known.num_rows):
-                raise ValueError("other row numbers than it announces")
+            raw = json.loads(self.path.read_bytes())
+            if (raw["version"], raw["party"]) != (_VERSION, self.party):
+                raise ValueError(f"subsets of {raw['party']}, version {raw['version']}")
+            draws: list[dict[str, Any]] = raw["draws"]
+            for draw in draws:
+                _mechanism(draw)
+            if len(draws) not in (len(notes), len(notes) + 1):
+                raise ValueError(f"{len(draws)} draws where the ledger has noted {len(notes)}")
         except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
             raise self._lost(f"this: {error}") from error
-        witness = json.dumps({"version": _VERSION, "sha256": sha256(data).hexdigest()}).encode() + b"\n"
-        if not os.path.lexists(self.marker):
-            write_atomic(self.marker, witness)
-        elif self.marker.read_bytes() != witness:
+        if any(_witness(draw) != note.reply_digest for draw, note in zip(draws, notes, strict=False)):
             raise self._lost("another subset than the one that was drawn")
-        if known != mechanism:
-            way_out = (
-                f"Ask for subset-rows {known.subset_rows} and subset-replacement {str(known.replacement).lower()}: a "
-                "second subset beside it would be covered by no claim."
+        if len(draws) > len(notes) and draws[-1]["data"] != self.ledger.rows.digest:
+            raise self._lost("a draw from another file that the ledger does not know")
+        return draws
+
+    def _draw_of_these(self, ledger: Ledger) -> dict[str, Any] | None:
+        """Return the draw that the rows held now took part in; None where none of them did."""
+        draws, held = self._stored(ledger), self.ledger.rows
+        for draw in draws:
+            if draw["data"] == held.digest:
+                return draw
+        if not draws:
+            return None
+        self._check_form(draws)
+        table, hashes = self.ledger.table(ledger), self.ledger.hashes()
+        columns = [table.column(draw["data"]) for draw in draws]
+        known = [column is not None and np.isin(hashes, table.members(column)).any() for column in columns]
+        mine = [draw for draw, shares in zip(draws, known, strict=True) if shares]
+        if len(mine) > 1:
+            self._fixed(
+                "be one, for rows that took part in one draw", f"a file with rows of {len(mine)} draws", _WAY_OUT
             )
-            message = explain(f"subset of {self.party}", f"be the one drawn: {known.words}", mechanism.words, way_out)
-            raise RefusalError(message, code=Code.SUBSET_FIXED)
-        return rows
+        if mine and not _paid(ledger, mine[0]):
+            self._fixed("be charged before its file changes", "a changed file and no reply charged yet", _WAY_OUT)
+        return mine[0] if mine else None
+
+    def _check_form(self, draws: Sequence[Mapping[str, Any]]) -> None:
+        held = self.ledger.rows
+        if held.digest not in {draw["data"] for draw in draws} and any(draw["form"] != held.form for draw in draws):
+            self._fixed("be of rows with the columns of the schema it was drawn under", "other columns", _WAY_OUT)
+
+    def _draw(self, ledger: Ledger, mechanism: Subsampling, num_rows: int, rng: Rng) -> dict[str, Any]:
+        draws, held, table = self._stored(ledger), self.ledger.rows, self.ledger.table(ledger)
+        if table.column(held.digest) is None:
+            self.ledger.with_rows(table)  # refuses another party's rows before anything is drawn from them
+        rows = replace(mechanism, num_rows=max(mechanism.num_rows, num_rows)).draw(rng=rng)
+        hashes = self.ledger.hashes(make_key=True)
+        if (count := len(hashes)) not in (1, num_rows):
+            raise ConfigError(explain("num_rows", f"be that of the data set, {count}", num_rows))
+        if count == 1:  # rows that nobody knows apart
+            hashes = np.repeat(hashes, num_rows)
+        there = rows < num_rows
+        at = np.where(there, rows, 0)
+        draw = {
+            "data": held.digest,
+            "form": held.form,
+            **asdict(mechanism),
+            "rows": rows.tolist(),
+            "hashes": np.where(there, hashes[at] if num_rows else 0, 0).tolist(),
+            "copies": np.where(there, _copies(hashes)[at] if num_rows else -1, -1).tolist(),  # -1: an empty place
+        }
+        write_atomic(
+            self.path, json.dumps({"version": _VERSION, "party": self.party, "draws": [*draws, draw]}).encode() + b"\n"
+        )
+        self._note(ledger, draw)
+        return draw
+
+    def _note(self, ledger: Ledger, draw: Mapping[str, Any]) -> None:
+        self.ledger.append(
+            ledger,
+            run_id=f"draw {len(_notes(ledger)) + 1}",
+            server_round=0,
+            algorithm="NFDP",
+            mechanism=f"{_mechanism(draw).words}{_DRAWN}",
+            unit="record",
+            adversary="server",
+            neighbouring_relation="add, remove or replace one record",
+            events=(({"kind": "no-op"}, 1),),
+            reply_digest=_witness(draw),
+        )
+
+    def _found(self, draw: Mapping[str, Any]) -> NDArray[np.int64]:
+        """Return where the drawn rows stand in the file that is held now, ascending."""
+        rows = np.array(draw["rows"], dtype=np.int64)
+        if draw["data"] == self.ledger.rows.digest:
+            return rows
+        hashes = self.ledger.hashes()
+        order = np.argsort(hashes, kind="stable")
+        wanted, copies = np.array(draw["hashes"], dtype=np.uint64), np.array(draw["copies"], dtype=np.int64)
+        at = np.searchsorted(hashes[order], wanted) + copies
+        there = (copies >= 0) & (at < np.searchsorted(hashes[order], wanted, side="right"))
+        if not there.all():
+            logger.info("%s: %d of %d drawn rows are no longer in the file", self.party, (~there).sum(), len(rows))
+        return np.sort(order[at[there]]).astype(np.int64)
+
+    def _another(self, known: Subsampling, asked: Subsampling) -> NoReturn:
+        way_out = (
+            f"Ask for subset-rows {known.subset_rows} and subset-replacement {str(known.replacement).lower()}: a "
+            "second subset beside it would be covered by no claim."
+        )
+        self._fixed(f"be the one drawn: {known.words}", asked.words, way_out)
+
+    def _fixed(self, rule: str, seen: str, way_out: str) -> NoReturn:
+        raise RefusalError(explain(f"subset of {self.party}", rule, seen, way_out), code=Code.SUBSET_FIXED)
 
     def _lost(self, seen: str) -> DataError:
         way_out = (
@@ -121,3 +254,32 @@ class SubsetStore:
             f"{self.path.parent} from its newest backup, or leave this party out of such runs."
         )
         return DataError(explain(f"subset {self.path}", "be there, whole", seen, way_out), code=Code.SUBSET_LOST)
+
+
+def _notes(ledger: Ledger) -> list[Entry]:
+    return [entry for entry in ledger.entries if entry.mechanism.endswith(_DRAWN)]
+
+
+def _paid(ledger: Ledger, draw: Mapping[str, Any]) -> bool:
+    words = _mechanism(draw).words
+    return any((entry.mechanism, entry.data) == (words, draw["data"]) for entry in ledger.entries)
+
+
+def _mechanism(draw: Mapping[str, Any]) -> Subsampling:
+    known = Subsampling(**{field.name: draw[field.name] for field in fields(Subsampling)})
+    if not len(draw["rows"]) == len(draw["hashes"]) == len(draw["copies"]) == known.subset_rows:
+        raise ValueError("other numbers of rows than it announces")
+    return known
+
+
+def _copies(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return for each row how many equal ones stand before it."""
+    order = np.argsort(hashes, kind="stable")
+    ascending = hashes[order]
+    copies = np.empty(len(hashes), dtype=np.int64)
+    copies[order] = np.arange(len(hashes)) - np.searchsorted(ascending, ascending)
+    return copies
+
+
+def _witness(draw: Mapping[str, Any]) -> str:
+    return sha256(canonical(dict(draw))).hexdigest()

@@ -120,6 +120,31 @@ def test_noise_comes_with_its_charge_whatever_privacy_the_server_says_there_is(t
     assert not {name for name in metrics if name.startswith("accuracy")}
 
 
+def test_replies_without_noise_are_in_the_ledger_once_a_run_before_they_leave(tmp_path):
+    ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
+    member = party("a", *rows(20, seed=0), ledger=ledger, run_id="1", share_metrics=True)
+    for server_round in (1, 2, 2):
+        assert len(_fit(member, **{"server-round": server_round})[0]) == 1
+    (entry,) = ledger.load().entries
+    assert (entry.run_id, entry.server_round, entry.events[0][0]["kind"]) == ("1", 0, "non-private")
+    again = party("a", *rows(20, seed=0), ledger=ledger, run_id="2", budget=Budget(epsilon=100.0))
+    noisy = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0).told()
+    assert _code(_fit(again, **noisy, privacy="party")) == Code.BUDGET_EXCEEDED
+
+
+def test_a_party_s_ledger_follows_its_arrays_whatever_digest_it_was_given(tmp_path):
+    X, y = rows(20, seed=0)
+    noisy = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0).told()
+    spent = []
+    for run_id, named, order in (("1", "ab" * 32, slice(None)), ("2", "cd" * 32, slice(None, None, -1))):
+        ledger = LedgerStore(tmp_path, party="a", data_digest=named)
+        member = party("a", X[order], y[order], ledger=ledger, run_id=run_id)
+        assert len(_fit(member, **noisy, privacy="party")[0]) == 1
+        histories = ledger.table(ledger.load()).histories(ledger.rows.digest)
+        spent.append(ledger.load().counted(Budget(epsilon=1e6, delta=0.0), histories).max())
+    assert spent[1] == pytest.approx(2 * spent[0])
+
+
 def test_privacy_that_the_settings_do_not_amount_to_is_refused():
     assert _code(_fit(party("a", *rows(20, seed=0)), privacy="party")) == Code.BAD_INSTRUCTION
 

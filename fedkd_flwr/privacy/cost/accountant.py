@@ -123,6 +123,27 @@ class Accountant:
             return 1.0
         return losses.TiltedSum(parts, losses.tilt_for_epsilon(parts, epsilon)).delta(epsilon)
 
+    def cumulant(self, tilt: float) -> float:
+        """Return a bound on ``ln E exp(tilt * loss)`` of everything composed, ``tilt`` > 0; for a privacy filter.
+
+        That is ``tilt`` times the Renyi divergence of order ``1 + tilt``, of plain (epsilon, delta) statements where
+        delta does not strike. Infinite where none is proven.
+        """
+        if not self._counts:
+            return 0.0
+        if self._non_private():
+            return math.inf
+        if (noise := self._only_gaussian()) is not None:
+            value = 0.0 if noise == math.inf else tilt * (1 + tilt) / 2 / noise / noise
+        elif (parts := self._parts()) is None:
+            return math.inf
+        else:
+            value = sum(
+                count * (float(part.cumulant(np.array([tilt]))[0]) - math.log1p(-part.infinite))
+                for part, count in parts
+            )
+        return max(0.0, value) * (1 + 1e-12)
+
     def _non_private(self) -> bool:
         return any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf in self._counts)
 

@@ -13,11 +13,13 @@ from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.privacy.cost.events import event_from_json, event_to_json
 
 __all__ = [
+    "OLD_WAY_OUT",
     "VERSION",
     "WAY_OUT",
     "Entry",
     "Events",
     "canonical",
+    "check_digest",
     "check_text",
     "epsilon_of",
     "is_whole",
@@ -27,10 +29,15 @@ __all__ = [
     "utc",
 ]
 
-VERSION = 1
+VERSION = 2
 WAY_OUT = (
     "Restore the newest backup of its folder if nothing was released after it. To start over deliberately, remove the "
     "folder by hand: what this party released before is then no longer counted, and no claim covers it."
+)
+
+OLD_WAY_OUT = (
+    "Release 0.1.0 wrote it, which counted files and not rows, so what each row has spent is not known. Go on with "
+    "that release, or move the folder away to start over: what was released before is then no longer counted."
 )
 
 Events = Sequence[tuple[Any, int]]
@@ -61,7 +68,11 @@ class Entry:
     when : str
         ISO 8601, UTC.
     reply_digest : str
-        SHA-256 of the exact reply, in hexadecimal.
+        SHA-256 of the exact reply, in hexadecimal; for a note (round 0), of what it stands for.
+    data : str
+        Digest of the data set whose rows paid, in hexadecimal.
+    table : str
+        BLAKE2b-256 of the table of rows as it was then, in hexadecimal.
     """
 
     run_id: str
@@ -74,6 +85,8 @@ class Entry:
     events: tuple[tuple[dict[str, Any], int], ...]
     when: str
     reply_digest: str
+    data: str
+    table: str
 
     def __post_init__(self) -> None:
         for name in ("run_id", "algorithm", "mechanism", "adversary", "neighbouring_relation"):
@@ -85,12 +98,14 @@ class Entry:
         _check_events(self.events)
         if not (isinstance(self.when, str) and utc(self.when) is not None):
             raise ConfigError(explain("when", "be a date and time in UTC as ISO 8601 writes it", self.when))
-        if not (isinstance(self.reply_digest, str) and re.fullmatch("[0-9a-f]{64}", self.reply_digest)):
-            raise ConfigError(explain("reply_digest", "be a SHA-256 in hexadecimal", self.reply_digest))
+        for name in ("reply_digest", "table"):
+            if not (isinstance(value := getattr(self, name), str) and re.fullmatch("[0-9a-f]{64}", value)):
+                raise ConfigError(explain(name, "be a SHA-256 or BLAKE2b-256 in hexadecimal", value))
+        check_digest(self.data)
 
     @property
     def request(self) -> tuple[str, int]:
-        """The run and round it answered."""
+        """The run and round it answered; round 0: a note about the run, no reply."""
         return self.run_id, self.server_round
 
 
@@ -144,6 +159,8 @@ def read_object(data: bytes, keys: set[str], source: str) -> dict[str, Any]:
         version = raw["version"]
         if is_whole(version) and version > VERSION:
             raise lost(source, f"be of version <= {VERSION}", version, "Install a newer release of fedkd-flwr.")
+        if is_whole(version) and version < VERSION:
+            raise lost(source, f"be of version {VERSION}", version, OLD_WAY_OUT)
         if not (is_whole(version) and version == VERSION and raw.keys() == keys):
             raise ValueError(f"version {version!r} with {', '.join(raw)}")
     except DataError:
@@ -165,6 +182,12 @@ def check_text(name: str, value: object) -> None:
     """Refuse what is no text, or an empty one."""
     if not (isinstance(value, str) and value.strip()):
         raise ConfigError(explain(name, "be a text that is not empty", value))
+
+
+def check_digest(value: object) -> None:
+    """Refuse what names no data set."""
+    if not (isinstance(value, str) and re.fullmatch("[0-9a-f]{16,}", value)):
+        raise ConfigError(explain("data digest", "be a digest in hexadecimal", value))
 
 
 def is_whole(value: object) -> bool:

@@ -28,6 +28,8 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
         ({"when": "2029-12-31T10:00:00+02:00"}, "when must be a date and time in UTC"),
         ({"reply_digest": "abc"}, "reply_digest must be a SHA-256"),
         ({"reply_digest": "AB" * 32}, "reply_digest must be a SHA-256"),
+        ({"table": "abc"}, "table must be a SHA-256 or BLAKE2b-256"),
+        ({"data": "xyz"}, "data digest must be a digest in hexadecimal"),
         ({"events": (({"kind": "no-op"}, 0),)}, "events must pair an event with a whole number >= 1"),
         ({"events": (({"kind": "no-op"}, 1.5),)}, "events must pair an event with a whole number >= 1"),
     ],
@@ -67,14 +69,14 @@ def test_nothing_released_costs_nothing_and_equal_events_are_counted_together():
 
 
 def test_an_object_has_its_version_and_exactly_its_keys():
-    assert read_object(b'{"version":1,"a":2}', {"version", "a"}, "x.json") == {"version": 1, "a": 2}
+    assert read_object(b'{"version":2,"a":2}', {"version", "a"}, "x.json") == {"version": 2, "a": 2}
     for data, message in (
-        (b'{"version":2,"a":2}', r"x\.json must be of version <= 1, got 2\. Install a newer release of fedkd-flwr"),
-        (b'{"version":0,"a":2}', r"x\.json must be whole, got this: .*version 0 with version, a"),
+        (b'{"version":1,"a":2}', r"x\.json must be of version 2, got 1\. Release 0\.1\.0 wrote it"),
+        (b'{"version":3,"a":2}', r"x\.json must be of version <= 2, got 3\. Install a newer release of fedkd-flwr"),
         (b'{"version":true,"a":2}', r"x\.json must be whole, got this: .*version True"),
-        (b'{"version":1.0,"a":2}', r"x\.json must be whole, got this: .*version 1\.0"),
-        (b'{"version":1}', r"x\.json must be whole, got this: .*version 1 with version"),
-        (b'{"version":1,"a":2,"b":3}', r"x\.json must be whole"),
+        (b'{"version":2.0,"a":2}', r"x\.json must be whole, got this: .*version 2\.0"),
+        (b'{"version":2}', r"x\.json must be whole, got this: .*version 2 with version"),
+        (b'{"version":2,"a":2,"b":3}', r"x\.json must be whole"),
         (b"[]", r"x\.json must be whole, got this: .*Restore the newest backup"),
     ):
         with pytest.raises(DataError, match=message) as caught:

@@ -1,0 +1,75 @@
+"""What a budget that holds against adaptive servers costs: its filter against tight composition.
+
+For each kind of release: the tight epsilon of many, the least budget whose filter covers them, and the price. Run:
+
+    python benchmarks/ledger_filter.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from fedkd_flwr.privacy import dp
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.events import ApproximateEvent, Event
+from fedkd_flwr.privacy.ledger.entry import Entry, plain_events
+from fedkd_flwr.privacy.ledger.ledger import Ledger
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+
+DIGEST = "0" * 64
+
+
+def _labels(epsilon: float, num_classes: int) -> Event:
+    return RandomizedResponse(epsilon=epsilon, num_classes=num_classes).dp_event()
+
+
+RELEASES: dict[str, tuple[Event, int]] = {
+    "labels, epsilon 1, C = 10": (_labels(1.0, 10), 100),
+    "labels, epsilon 1, C = 10, few": (_labels(1.0, 10), 10),
+    "labels, epsilon 0.1, C = 10": (_labels(0.1, 10), 500),
+    "labels, epsilon 0.01, C = 10": (_labels(0.01, 10), 5000),
+    "labels, epsilon 0.1, C = 2": (_labels(0.1, 2), 500),
+    "bit flips, epsilon 0.5, C = 10": (BitFlip(epsilon=0.5, num_classes=10).dp_event(), 200),
+    "Laplace votes, gamma 0.04": (dp.LaplaceDpEvent(12.5), 162),
+    "Laplace votes, gamma 0.25": (dp.LaplaceDpEvent(2.0), 40),
+    "Gaussian, noise 40": (dp.GaussianDpEvent(40.0), 1),
+    "Gaussian, noise 3.73": (dp.GaussianDpEvent(3.73), 1),
+    "Gaussian, noise 3.73, many": (dp.GaussianDpEvent(3.73), 100),
+}
+
+
+def price(event: Event, count: int, delta: float) -> tuple[float, float]:
+    """Return the tight epsilon, and the least budget that covers so many releases."""
+    entry = Entry(
+        run_id="1",
+        server_round=1,
+        algorithm="-",
+        mechanism="-",
+        unit="record",
+        adversary="server",
+        neighbouring_relation="-",
+        events=plain_events([(event, count)]),
+        when="2026-01-01T00:00:00+00:00",
+        reply_digest=DIGEST,
+        data=DIGEST,
+        table=DIGEST,
+    )
+    ledger = Ledger(party="-", data_digest=DIGEST, entries=(entry,))
+    return Accountant().compose(event, count).epsilon(delta), ledger.covering(delta)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--delta", type=float, action="append", help="where epsilon is measured (1e-5, 1e-3)")
+    for delta in parser.parse_args().delta or [1e-5, 1e-3]:
+        subset = {"one subset for ever": (ApproximateEvent(0.11, 0.8 * delta), 1)}
+        for name, (event, count) in (RELEASES | subset).items():
+            tight, budget = price(event, count, delta)
+            extra = budget / tight - 1 if tight < math.inf else 0.0
+            print(f"delta {delta:g}  {name:32} x {count:5,}  tight {tight:8.4f}  filter {budget:8.4f}  {extra:6.1%}")
+
+
+if __name__ == "__main__":
+    main()

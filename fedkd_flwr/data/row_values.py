@@ -1,0 +1,63 @@
+"""What a row is, whatever file it stands in: the values by which a privacy ledger knows it again.
+
+The same row has the same values in a CSV file with a byte order mark, other line ends or another separator, in Parquet,
+in another order of rows or columns, and with "1.00" for "1". Columns that the schema does not name do not count: an
+added number of a row makes no new row. Numbers count at the precision of float32, at which models see them.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b, sha256
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.columns import column_numbers, column_texts
+from fedkd_flwr.data.preprocessor import Table, check_columns, column_of, pixels_of
+from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.text import text_values
+
+__all__ = ["row_form", "row_values"]
+
+
+def row_form(schema: Schema) -> str:
+    """Return what a row consists of: a digest of the names and kinds of columns, and of the label's name.
+
+    The order of columns does not matter, nor do categories and classes.
+    """
+    columns = sorted((column.name, column.kind == "numeric") for column in schema.columns)
+    return sha256(repr((columns, schema.label, schema.shape)).encode()).hexdigest()[:16]
+
+
+def row_values(table: Table, schema: Schema) -> list[NDArray[Any]]:
+    """Return the canonical values of each row and its label: blocks (n, d) of numbers; texts as hashes.
+
+    Raises
+    ------
+    DataError
+        If columns are missing, or a value does not fit its column.
+    """
+    check_columns(table, schema)
+    label = _numbered(column_texts(column_of(table, schema.label, len(schema.column_names))))
+    if schema.shape is not None:
+        return [pixels_of(table, schema), label]
+    numbers, texts = [], []
+    for j, column in sorted(enumerate(schema.columns), key=lambda item: item[1].name):
+        values = column_of(table, column.name, j)
+        if column.kind == "numeric":
+            numbers.append(column_numbers(values, column.name).astype(np.float32))
+        else:
+            free = column.kind == "text"
+            texts.append(_numbered(text_values(values) if free else column_texts(values), size=8 if free else 4))
+    return [*([np.stack(numbers, axis=1)] if numbers else []), *texts, label]
+
+
+def _numbered(texts: NDArray[np.object_], *, size: int = 4) -> NDArray[Any]:
+    """Return a column of texts as a hash of ``size`` bytes each, 0 where one is missing: shape (n, 1)."""
+    codes, distinct = pd.factorize(texts)
+    numbers = np.zeros(len(distinct) + 1, dtype=f"<u{size}")  # code -1 (missing) takes the last one
+    for i, text in enumerate(distinct):
+        numbers[i] = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest(), "little")
+    return numbers[codes][:, None]

@@ -1,0 +1,56 @@
+"""The same row has the same values in whatever file it stands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedkd_flwr.data.row_values import row_form, row_values
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.errors import DataError
+
+AGE, TOWN = Column(name="age", kind="numeric"), Column(name="town", kind="categorical", categories=("x",))
+SCHEMA = Schema(columns=(AGE, TOWN), classes=("no", "yes"))
+
+
+def _table(**changes):
+    return pd.DataFrame({"age": [1.0, 2.5], "town": ["x", None], "label": ["no", "yes"]} | changes)
+
+
+def _same(table, schema=SCHEMA):
+    pairs = zip(row_values(_table(), SCHEMA), row_values(table, schema), strict=True)
+    return all(np.array_equal(one, other, equal_nan=one.dtype.kind == "f") for one, other in pairs)
+
+
+def test_spelling_types_and_further_columns_make_no_new_row():
+    assert _same(_table(age=["1", "2.50"]))
+    assert _same(
+        _table(age=np.array([1, 2.5], dtype=np.float32), town=[" x ", "NA"], label=["no ", "yes"], number=[7, 8])
+    )
+    turned = Schema(columns=(TOWN, AGE), classes=("yes", "no"))
+    assert _same(_table()[["label", "town", "age"]], turned)
+    assert row_form(turned) == row_form(SCHEMA)
+
+
+@pytest.mark.parametrize("changes", [{"age": [1.0, 2.51]}, {"town": ["x", "x"]}, {"label": ["no", "no"]}])
+def test_another_value_is_another_row(changes):
+    assert not _same(_table(**changes))
+
+
+def test_other_columns_are_another_form():
+    other = Schema(columns=(AGE,), classes=("no", "yes"))
+    assert row_form(other) != row_form(SCHEMA)
+
+
+def test_images_are_their_pixels():
+    schema = Schema(columns=(), classes=("no", "yes"), shape=(1, 1, 2))
+    table = pd.DataFrame({"pixel-0": [0, 255], "pixel-1": [1, 2], "label": ["no", "yes"]})
+    pixels, label = row_values(table, schema)
+    assert pixels.tolist() == [[0, 1], [255, 2]]
+    assert label.shape == (2, 1)
+
+
+def test_a_missing_column_is_an_error():
+    with pytest.raises(DataError):
+        row_values(_table().drop(columns="age"), SCHEMA)

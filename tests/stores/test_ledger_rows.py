@@ -1,0 +1,234 @@
+"""Spend follows the rows: whatever is done to a file or a name, no row pays less than it was in, and none pays more."""
+
+from __future__ import annotations
+
+import csv
+import os
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.data.row_values import row_form, row_values
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.tables import read_table
+from fedkd_flwr.errors import Code, DataError, RefusalError
+from fedkd_flwr.privacy.cost.events import PureEvent
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.privacy.ledger.rows import PrivateRows
+from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
+from fedkd_flwr.stores.party_state import StoredReply
+
+SCHEMA = Schema(
+    columns=(
+        Column(name="age", kind="numeric"),
+        Column(name="town", kind="categorical", categories=("Bern", "Zürich")),
+        Column(name="note", kind="text"),
+    ),
+    classes=("no", "yes"),
+)
+EACH = 0.3
+BUDGET = Budget(epsilon=1.0, delta=0.0)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+def _row(number):
+    return [number / 4, "Bern" if number % 3 else "Zürich", f"note, {number}", "yes" if number % 2 else "no"]
+
+
+def _write(path, rows, *, order=(0, 1, 2, 3), mark=False, end="\n", separator=",", digits=0, extra=False):
+    names = [*SCHEMA.column_names, "label"]
+    with path.open("w", encoding="utf-8-sig" if mark else "utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=separator, lineterminator=end)
+        writer.writerow([names[i] for i in order] + (["number"] if extra else []))
+        for k, row in enumerate(rows):
+            row = [f"{row[0]:.{digits + 2}f}", *row[1:]]
+            writer.writerow([row[i] for i in order] + ([k] if extra else []))
+    return path
+
+
+def _store(root, path, party="a", **options):
+    digest = sha256(path.read_bytes()).hexdigest()
+    rows = PrivateRows(digest=digest, form=row_form(SCHEMA), blocks=lambda: row_values(read_table(path), SCHEMA))
+    return LedgerStore(root, party=party, data_digest=digest, rows=rows, **options)
+
+
+def _charge(store, run_id, budget=BUDGET, epsilon=EACH):
+    events = [(PureEvent(epsilon), 1)]
+    store.charge(
+        run_id=run_id,
+        server_round=1,
+        algorithm="fedct",
+        mechanism="m",
+        unit="record",
+        adversary="server",
+        neighbouring_relation="replace one record",
+        events=events,
+        reply=StoredReply(),
+        budget=budget,
+    )
+
+
+RECODED = [
+    {"mark": True},
+    {"end": "\r\n"},
+    {"separator": ";"},
+    {"separator": "\t", "digits": 3},
+    {"order": (3, 1, 0, 2)},
+    {"extra": True},
+    {"mark": True, "end": "\r\n", "separator": ";", "order": (2, 0, 3, 1), "digits": 5},
+]
+
+
+def test_a_hundred_edits_orders_encodings_and_names_take_no_row_above_its_budget(tmp_path):
+    rng, paid, owner, seen = np.random.default_rng(0), {}, {}, []
+    held, path = list(range(20)), tmp_path / "rows.csv"
+    for step in range(100):
+        change = rng.integers(0, 4)
+        if change == 0:
+            held += list(range(1000 + 10 * step, 1000 + 10 * step + rng.integers(1, 4)))  # appended
+        elif change == 1 and len(held) > 8:
+            held = [row for row in held if rng.random() > 0.2]  # removed
+        elif change == 2:
+            held[rng.integers(len(held))] = 5000 + step  # edited
+        held = [held[i] for i in rng.permutation(len(held))]
+        party = "b" if step % 7 == 6 else "a"
+        _write(path, [_row(number) for number in held], **RECODED[rng.integers(len(RECODED))])
+        renamed = any(owner.get(row, party) != party for row in held)
+        spent = max(paid.get(row, 0) for row in held) + EACH > BUDGET.epsilon + 1e-9
+        right = Code.WRONG_CONFIG if renamed else Code.BUDGET_EXCEEDED if spent else None
+        seen.append(right)
+        if right is not None:  # a row of another name, or one without budget left
+            with pytest.raises(RefusalError) as caught:
+                _charge(_store(tmp_path / "state", path, party), f"run {step}")
+            assert caught.value.code == right
+            held = [row for row in held if paid.get(row, 0) + EACH <= BUDGET.epsilon] or [9000 + step]
+            continue
+        _charge(_store(tmp_path / "state", path, party), f"run {step}")
+        for row in held:
+            paid[row], owner[row] = paid.get(row, 0) + EACH, party
+    assert max(paid.values()) <= BUDGET.epsilon + 1e-9
+    assert min(seen.count(what) for what in (None, Code.WRONG_CONFIG, Code.BUDGET_EXCEEDED)) > 5
+
+
+@pytest.mark.parametrize("how", RECODED, ids=str)
+def test_the_same_rows_in_another_form_of_file_have_paid_the_same(tmp_path, how):
+    rows = [_row(number) for number in range(12)]
+    _charge(_store(tmp_path, _write(tmp_path / "one.csv", rows)), "1", epsilon=0.6)
+    other = _store(tmp_path, _write(tmp_path / "other.csv", rows[::-1], **how))
+    with pytest.raises(RefusalError, match=r"0\.6 spent before, 0\.6 asked, 1\.2 together"):
+        _charge(other, "2", epsilon=0.6)
+
+
+def test_new_rows_do_not_pay_for_others_and_old_ones_among_them_do(tmp_path):
+    rows = [_row(number) for number in range(20)]
+    _charge(_store(tmp_path, _write(tmp_path / "1.csv", rows[:10])), "1", epsilon=0.9)
+    _charge(_store(tmp_path, _write(tmp_path / "2.csv", rows[10:])), "2", epsilon=0.9)
+    with pytest.raises(RefusalError, match=r"0\.9 spent before"):
+        _charge(_store(tmp_path, _write(tmp_path / "3.csv", [*rows[10:], rows[0]])), "3", epsilon=0.2)
+    table = (store := _store(tmp_path, tmp_path / "1.csv")).table(store.load())
+    assert table.all_histories().rows.tolist() == [10, 10]
+
+
+def test_an_edited_row_is_a_new_row_and_equal_rows_are_one(tmp_path):
+    _charge(_store(tmp_path, _write(tmp_path / "1.csv", [_row(1), _row(1), _row(2)])), "1", epsilon=0.9)
+    _charge(_store(tmp_path, _write(tmp_path / "2.csv", [_row(3)])), "2", epsilon=0.9)
+    store = _store(tmp_path, tmp_path / "1.csv")
+    assert store.table(store.load()).all_histories().rows.sum() == 3
+
+
+@pytest.mark.parametrize("name", ["x", "A", "a "])
+def test_the_same_data_under_another_name_is_refused_with_the_way_out_also_in_a_simulation(tmp_path, name):
+    path = _write(tmp_path / "1.csv", [_row(number) for number in range(5)])
+    _charge(_store(tmp_path, path), "1")
+    for apart in (True, False):
+        other = _store(tmp_path, path, name, apart=apart)
+        message = r"the same data set in the ledger of a\. Give this party the name"
+        with pytest.raises(RefusalError, match=message):
+            other.ask([(PureEvent(0.1), 1)], Budget())
+        with pytest.raises(RefusalError, match=message):
+            _charge(other, "2")
+        with pytest.raises(RefusalError, match=message):
+            other.note_no_noise(run_id="2", algorithm="fedct")
+        assert other.load().entries == ()
+
+
+def test_parties_of_a_simulation_may_hold_equal_rows_and_silos_may_not_share_a_folder(tmp_path):
+    rows = [_row(number) for number in range(5)]
+    one, other = _write(tmp_path / "1.csv", rows), _write(tmp_path / "2.csv", [*rows[3:], _row(9)])
+    _charge(_store(tmp_path, one, apart=False), "1")
+    with pytest.raises(RefusalError, match="got 2 of 3 rows that are in the ledger of a"):
+        _charge(_store(tmp_path, other, "b"), "1")
+    _charge(_store(tmp_path, other, "b", apart=False), "1")
+
+
+def test_rows_under_another_schema_cannot_be_known_again_and_pay_for_everything_before(tmp_path):
+    path, other = (_write(tmp_path / f"{i}.csv", [_row(i)]) for i in range(2))
+    _charge(_store(tmp_path, path), "1", epsilon=0.9)
+    store = _store(tmp_path, other)
+    form = PrivateRows(digest=store.rows.digest, form="another schema", blocks=store.rows.blocks)
+    with pytest.raises(RefusalError, match=r"0\.9 spent before"):
+        LedgerStore(tmp_path, party="a", data_digest=form.digest, rows=form).ask([(PureEvent(0.2), 1)], BUDGET)
+
+
+def test_a_run_without_noise_is_noted_once_and_a_budget_set_later_knows(tmp_path):
+    path = _write(tmp_path / "1.csv", [_row(1)])
+    for _ in range(3):
+        _store(tmp_path, path).note_no_noise(run_id="1", algorithm="fedct")
+    _store(tmp_path, path).note_no_noise(run_id="2", algorithm="fedct")
+    ledger = _store(tmp_path, path).load()
+    assert [(entry.run_id, entry.mechanism) for entry in ledger.entries] == [("1", NO_NOISE), ("2", NO_NOISE)]
+    assert ledger.spent(1e-5) == float("inf")
+    with pytest.raises(RefusalError, match="epsilon infinite spent before"):
+        _store(tmp_path, path).ask([(PureEvent(0.1), 1)], Budget(epsilon=100.0))
+    # new rows were not in those runs
+    fresh = _store(tmp_path, _write(tmp_path / "2.csv", [_row(2)]))
+    fresh.ask([(PureEvent(0.1), 1)], Budget(epsilon=100.0))
+
+
+def _gone(path):
+    path.unlink()
+
+
+def _flipped(path):
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("spoil", [_gone, _flipped])
+@pytest.mark.parametrize("file", ["rows.key", "a/rows-*.table"])
+def test_a_lost_key_or_table_is_refused_and_never_replaced(tmp_path, spoil, file):
+    path = _write(tmp_path / "1.csv", [_row(1)])
+    _charge(_store(tmp_path, path), "1")
+    (target,) = (tmp_path / "ledgers").glob(file)
+    spoil(target)
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"must be") as caught:
+            _charge(_store(tmp_path, path), "2")
+        assert caught.value.code is Code.LEDGER_LOST
+
+
+def test_a_ledger_of_the_first_release_is_refused_with_its_name_and_left_alone(tmp_path):
+    old = tmp_path / "ledgers" / f"a-{'ab' * 8}" / "ledger.json"
+    old.parent.mkdir(parents=True)
+    old.write_text('{"version": 1, "party": "a", "data_digest": "ab", "entries": []}')
+    store = _store(tmp_path, _write(tmp_path / "1.csv", [_row(1)]))
+    for call in (store.load, lambda: _charge(store, "1"), lambda: store.note_no_noise(run_id="1", algorithm="x")):
+        with pytest.raises(DataError, match=r"got version 1\.? ?.*counted files and not rows") as caught:
+            call()
+        assert caught.value.code is Code.LEDGER_LOST
+    assert old.exists()
+
+
+def test_nothing_of_a_row_stands_in_the_files_and_another_key_gives_other_hashes(tmp_path):
+    path = _write(tmp_path / "1.csv", [_row(1), _row(2)])
+    stores = [_store(tmp_path / name, path) for name in ("x", "y")]
+    for store in stores:
+        _charge(store, "1")
+    assert not set(stores[0].hashes().tolist()) & set(stores[1].hashes().tolist())
+    assert all(b"note, 1" not in file.read_bytes() for file in (tmp_path / "x").rglob("*") if file.is_file())
