@@ -54,7 +54,7 @@ def test_nfdp_in_simulation_states_the_smallest_party_s_numbers_and_pools_the_su
     (claim,) = record.claims
     smallest = Subsampling(num_rows=66, subset_rows=10, replacement=True)  # 200 private rows, dealt to three
     assert (claim["epsilon"], claim["delta"]) == (pytest.approx(smallest.epsilon), pytest.approx(smallest.delta))
-    drawn = [json.loads(p.read_text()) for p in tmp_path.rglob("subset.json")]
+    drawn = [draw for p in tmp_path.rglob("subset.json") for draw in json.loads(p.read_text())["draws"]]
     assert sorted(d["num_rows"] for d in drawn) == [66, 67, 67]  # all rows, none held out
     assert all(len(d["rows"]) == 10 for d in drawn)
     # the centralised model saw those 30 rows, and no other

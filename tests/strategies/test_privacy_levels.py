@@ -22,7 +22,7 @@ from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import TwoClassEvent, event_to_json
 from fedkd_flwr.privacy.ledger.entry import plain_events
-from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.privacy.ledger.ledger import Budget, Ledger
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.run_record import RoundRecord, RunRecord
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -437,11 +437,11 @@ def test_self_training_fits_a_second_model_on_the_rows_nobody_asked_about(unquer
 
 def _label_epsilon(rounds_covered):
     """Return a label's epsilon with which 1.0 covers so many rounds of 60 labels, and not one more."""
-    low, high = 1e-4, 1.0
+    low, high, ledger = 1e-4, 1.0, Ledger(party="b", data_digest="ab" * 32)
     for _ in range(60):
         middle = (low * high) ** 0.5
         event = RandomizedResponse(epsilon=middle, num_classes=3).dp_event()
-        covered = Accountant().compose(event, 60 * rounds_covered).epsilon(1e-5) <= 1.0
+        covered = not ledger.would_exceed([(event, 60 * rounds_covered)], Budget(epsilon=1.0))
         low, high = (middle, high) if covered else (low, middle)
     return low
 
