@@ -140,6 +140,7 @@ class RunRecord:
     centralised: float | None = None  # accuracy of one model trained on all private rows pooled; simulation only
     centralised_model: str = ""
     claims: list[dict[str, Any]] = field(default_factory=list)  # as `PrivacyClaim.as_dict` writes them
+    audit: dict[str, Any] = field(default_factory=dict)  # what `fedkd_flwr.apps.audit` found; {} where it did not look
     notes: list[str] = field(default_factory=list)  # warnings that a reader of the results must see
 
     def party(self, name: str) -> PartyRecord:
