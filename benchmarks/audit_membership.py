@@ -4,7 +4,7 @@
 
 The FedCT paper (AAAI 2025, Table 1) prints attack AUCs ("VUL") of .51 to .53 for FedCT, about .6 for DD and .7 and more
 for FedAvg, measured with ML Privacy Meter. Here the attack is that of ``python -m fedkd_flwr.audit``. ``--out`` keeps
-each run's figures; the same command goes on where it was stopped.
+each run's figures; a further command with the same file adds those that it does not hold.
 """
 
 from __future__ import annotations
@@ -35,16 +35,8 @@ FASHION: Config = {
     "model": "mlp",
     "model-params": NET,
 }
-ADULT: Config = {
-    **FASHION,
-    "dataset": "adult",
-    "num-public": 10000,
-    "num-private": 10000,
-    "num-test": 5000,
-    "num-rounds": 3,
-    "model": "decision-tree",
-    "model-params": "",
-}
+ADULT: Config = {**FASHION, "dataset": "adult", "num-test": 5000, "num-rounds": 4}
+TREES: Config = {**ADULT, "model": "decision-tree", "model-params": ""}
 # about 150 steps of 64 rows in each round: 10 epochs of a party's 1,000 rows
 EXCHANGES: dict[str, Config] = {
     "fedct": {"algorithm": "fedct", "steps-per-round": 150, "fedct.stop-when-converged": False},
@@ -54,10 +46,11 @@ EXCHANGES: dict[str, Config] = {
 }
 SETTINGS: dict[str, dict[str, Config]] = {
     "fashion-mnist": {name: {**FASHION, **exchange} for name, exchange in EXCHANGES.items()},
+    "adult": {name: {**ADULT, **exchange} for name, exchange in EXCHANGES.items() if name != "fedmd"},
     # trees send labels, or the shares of classes in their leaves
     "adult-trees": {
-        "fedct": {**ADULT, "algorithm": "fedct", "fedct.stop-when-converged": False},
-        "fedmd": {**ADULT, "algorithm": "fedmd", "share": "softmax"},
+        "fedct": {**TREES, "algorithm": "fedct", "fedct.stop-when-converged": False},
+        "fedmd": {**TREES, "algorithm": "fedmd", "share": "softmax"},
     },
     # what noise on each label does to the same attack: epsilon 1 a label
     "fashion-mnist-noise": {
@@ -87,10 +80,11 @@ def main() -> None:
     logging.getLogger("flwr").setLevel(logging.WARNING)
     here = {options.data_root: f"/path/to/{Path(options.data_root).name}"} if options.data_root else {}
     words = ["python", "benchmarks/audit_membership.py", *(here.get(word, word) for word in sys.argv[1:])]
-    command, runs = shlex.join(words), []
+    commands, runs = [shlex.join(words)], []
     if options.out and options.out.is_file():
         before = json.loads(options.out.read_text(encoding="utf-8"))
-        runs = before["runs"] if before["command"] == command else []
+        if (before["setting"], before["shadows"]) == (options.setting, options.shadows):
+            commands, runs = list(dict.fromkeys([*before["commands"], *commands])), before["runs"]
     done = {(run["exchange"], run["seed"]) for run in runs}
     for seed in options.seeds:
         for name, config in SETTINGS[options.setting].items():
@@ -107,7 +101,8 @@ def main() -> None:
             runs.append(figures)
             print(name, seed, [round(x, 3) for x in found["all"]["auc"]], f"{time.monotonic() - began:.0f} s", flush=True)
             if options.out:
-                text = json.dumps({"command": command, "summary": summary(runs), "runs": runs}, indent=1)
+                made = {"commands": commands, "setting": options.setting, "shadows": options.shadows}
+                text = json.dumps({**made, "summary": summary(runs), "runs": runs}, indent=1)
                 options.out.write_text(text + "\n", encoding="utf-8")
     print(json.dumps(summary(runs), indent=1))
 

@@ -52,6 +52,11 @@ class Answers:
     num_public, num_classes : int
         Rows and classes of the public set.
 
+    Attributes
+    ----------
+    first, last, total : ndarray of shape (num_public, num_classes), float64
+        The first and the last answer on each row, and the sum of all; 0 where there was none.
+
     Examples
     --------
     >>> said = Answers(2, 2)
@@ -64,7 +69,7 @@ class Answers:
     def __init__(self, num_public: int, num_classes: int) -> None:
         self.first = np.zeros((num_public, num_classes))
         self.last = np.zeros((num_public, num_classes))
-        self._sum = np.zeros((num_public, num_classes))
+        self.total = np.zeros((num_public, num_classes))
         self._count = np.zeros(num_public)
 
     def add(self, rows: NDArray[np.integer[Any]], values: NDArray[np.floating[Any]]) -> None:
@@ -72,7 +77,7 @@ class Answers:
         new = rows[self._count[rows] == 0]
         self.last[rows] = values
         self.first[new] = self.last[new]
-        self._sum[rows] += values
+        self.total[rows] += values
         self._count[rows] += 1
 
     def evidence(self, order: NDArray[np.integer[Any]], y: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
@@ -87,7 +92,7 @@ class Answers:
         """
         asked = self._count[order] > 0
         rank = np.cumsum(asked, axis=1)
-        mean = self._sum / np.maximum(self._count, 1)[:, None]
+        mean = self.total / np.maximum(self._count, 1)[:, None]
         columns = []
         for values in (self.first, self.last, mean):
             said = values[order, y[:, None]]
