@@ -13,13 +13,13 @@ import argparse
 import json
 import logging
 import shlex
+import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 Config = dict[str, Any]
 
@@ -95,11 +95,13 @@ def main() -> None:
                 values = {**config, "seed": seed, "output-dir": folder, "data-root": options.data_root}
                 record = audit(parse_run_config(values), shadows=options.shadows)
             means = record.mean_accuracies()
-            found = {key: value for key, value in record.audit.items() if key not in ("roc", "parties")}
-            figures = {"exchange": name, "seed": seed, "accuracy": means.get("federated-common") or record.server_accuracy}
-            figures |= found | {"parties-auc": [p["auc"] for p in record.audit["parties"].values()]}
-            runs.append(figures)
-            print(name, seed, [round(x, 3) for x in found["all"]["auc"]], f"{time.monotonic() - began:.0f} s", flush=True)
+            found = record.as_dict()["audit"]
+            found = {**found, "parties": {p: of["auc"] for p, of in found["parties"].items()}}
+            del found["roc"]
+            accuracy = means.get("federated-common") or record.server_accuracy
+            runs.append({"exchange": name, "seed": seed, "accuracy": accuracy, **found})
+            auc = {k: round(v, 3) for k, v in found["everybody"]["auc"].items()}
+            print(name, seed, auc, f"{time.monotonic() - began:.0f} s", flush=True)
             if options.out:
                 made = {"commands": commands, "setting": options.setting, "shadows": options.shadows}
                 text = json.dumps({**made, "summary": summary(runs), "runs": runs}, indent=1)
@@ -107,20 +109,24 @@ def main() -> None:
     print(json.dumps(summary(runs), indent=1))
 
 
+def _mean(values: Iterable[float]) -> float:
+    return round(statistics.fmean(values), 4)
+
+
 def summary(runs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return, for each exchange, means over seeds and the range of the AUC."""
     made: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys(run["exchange"] for run in runs):
         these = [run for run in runs if run["exchange"] == name]
-        aucs = [run["all"]["auc"][0] for run in these]
+        aucs = [run["everybody"]["auc"] for run in these]
+        rates = ("found_at_1_percent", "found_at_1_permille")
         made[name] = {
             "runs": len(these),
-            "AUC": round(float(np.mean(aucs)), 4),
-            "AUC by seed": [round(a, 4) for a in aucs],
-            "widest interval": [round(min(r["all"]["auc"][1] for r in these), 4), round(max(r["all"]["auc"][2] for r in these), 4)],
-            "AUC without shadows": round(float(np.mean([r["without-shadows"][0] for r in these])), 4),
-            **{key: round(float(np.mean([r["all"][key][0] for r in these])), 4) for key in ("found-at-1%", "found-at-0.1%")},
-            "accuracy": round(float(np.mean([r["accuracy"] for r in these])), 4),
+            "auc": _mean(a["value"] for a in aucs),
+            "auc by seed": [[round(a[key], 4) for key in ("value", "low", "high")] for a in aucs],
+            "auc without shadows": _mean(run["without_shadows"]["value"] for run in these),
+            **{key: _mean(run["everybody"][key]["value"] for run in these) for key in rates},
+            "accuracy": _mean(run["accuracy"] for run in these),
         }
     return made
 

@@ -31,7 +31,7 @@ from fedkd_flwr.apps.assembly import make_client, output_root, party_name
 from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.apps.in_process import InProcessGrid
 from fedkd_flwr.audit.membership import likelihood_ratios, log_odds, pairs_epsilon
-from fedkd_flwr.audit.roc import attack_auc, detection_rate, roc_points
+from fedkd_flwr.audit.roc import Estimate, attack_auc, detection_rate, roc_points
 from fedkd_flwr.audit.transcript import Transcript
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.base import PartyClient
@@ -39,7 +39,7 @@ from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.report.page import write_page
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.wire.records import open_instruction, open_reply
 
@@ -47,16 +47,15 @@ __all__ = ["audit", "main"]
 
 _NEAREST = 256  # public rows looked through for each private row
 _NOTE = "audited run: each party trained on a random half of its rows; the other half are the fresh rows of the attack"
-_COVERED = ("replace one record", "replace one record, number of records public", "any change of the party's data")
+_COVERED = ("replace one record", "add, remove or replace one record", "any change of the party's data")
 Coins = list[NDArray[np.bool_]]
 
 
 def audit(config: RunConfig, *, shadows: int = 16, progress: Callable[[str], None] = lambda _: None) -> RunRecord:
     """Run a federation and its shadows, attack it, and return its record with what the attack found.
 
-    The record's ``audit`` holds, for all parties together and for each: numbers of members and fresh rows, the AUC of
-    the attack with DeLong's 95 % interval, the share of members found at 1 % and at 0.1 % false alarms with Clopper and
-    Pearson's, the AUC without shadow runs, the ROC curve, and the epsilon proven beside each claim against the server.
+    The record's ``audit`` is an `AuditRecord`. Intervals of an AUC are DeLong's, those of the share of members found
+    Clopper and Pearson's.
 
     Parameters
     ----------
@@ -101,7 +100,8 @@ def audit(config: RunConfig, *, shadows: int = 16, progress: Callable[[str], Non
             shadow.go(flipped)
             attack.add(shadow)
             progress(f"shadow run {number + 1} of {shadows}: {time.monotonic() - began:.0f} s")
-    record.audit = attack.found(coins, flips, record) | {"shadows": shadows, "seconds": time.monotonic() - began}
+    record.audit = attack.found(coins, flips, record.claims)
+    record.audit.seconds = time.monotonic() - began
     record.notes.append(_NOTE)
     write_atomic(folder / "record.json", record.to_json().encode())
     write_page(record, folder / "report.html")
@@ -219,8 +219,8 @@ class _Attack:
             self._orders[index] = near.kneighbors(X, return_distance=False)
         return self._orders[index]
 
-    def found(self, coins: Coins, flips: Sequence[Coins], record: RunRecord) -> dict[str, Any]:
-        """Return what the attack found, as plain JSON types."""
+    def found(self, coins: Coins, flips: Sequence[Coins], claims: Sequence[Mapping[str, Any]]) -> AuditRecord:
+        """Return what the attack found."""
         target, *shadows = self.evidence
         scores, alone = [], []
         for i, evidence in enumerate(target):
@@ -229,15 +229,15 @@ class _Attack:
             alone.append(evidence[:, 1:].mean(axis=1))
         inside = [_member(c) for c in coins]
         all_scores, all_inside = np.concatenate(scores), np.concatenate(inside)
-        return {
-            "attack": "likelihood ratio over shadow runs (LiRA)",
-            "sent": sorted(self.sent),
-            "all": _figures(all_scores, all_inside),
-            "without-shadows": list(attack_auc(*_split(np.concatenate(alone), all_inside))),
-            "parties": {p.name: _figures(s, m) for p, s, m in zip(self.parties, scores, inside, strict=True)},
-            "roc": roc_points(*_split(all_scores, all_inside)),
-            "epsilon": list(_proven(record.claims, np.concatenate(scores), all_inside)),
-        }
+        return AuditRecord(
+            sent=sorted(self.sent),
+            shadows=len(shadows),
+            everybody=_figures(all_scores, all_inside),
+            parties={p.name: _figures(s, m) for p, s, m in zip(self.parties, scores, inside, strict=True)},
+            without_shadows=_measured(attack_auc(*_split(np.concatenate(alone), all_inside))),
+            roc=roc_points(*_split(all_scores, all_inside)),
+            claims=list(_proven(claims, all_scores, all_inside)),
+        )
 
 
 def _member(coins: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -249,29 +249,38 @@ def _split(scores: NDArray[np.float64], inside: NDArray[np.bool_]) -> tuple[NDAr
     return scores[inside], scores[~inside]
 
 
-def _figures(scores: NDArray[np.float64], inside: NDArray[np.bool_]) -> dict[str, Any]:
+def _measured(estimate: Estimate) -> Measured:
+    return Measured(**estimate._asdict())
+
+
+def _figures(scores: NDArray[np.float64], inside: NDArray[np.bool_]) -> AttackFigures:
     members, fresh = _split(scores, inside)
-    return {
-        "members": len(members),
-        "fresh": len(fresh),
-        "auc": list(attack_auc(members, fresh)),
-        "found-at-1%": list(detection_rate(members, fresh, false_alarms=0.01)),
-        "found-at-0.1%": list(detection_rate(members, fresh, false_alarms=0.001)),
-    }
+    return AttackFigures(
+        members=len(members),
+        fresh=len(fresh),
+        auc=_measured(attack_auc(members, fresh)),
+        found_at_1_percent=_measured(detection_rate(members, fresh, false_alarms=0.01)),
+        found_at_1_permille=_measured(detection_rate(members, fresh, false_alarms=0.001)),
+    )
 
 
 def _proven(
     claims: Sequence[Mapping[str, Any]], scores: NDArray[np.float64], inside: NDArray[np.bool_]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[ProvenEpsilon]:
     """Yield the epsilon proven beside each claim that covers what this attacker saw: another row in a row's place."""
     pairs = scores.reshape(-1, 2)
     chosen = np.where(inside[::2], pairs[:, 0], pairs[:, 1])
     other = np.where(inside[::2], pairs[:, 1], pairs[:, 0])
     for claim in claims:
-        if claim.get("adversary") == "server" and claim.get("neighbouring_relation") in _COVERED:
-            delta = float(claim["delta"])
-            kept = {key: claim[key] for key in ("unit", "neighbouring_relation", "epsilon", "delta")}
-            yield kept | {"proven": pairs_epsilon(chosen, other, delta=delta)}
+        relation, epsilon = str(claim["neighbouring relation"]), claim["epsilon"]
+        if claim["adversary"] == "server" and relation.startswith(_COVERED) and epsilon is not None:
+            yield ProvenEpsilon(
+                unit=claim["unit"],
+                neighbouring_relation=relation,
+                epsilon=epsilon,
+                delta=claim["delta"],
+                proven=pairs_epsilon(chosen, other, delta=claim["delta"]),
+            )
 
 
 @contextmanager
@@ -322,11 +331,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = _configuration(options)
         record = audit(config, shadows=options.shadows, progress=lambda line: print(line, file=sys.stderr, flush=True))
         if options.out:
-            write_atomic(options.out, (json.dumps(record.audit, indent=1) + "\n").encode())
+            write_atomic(options.out, (json.dumps(record.as_dict()["audit"], indent=1) + "\n").encode())
     except (FedkdError, OSError, tomllib.TOMLDecodeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(audit_text(record.audit))
+    if record.audit is not None:
+        print(audit_text(record.audit))
     print(f"report: {output_root(config.output_dir) / 'runs' / record.run_id / 'report.html'}")
     return 0
 
@@ -356,20 +366,27 @@ def _configuration(options: argparse.Namespace) -> RunConfig:
     return parse_run_config(values | flatten_dict(tomllib.loads("\n".join(options.set))))
 
 
-def audit_text(found: Mapping[str, Any]) -> str:
+def audit_text(found: AuditRecord) -> str:
     """Return what was found as a table of plain text."""
-    def row(name: str, of: Mapping[str, Any]) -> str:
-        cells = ("{:.3f} ({:.3f} to {:.3f})".format(*of[key]) for key in ("auc", "found-at-1%", "found-at-0.1%"))
-        return f"{name:<14} {of['members']:>8} " + "  ".join(f"{cell:<24}" for cell in cells).rstrip()
 
-    header = f"{'':<14} {'members':>8} {'attack AUC':<24}  {'found at 1 % FPR':<24}  found at 0.1 % FPR"
-    lines = [f"sent: {', '.join(found['sent'])}; {found['attack']}, {found['shadows']} shadow runs", header]
-    lines += [row("all parties", found["all"])]
-    lines += [row(name, of) for name, of in found["parties"].items()]
-    lines += ["without shadow runs: AUC {:.3f} ({:.3f} to {:.3f})".format(*found["without-shadows"])]
-    lines += [
-        f"claimed epsilon {of['epsilon']:.4g} at delta {of['delta']:g} ({of['unit']}): the attack proves "
-        f"{of['proven']:.4g}"
-        for of in found["epsilon"]
+    def row(name: str, of: AttackFigures) -> str:
+        cells = (
+            f"{m.value:.3f} ({m.low:.3f} to {m.high:.3f})"
+            for m in (of.auc, of.found_at_1_percent, of.found_at_1_permille)
+        )
+        return f"{name:<14} {of.members:>8} " + "  ".join(f"{cell:<24}" for cell in cells).rstrip()
+
+    alone = found.without_shadows
+    lines = [
+        f"sent: {', '.join(found.sent)}; likelihood ratios over {found.shadows} shadow runs",
+        f"{'':<14} {'members':>8} {'attack AUC':<24}  {'found at 1 % FPR':<24}  found at 0.1 % FPR",
+        row("all parties", found.everybody),
+        *(row(name, of) for name, of in found.parties.items()),
+        f"without shadow runs: AUC {alone.value:.3f} ({alone.low:.3f} to {alone.high:.3f})",
+        *(
+            f"claimed epsilon {of.epsilon:.4g} at delta {of.delta:g} ({of.unit}): the attack proves {of.proven:.4g}"
+            for of in found.claims
+        ),
+        "0.5 is guessing. An attack shows what leaks at least; only a claim says at most.",
     ]
-    return "\n".join([*lines, "0.5 is guessing. An attack shows what leaks at least; only a claim says at most."])
+    return "\n".join(lines)

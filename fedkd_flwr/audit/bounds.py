@@ -19,7 +19,9 @@ __all__ = ["one_run_epsilon", "repeated_epsilon"]
 _MOST = 50.0  # no number of guesses that a computer makes proves more
 
 
-def one_run_epsilon(correct: int, guesses: int, canaries: int, *, delta: float = 0.0, confidence: float = 0.95) -> float:
+def one_run_epsilon(
+    correct: int, guesses: int, canaries: int, *, delta: float = 0.0, confidence: float = 0.95
+) -> float:
     """Return the epsilon that guesses about many coins of one run prove.
 
     Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (NeurIPS 2023), Theorem 5.2: each of m
@@ -73,9 +75,7 @@ def one_run_epsilon(correct: int, guesses: int, canaries: int, *, delta: float =
     return _largest_refuted(chance, 1 - confidence)
 
 
-def repeated_epsilon(
-    one: int, other: int, runs: int, *, delta: float = 0.0, confidence: float = 0.95
-) -> float:
+def repeated_epsilon(one: int, other: int, runs: int, *, delta: float = 0.0, confidence: float = 0.95) -> float:
     """Return the epsilon that an event seen in repeated runs on two neighbouring inputs proves.
 
     The event happened in ``one`` of ``runs`` independent runs on one input and in ``other`` of as many on the other;
@@ -112,7 +112,7 @@ def _check_shares(delta: float, confidence: float) -> None:
 
 
 def _largest_refuted(chance: Callable[[float], float], level: float) -> float:
-    """Return an epsilon at which what was seen is just as probable as ``level``; 0 if it is more probable already there.
+    """Return an epsilon at which what was seen is as probable as ``level``; 0 if it is more probable already there.
 
     Whoever refutes one epsilon refutes each that is smaller, so any such epsilon is a bound.
     """

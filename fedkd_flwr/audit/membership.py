@@ -1,8 +1,8 @@
 """Whether a row was trained on, judged by what left: evidence on each row, and its likelihood ratio.
 
-The attack is that of Carlini et al., "Membership inference attacks from first principles" (LiRA; S&P 2022), online form:
-the attacker repeats the recipe in *shadow runs* of its own, in each of which a coin decides whether a row is trained
-on, and asks under which of the two laws the run under attack is more likely. What is looked at depends on what left:
+The attack is that of Carlini et al., "Membership inference attacks from first principles" (LiRA; S&P 2022), online: the
+attacker repeats the recipe in *shadow runs* of its own, in each of which a coin decides whether a row is trained on.
+It asks under which of the two laws the run under attack is more likely. What is looked at depends on what left:
 
 | what left | evidence on a private row (x, y) |
 |---|---|
@@ -29,7 +29,7 @@ __all__ = ["NEAR", "Answers", "likelihood_ratios", "log_odds", "pairs_epsilon"]
 
 NEAR = (1, 8, 64)
 """How many of the nearest public rows are looked at: one piece of evidence for each number."""
-_LEAST_PROBABILITY, _LEAST_DOUBT = 1e-6, 1e-12
+_LEAST_PROBABILITY, _LEAST_DOUBT = 1e-6, 1e-14
 
 
 def log_odds(values: NDArray[np.floating[Any]], kind: str) -> NDArray[np.float64]:
