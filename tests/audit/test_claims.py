@@ -81,5 +81,5 @@ def test_a_party_that_stays_silent_where_training_fails_is_found(script, level):
 
 def test_a_subset_drawn_anew_in_every_round_is_found(script):
     with script.redrawn():
-        run = script.fedmd_nfdp(60, rounds=5)
+        run = script.fedmd_nfdp(60, rounds=4)
     assert run.proven() > run.epsilon
