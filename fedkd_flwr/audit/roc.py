@@ -99,4 +99,5 @@ def roc_points(members: Scores, fresh: Scores, *, most: int = 100) -> list[list[
     allowed = np.unique(np.r_[0, np.geomspace(1, m, most - 1).round()].astype(int))
     thresholds = np.r_[negative[m - 1 - allowed[:-1]], -np.inf]
     found = 1 - np.searchsorted(positive, thresholds, side="right") / len(positive)
-    return [[0.0, 0.0], *([float(a), float(b)] for a, b in zip(allowed / m, found, strict=True))]
+    points: list[list[float]] = np.stack([allowed / m, found], axis=1).tolist()
+    return [[0.0, 0.0], *points]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
 from fedkd_flwr.apps.audit import audit, main
 from fedkd_flwr.apps.config import parse_run_config
-from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.errors import ConfigError, MissingExtraError
+from fedkd_flwr.report.figure import Canvas
 from fedkd_flwr.run_record import RunRecord
 
 
 @pytest.fixture(autouse=True)
 def _no_pictures(monkeypatch):
     """Pages without pictures, which take most of their time."""
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+    def none(self, height):
+        raise MissingExtraError("no pictures here")
+
+    monkeypatch.setattr(Canvas, "__init__", none)
 
 
 SMALL = {"dataset": "synthetic", "synthetic-rows": 400, "num-parties": 2, "partitioner": "iid", "num-test": 40}
