@@ -79,6 +79,13 @@ def test_a_party_that_stays_silent_where_training_fails_is_found(script, level):
     assert run.proven() > run.epsilon
 
 
+def test_a_party_that_answers_where_training_fails_is_not_found(script):
+    pytest.importorskip("torch")
+    run = script.privatekt(24, kind=script.Fragile)
+    assert script.Fragile.failed >= run.coins.sum() > 0
+    assert run.proven() <= run.epsilon
+
+
 def test_a_subset_drawn_anew_in_every_round_is_found(script):
     with script.redrawn():
         run = script.fedmd_nfdp(60, rounds=4)
