@@ -80,7 +80,7 @@ class Transcript:
         """Return the answers of one payload as numbers: (count, num_classes)."""
         spec = self.spec.rows(count)
         if name in KINDS:
-            return decode_scores(payload, public=spec, server_round=at, kind=name)  # type: ignore[arg-type]
+            return decode_scores(payload, public=spec, server_round=at, kind=name)
         if name not in ("labels", "bits"):
             raise PayloadError(f"This audit cannot read replies that hold {name!r}.")
         labels = decode_labels(
