@@ -108,6 +108,51 @@ class PartyRecord:
 
 
 @dataclass(kw_only=True)
+class Measured:
+    """A measured value within its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(kw_only=True)
+class AttackFigures:
+    """How well an attack told the rows that were trained on (members) from fresh rows of the same law."""
+
+    members: int
+    fresh: int
+    auc: Measured
+    found_at_1_percent: Measured  # share of members found where so many fresh rows are taken for members
+    found_at_1_permille: Measured
+
+
+@dataclass(kw_only=True)
+class ProvenEpsilon:
+    """A claim of the run, and the epsilon that the attack proves against it with 95 % confidence."""
+
+    unit: str
+    neighbouring_relation: str
+    epsilon: float
+    delta: float
+    proven: float
+
+
+@dataclass(kw_only=True)
+class AuditRecord:
+    """What the membership audit (`fedkd_flwr.apps.audit`) found about a simulated run."""
+
+    sent: list[str]  # what the attacker saw, by payload name
+    shadows: int  # shadow runs
+    everybody: AttackFigures
+    parties: dict[str, AttackFigures]
+    without_shadows: Measured  # AUC of an attacker without shadow runs
+    roc: list[list[float]]  # [false alarms, members found], as shares, of all parties together
+    claims: list[ProvenEpsilon] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+@dataclass(kw_only=True)
 class RunRecord:
     """Everything one run leaves behind besides its models.
 
@@ -140,6 +185,7 @@ class RunRecord:
     centralised: float | None = None  # accuracy of one model trained on all private rows pooled; simulation only
     centralised_model: str = ""
     claims: list[dict[str, Any]] = field(default_factory=list)  # as `PrivacyClaim.as_dict` writes them
+    audit: AuditRecord | None = None  # simulation only, where an audit was asked for
     notes: list[str] = field(default_factory=list)  # warnings that a reader of the results must see
 
     def party(self, name: str) -> PartyRecord:

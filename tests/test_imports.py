@@ -45,7 +45,7 @@ def test_a_pure_room_imports_neither_flower_nor_anything_heavy(room):
     assert not _loaded(_modules(room)) & (HEAVY | {"flwr"})
 
 
-@pytest.mark.parametrize("room", ["wire", "strategies", "clients"])
+@pytest.mark.parametrize("room", ["wire", "strategies", "clients", "audit"])
 def test_flower_s_rooms_import_nothing_heavy(room):
     loaded = _loaded(_modules(room))
     assert "flwr" in loaded  # so that an empty list could not pass
@@ -97,6 +97,7 @@ MAY_IMPORT = {
     "wire": {"checks", "errors", "labels"},
     "strategies": {*BELOW, "wire"},
     "clients": {*BELOW, "wire"},
+    "audit": {*BELOW, "wire"},
     "report": {"errors", "files", "run_record"},
 }
 
@@ -117,9 +118,19 @@ def _rooms_imported(tree):
     return {name.split(".")[1] for name in _imported(tree)}
 
 
+# a command that has to run whole federations stands with the apps, whatever folder gives it its name
+COMMANDS = {PACKAGE / "audit" / "__main__.py": {"apps"}}
+
+
 def _files(room):
     folder = PACKAGE / room
-    return sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    return [file for file in files if file not in COMMANDS]
+
+
+def test_a_command_of_a_lower_room_only_calls_an_app():
+    for file, reached in COMMANDS.items():
+        assert _rooms_imported(ast.parse(file.read_text(encoding="utf-8"))) == reached
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)

@@ -182,7 +182,9 @@ def _full(cls):
         kind = hints[item.name]
         kind = next((a for a in get_args(kind) if a is not type(None)), kind) if type(None) in get_args(kind) else kind
         inner = get_args(kind)
-        if get_origin(kind) is list and dataclasses.is_dataclass(inner[0]):
+        if dataclasses.is_dataclass(kind):
+            values[item.name] = _full(kind)
+        elif get_origin(kind) is list and dataclasses.is_dataclass(inner[0]):
             values[item.name] = [_full(inner[0]) for _ in range(3)]
         else:
             values[item.name] = {

@@ -8,6 +8,7 @@ from pathlib import Path
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.report import claims, derived, run_privacy, sections
 from fedkd_flwr.report.accuracy_plot import accuracy_plot
+from fedkd_flwr.report.attack import attack
 from fedkd_flwr.report.bytes_plot import bytes_plot
 from fedkd_flwr.report.derived import ROWS
 from fedkd_flwr.report.figure import Plot
@@ -47,6 +48,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         _key_figures(shown, publishable),
         _plots(shown, publishable),
         _section("Privacy", sections.privacy(shown)),
+        _section("What an attack finds", attack(shown)) if shown.audit else Html(""),
         _section("Each party", sections.parties(shown)),
         _section("Each round", sections.rounds(shown, publishable=publishable)),
         _section("Parties left out", sections.left_out(shown, publishable=publishable)),

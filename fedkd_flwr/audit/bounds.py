@@ -1,0 +1,123 @@
+"""Lower bounds of epsilon that an attacker's right guesses prove.
+
+A claim of (epsilon, delta) is refuted, at the confidence asked for, where the lower bound is above it. A bound below
+it shows nothing: another attacker may do better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from scipy import stats
+from scipy.optimize import brentq
+
+from fedkd_flwr.checks import check_number, check_whole
+
+__all__ = ["one_run_epsilon", "repeated_epsilon"]
+
+_MOST = 50.0  # no number of guesses that a computer makes proves more
+
+
+def one_run_epsilon(
+    correct: int, guesses: int, canaries: int, *, delta: float = 0.0, confidence: float = 0.95
+) -> float:
+    """Return the epsilon that guesses about many coins of one run prove.
+
+    Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (NeurIPS 2023), Theorem 5.2: each of m
+    canaries is put in or not (or one of two is) by a fair coin of its own; whoever sees what was sent guesses r of
+    them, by any rule, and abstains on the rest. If the run is (epsilon, delta)-DP for each canary, then Pr[v or more
+    are right] is at most ``beta + 2 m delta alpha``, with beta that of Binomial(r, e^epsilon / (e^epsilon + 1)).
+
+    Parameters
+    ----------
+    correct, guesses, canaries : int
+        v <= r <= m. The number of guesses must not be chosen by whether they were right.
+    delta : float
+        Of the claim: within 0..1. With ``2 canaries delta`` near 1 nothing is proven; use `repeated_epsilon`.
+    confidence : float
+        One-sided.
+
+    Returns
+    -------
+    float
+        0 where nothing is proven; at most 50.
+
+    Raises
+    ------
+    ConfigError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> round(one_run_epsilon(90, 100, 100), 2), one_run_epsilon(55, 100, 100)
+    (1.63, 0.0)
+    >>> round(one_run_epsilon(90, 100, 1000, delta=1e-5), 2)
+    1.63
+    """
+    check_whole("canaries", canaries, 1)
+    check_whole("guesses", guesses, 0, canaries)
+    check_whole("correct", correct, 0, guesses)
+    _check_shares(delta, confidence)
+
+    def chance(epsilon: float) -> float:
+        """Return the largest probability of so many right guesses."""
+        right = 1 / (1 + math.exp(-epsilon))
+        tail = float(stats.binom.sf(correct - 1, guesses, right))
+        if delta == 0 or not correct:
+            return tail
+        below, alpha = 0.0, 0.0
+        for short, mass in enumerate(stats.binom.pmf(range(correct - 1, -1, -1), guesses, right), start=1):
+            below += float(mass)
+            alpha = max(alpha, below / short)
+        return tail + 2 * canaries * delta * alpha
+
+    return _largest_refuted(chance, 1 - confidence)
+
+
+def repeated_epsilon(one: int, other: int, runs: int, *, delta: float = 0.0, confidence: float = 0.95) -> float:
+    """Return the epsilon that an event seen in repeated runs on two neighbouring inputs proves.
+
+    The event happened in ``one`` of ``runs`` independent runs on one input and in ``other`` of as many on the other;
+    it must have been chosen beforehand. (epsilon, delta)-DP says Pr[one] <= e^epsilon Pr[other] + delta. Both
+    probabilities are bounded by Clopper and Pearson, each at half of what the confidence leaves.
+
+    Parameters
+    ----------
+    one, other, runs : int
+        How often; each of the first two at most ``runs``.
+    delta, confidence
+        As in `one_run_epsilon`; any delta will do. The errors are the same too.
+
+    Examples
+    --------
+    >>> round(repeated_epsilon(880, 120, 1000), 2)
+    1.8
+    >>> repeated_epsilon(500, 0, 1000, delta=0.5)
+    0.0
+    """
+    check_whole("runs", runs, 1)
+    check_whole("one", one, 0, runs)
+    check_whole("other", other, 0, runs)
+    _check_shares(delta, confidence)
+    tail = (1 - confidence) / 2
+    low = float(stats.beta.ppf(tail, one, runs - one + 1)) if one else 0.0
+    high = float(stats.beta.ppf(1 - tail, other + 1, runs - other)) if other < runs else 1.0
+    return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
+
+
+def _check_shares(delta: float, confidence: float) -> None:
+    check_number("delta", delta, least=0, below=1)
+    check_number("confidence", confidence, above=0, below=1)
+
+
+def _largest_refuted(chance: Callable[[float], float], level: float) -> float:
+    """Return an epsilon at which what was seen is as probable as ``level``; 0 if it is more probable already there.
+
+    Whoever refutes one epsilon refutes each that is smaller, so any such epsilon is a bound.
+    """
+    if chance(0.0) >= level:
+        return 0.0
+    if chance(_MOST) < level:
+        return _MOST
+    return float(brentq(lambda epsilon: chance(epsilon) - level, 0.0, _MOST, xtol=1e-9))

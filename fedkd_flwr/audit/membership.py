@@ -1,0 +1,180 @@
+"""Whether a row was trained on, judged by what left: evidence on each row, and its likelihood ratio.
+
+The attack is that of Carlini et al., "Membership inference attacks from first principles" (LiRA; S&P 2022), online: the
+attacker repeats the recipe in *shadow runs* of its own, in each of which a coin decides whether a row is trained on.
+It asks under which of the two laws the run under attack is more likely. What is looked at depends on what left:
+
+| what left | evidence on a private row (x, y) |
+|---|---|
+| weights | log-odds of class y at x, under the net sent in the first and in the last round, and their mean |
+| probabilities, logits | log-odds of class y at the public rows nearest to x |
+| labels, bits, noisy scores | how often the public rows nearest to x were given class y |
+
+An answer on public rows speaks of a private row only through rows like it, as a nearest-neighbours model distilled from
+the answers would.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from fedkd_flwr.audit.bounds import one_run_epsilon
+from fedkd_flwr.errors import DataError, explain
+
+__all__ = ["NEAR", "Answers", "likelihood_ratios", "log_odds", "pairs_epsilon"]
+
+NEAR = (1, 8, 64)
+"""How many of the nearest public rows are looked at: one piece of evidence for each number."""
+_LEAST_PROBABILITY, _LEAST_DOUBT = 1e-6, 1e-14
+
+
+def log_odds(values: NDArray[np.floating[Any]], kind: str) -> NDArray[np.float64]:
+    """Return log(p / (1 - p)) of each class for ``probs`` or ``logits`` (rows, classes); anything else as it is."""
+    exact = np.asarray(values, dtype=np.float64)
+    if kind == "logits":
+        logs = np.minimum(log_softmax(exact, axis=1), -_LEAST_DOUBT)
+        return np.asarray(logs - np.log(-np.expm1(logs)))
+    if kind == "probs":
+        exact = np.clip(exact, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+        return np.asarray(np.log(exact) - np.log1p(-exact))
+    return exact
+
+
+class Answers:
+    """What one party said of the public rows: the first, the last and the mean answer on each.
+
+    Parameters
+    ----------
+    num_public, num_classes : int
+        Rows and classes of the public set.
+
+    Attributes
+    ----------
+    first, last, total : ndarray of shape (num_public, num_classes), float64
+        The first and the last answer on each row, and the sum of all; 0 where there was none.
+
+    Examples
+    --------
+    >>> said = Answers(2, 2)
+    >>> said.add(np.array([0, 1]), np.eye(2))
+    >>> said.add(np.array([1]), np.array([[1.0, 0.0]]))
+    >>> said.evidence(np.array([[1, 0]]), np.array([1])).round(2).tolist()  # first, last, mean; 1, 8 and 64 near
+    [[1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.5, 0.25, 0.25]]
+    """
+
+    def __init__(self, num_public: int, num_classes: int) -> None:
+        self.first = np.zeros((num_public, num_classes))
+        self.last = np.zeros((num_public, num_classes))
+        self.total = np.zeros((num_public, num_classes))
+        self._count = np.zeros(num_public)
+
+    def add(self, rows: NDArray[np.integer[Any]], values: NDArray[np.floating[Any]]) -> None:
+        """Add a round's answers (n, num_classes) on ``rows``, as `log_odds` or frequencies."""
+        new = rows[self._count[rows] == 0]
+        self.last[rows] = values
+        self.first[new] = self.last[new]
+        self.total[rows] += values
+        self._count[rows] += 1
+
+    def evidence(self, order: NDArray[np.integer[Any]], y: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """Return what the answers near each private row say of its own class: (num_rows, 3 x len(NEAR)).
+
+        Parameters
+        ----------
+        order : ndarray of shape (num_rows, m)
+            The public rows nearest to each private row, nearest first. Rows nobody was asked about are passed over.
+        y : ndarray of shape (num_rows,)
+            The private rows' classes.
+        """
+        asked = self._count[order] > 0
+        rank = np.cumsum(asked, axis=1)
+        mean = self.total / np.maximum(self._count, 1)[:, None]
+        columns = []
+        for values in (self.first, self.last, mean):
+            said = values[order, y[:, None]]
+            for near in NEAR:
+                used = asked & (rank <= near)
+                columns.append((said * used).sum(axis=1) / np.maximum(used.sum(axis=1), 1))
+        return np.stack(columns, axis=1)
+
+
+def likelihood_ratios(
+    evidence: NDArray[np.floating[Any]],
+    shadows: NDArray[np.floating[Any]],
+    member: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Return for each row the logarithm of how much likelier the evidence is of a member than of a fresh row.
+
+    Gaussian laws for each row, one covariance for all rows (LiRA's "fixed variance", for few shadow runs). What
+    membership shifts is estimated per row and drawn towards the mean shift of all rows, by as much as the rows' shifts
+    scatter no more than chance (an empirical Bayes estimate): few shadow runs then do no worse than none.
+
+    Parameters
+    ----------
+    evidence : ndarray of shape (num_rows, num_features)
+        Of the run under attack.
+    shadows : ndarray of shape (num_shadows, num_rows, num_features)
+        The same of each shadow run.
+    member : ndarray of shape (num_shadows, num_rows), bool
+        Whether the shadow run trained on the row: each row in at least one, and not in at least one.
+
+    Returns
+    -------
+    ndarray of shape (num_rows,), float64
+
+    Raises
+    ------
+    DataError
+        If shapes do not fit, or a row was in all shadow runs or in none.
+    """
+    if shadows.shape[1:] != evidence.shape or member.shape != shadows.shape[:2]:
+        seen = f"{evidence.shape}, {shadows.shape}, {member.shape}"
+        raise DataError(explain("evidence, shadows and member", "be of shapes (n, f), (s, n, f) and (s, n)", seen))
+    inside, outside = member.sum(axis=0), (~member).sum(axis=0)
+    if not (inside.all() and outside.all()):
+        way_out = "Make more shadow runs."
+        raise DataError(explain("member", "hold each row in some shadow runs and not in others", "otherwise", way_out))
+    weight = member[..., None].astype(np.float64)
+    with_it = (shadows * weight).sum(axis=0) / inside[:, None]
+    without = (shadows * (1 - weight)).sum(axis=0) / outside[:, None]
+    left = shadows - np.where(member[..., None], with_it, without)
+    flat = left.reshape(-1, left.shape[-1])
+    freedom = max(left.shape[0] * left.shape[1] - 2 * left.shape[1], 1)
+    covariance = flat.T @ flat / freedom
+    shift, common = with_it - without, (with_it - without).mean(axis=0)
+    chance = np.diag(covariance) * (1 / inside + 1 / outside)[:, None]
+    scatter = np.maximum(((shift - common) ** 2 - chance).mean(axis=0), 0)
+    shift = common + (shift - common) * (scatter / np.maximum(scatter + chance, 1e-300))
+    ridge = 1e-6 * max(float(np.trace(covariance)), 1e-12)
+    middle = (with_it + without) / 2
+    direction = np.linalg.solve(covariance + ridge * np.eye(len(covariance)), shift.T).T
+    return np.asarray(((evidence - middle) * direction).sum(axis=1))
+
+
+def pairs_epsilon(
+    chosen: NDArray[np.floating[Any]], other: NDArray[np.floating[Any]], *, delta: float, confidence: float = 0.95
+) -> float:
+    """Return the epsilon that guesses prove about pairs of rows, of each of which a fair coin put one in.
+
+    The attacker names of a pair the row with the larger score. It guesses all pairs, the tenth with the largest
+    differences, and the hundredth; what it proves is the best of the three, each at a third of what the confidence
+    leaves. Equal scores count as a wrong guess.
+
+    Parameters
+    ----------
+    chosen, other : ndarray of shape (num_pairs,)
+        Scores of the rows that were put in, and of those that were not.
+    delta, confidence
+        As in `fedkd_flwr.audit.bounds.one_run_epsilon`.
+    """
+    difference = chosen - other
+    order, pairs = np.argsort(-np.abs(difference), kind="stable"), len(difference)
+    numbers = sorted({max(1, pairs // part) for part in (1, 10, 100)})
+    each = 1 - (1 - confidence) / len(numbers)
+    return max(
+        one_run_epsilon(int((difference[order[:r]] > 0).sum()), r, pairs, delta=delta, confidence=each) for r in numbers
+    )

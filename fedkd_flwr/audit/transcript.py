@@ -1,0 +1,102 @@
+"""What one party's replies said, opened as the server opens them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.audit.membership import Answers, log_odds
+from fedkd_flwr.errors import PayloadError
+from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.label_codec import decode_labels
+from fedkd_flwr.wire.records import Reply, numbered_arrays
+from fedkd_flwr.wire.row_codec import decode_rows
+from fedkd_flwr.wire.score_codec import KINDS, decode_scores
+
+__all__ = ["Transcript"]
+
+
+@dataclass(kw_only=True)
+class Transcript:
+    """What left one party in a run.
+
+    Parameters
+    ----------
+    spec : PublicSpec
+        The public set its answers are about.
+
+    Attributes
+    ----------
+    kinds : set of str
+        What its replies held: ``labels``, ``bits``, ``probs``, ``logits``, ``scores`` or ``model``.
+    answers : Answers
+        What they said of public rows.
+    weights : list of list of ndarray
+        The nets they held, in order.
+    refused : list of str
+        The codes of replies that were none.
+    """
+
+    spec: PublicSpec
+    kinds: set[str] = field(default_factory=set)
+    weights: list[list[NDArray[Any]]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.answers = Answers(self.spec.num_public, self.spec.num_classes)
+        self._base: dict[str, NDArray[Any]] = {}
+
+    def add(self, reply: Reply, *, asked: dict[str, NDArray[Any]], server_round: int) -> None:
+        """Open one reply to an instruction that brought the arrays ``asked``.
+
+        Raises
+        ------
+        PayloadError
+            If the reply cannot be opened, or is of a kind that this audit cannot read.
+        """
+        if reply.code:
+            self.refused.append(reply.code)
+            return
+        for name in dict.fromkeys(name.partition(".")[0] for name in reply.arrays):
+            self.kinds.add(name)
+            if name == "model":
+                self.weights.append(numbered_arrays(reply.arrays, name))
+                continue
+            rows = _rows(asked, self.spec.num_public)
+            try:
+                said = self._opened(name, reply.arrays[name], len(rows), server_round)
+            except PayloadError as error:
+                if error.reason != "wrong-length" or len(rows) == self.spec.num_public:
+                    raise
+                # FedKT's teachers are asked about these rows, and its students label all
+                rows = np.arange(self.spec.num_public)
+                said = self._opened(name, reply.arrays[name], len(rows), server_round)
+            self.answers.add(rows, log_odds(said, name))
+
+    def _opened(self, name: str, payload: NDArray[Any], count: int, at: int) -> NDArray[Any]:
+        """Return the answers of one payload as numbers: (count, num_classes)."""
+        spec = self.spec.rows(count)
+        if name in KINDS:
+            return decode_scores(payload, public=spec, server_round=at, kind=name)
+        if name not in ("labels", "bits"):
+            raise PayloadError(f"This audit cannot read replies that hold {name!r}.")
+        labels = decode_labels(
+            payload, public=spec.bits if name == "bits" else spec, server_round=at, base=self._base.get(name)
+        )
+        self._base[name] = labels
+        if name == "bits":
+            return labels.reshape(count, spec.num_classes).astype(np.float64)
+        # several students' labels count as their mean; no label as none of the classes
+        votes = [(labels == c).mean(axis=0) for c in range(spec.num_classes)]
+        return np.stack(votes, axis=1)
+
+
+def _rows(asked: dict[str, NDArray[Any]], num_public: int) -> NDArray[np.int64]:
+    """Return the public rows that an instruction asks about; all where it names none."""
+    if "indices" not in asked:
+        return np.arange(num_public)
+    rows = asked["indices"]
+    return decode_rows(rows, num_public=num_public) if rows.dtype == np.uint8 else rows.astype(np.int64)

@@ -1,0 +1,92 @@
+"""What an attack found about a run, on its page: a table, and the ROC curve on logarithmic axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fedkd_flwr.errors import MissingExtraError
+from fedkd_flwr.report.figure import BLUE, GREY, Canvas, Plot
+from fedkd_flwr.report.html import Html, table, tag
+from fedkd_flwr.run_record import AttackFigures, Measured, RunRecord
+
+__all__ = ["attack", "roc_plot"]
+
+_COLUMNS = {"auc": "attack AUC", "found-at-1%": "found at 1 % false alarms", "found-at-0.1%": "at 0.1 %"}
+
+
+def attack(record: RunRecord) -> Iterator[Html]:
+    """Yield how well an attacker who saw all that left told members from fresh rows; nothing where none was tried."""
+    found = record.audit
+    if found is None:
+        return
+    yield tag(
+        "p",
+        "Each party trained on a random half of its rows; the other half are fresh rows of the same law. The attacker "
+        f"saw all that left the parties ({', '.join(found.sent)}), knew all rows and the recipe, repeated the run "
+        f"{found.shadows} times with other halves, and scored each row by how much likelier what left is if the row "
+        "was trained on.",
+    )
+    rows = [_cells("all parties", found.everybody), *(_cells(name, of) for name, of in found.parties.items())]
+    header = ["", "members", "attack AUC", "found at 1 % false alarms", "at 0.1 %"]
+    yield table(header, rows, numbers=range(1, 5), label="What the attack found")
+    yield tag(
+        "p",
+        "AUC 0.5 is guessing, 1 is certainty. Found is the share of members named at so many false alarms. In "
+        "brackets: 95 % intervals, DeLong's and Clopper and Pearson's, which take rows for independent. Without shadow "
+        f"runs the AUC is {_interval(found.without_shadows)}. An attack shows what leaks at least: another may "
+        "find more. Only a claim says what leaks at most.",
+        class_="soft",
+    )
+    claimed = [
+        (f"{of.unit} ({of.neighbouring_relation})", f"{of.epsilon:.3g} at delta {of.delta:g}", f"{of.proven:.3g}")
+        for of in found.claims
+    ]
+    if claimed:
+        header = ["claim for each", "claimed epsilon", "proven by this attack, at 95 %"]
+        yield table(header, claimed, numbers=range(1, 3), label="Claims, and what the attack proves")
+    try:
+        plot = roc_plot(record)
+    except MissingExtraError as error:
+        yield tag("p", str(error), class_="warn")
+        return
+    if plot.svg:
+        picture = tag("div", Html(plot.svg), class_="plot", tabindex="0", role="img", aria_label=plot.title)
+        yield tag("figure", picture, tag("figcaption", plot.caption))
+
+
+def _cells(name: str, of: AttackFigures) -> list[str]:
+    shown = (of.auc, of.found_at_1_percent, of.found_at_1_permille)
+    return [name, f"{of.members:,}", *map(_interval, shown)]
+
+
+def _interval(of: Measured) -> str:
+    return f"{of.value:.3f} ({of.low:.3f} to {of.high:.3f})"
+
+
+def roc_plot(record: RunRecord, *, prefix: str = "roc") -> Plot:
+    """Draw the attack's ROC curve on logarithmic axes, where few false alarms can be seen.
+
+    Parameters and errors are those of `accuracy_plot`.
+    """
+    points = [] if record.audit is None else [p for p in record.audit.roc if len(p) == 2 and 0 < p[0] <= 1]
+    if record.audit is None or not points:
+        return Plot(title="Members found", svg="", caption="Not drawn: the record holds no attack.")
+    least = min(x for x, _ in points)
+    title = f"Members found against false alarms: AUC {_interval(record.audit.everybody.auc)}"
+    with Canvas(3.2) as canvas:
+        axes = canvas.figure.add_subplot()
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.plot([least, 1], [least, 1], linestyle="--", linewidth=1, color=GREY)
+        axes.step([x for x, _ in points], [max(y, least) for _, y in points], where="post", color=BLUE)
+        axes.set_xlim(least, 1)
+        axes.set_ylim(least, 1)
+        axes.set_xlabel("share of fresh rows taken for members (false alarms)")
+        axes.set_ylabel("share of members found")
+        axes.grid()
+        canvas.title(title)
+        svg = canvas.svg(prefix)
+    caption = (
+        "The dashed line is guessing. A curve far above it at the left means that some members are nearly certain."
+    )
+    return Plot(title=title, svg=svg, caption=caption)

@@ -1,0 +1,83 @@
+"""Lower bounds of epsilon: never above the truth more often than they say, and near it with enough guesses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedkd_flwr.audit.bounds import one_run_epsilon, repeated_epsilon
+from fedkd_flwr.errors import ConfigError
+
+
+def _published_p_value(m, r, v, eps, delta):
+    """Algorithm of Steinke, Nasr and Jagielski (NeurIPS 2023), appendix D, as printed."""
+    q = 1 / (1 + math.exp(-eps))
+    beta = stats.binom.sf(v - 1, r, q)
+    alpha = total = 0.0
+    for i in range(1, v + 1):
+        total += stats.binom.pmf(v - i, r, q)
+        alpha = max(alpha, total / i)
+    return min(beta + alpha * delta * 2 * m, 1)
+
+
+@pytest.mark.parametrize(("m", "r", "v", "delta"), [(1000, 100, 90, 1e-5), (50, 50, 45, 0.0), (500, 200, 150, 1e-4)])
+def test_the_bound_is_where_the_published_p_value_reaches_five_percent(m, r, v, delta):
+    found = one_run_epsilon(v, r, m, delta=delta)
+    assert _published_p_value(m, r, v, found, delta) == pytest.approx(0.05, abs=1e-6)
+
+
+def test_without_delta_it_is_clopper_and_pearson_s_bound_of_the_accuracy():
+    low = stats.beta.ppf(0.05, 80, 21)
+    assert one_run_epsilon(80, 100, 100) == pytest.approx(math.log(low / (1 - low)))
+
+
+@pytest.mark.parametrize(("correct", "guesses"), [(0, 0), (0, 10), (5, 10), (4, 4)])
+def test_few_or_wrong_guesses_prove_nothing(correct, guesses):
+    assert one_run_epsilon(correct, guesses, 10) == 0
+
+
+def test_a_delta_that_exposes_a_canary_proves_nothing_in_one_run():
+    assert one_run_epsilon(100, 100, 100, delta=0.1) == 0
+    assert one_run_epsilon(100, 100, 100) > 3
+
+
+def test_guesses_about_randomised_response_prove_more_than_its_epsilon_in_five_runs_of_a_hundred():
+    rng, epsilon, m = np.random.default_rng(1), 1.0, 300
+    right = rng.binomial(m, 1 / (1 + math.exp(-epsilon)), 200)
+    found = np.array([one_run_epsilon(int(v), m, m) for v in right])
+    assert 0.01 < (found > epsilon).mean() < 0.09
+    assert np.median(found) > 0.75 * epsilon
+
+
+def test_repeated_runs_prove_more_than_the_truth_in_at_most_five_of_a_hundred():
+    rng, epsilon, delta, runs = np.random.default_rng(2), 1.0, 0.1, 400
+    other = 0.1
+    one = delta + math.exp(epsilon) * other  # as much as the claim allows
+    found = np.array(
+        [repeated_epsilon(a, b, runs, delta=delta) for a, b in rng.binomial(runs, [one, other], (400, 2)).tolist()]
+    )
+    assert (found > epsilon).mean() < 0.05
+    assert found.max() > 0.9
+
+
+def test_what_is_seen_on_one_input_alone_is_bounded_by_how_often_it_was_not_seen_on_the_other():
+    assert 0 < repeated_epsilon(50, 0, 50) < math.log(50)
+    assert repeated_epsilon(50, 50, 50) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: one_run_epsilon(3, 2, 10), "correct must be a whole number within 0..2"),
+        (lambda: one_run_epsilon(1, 11, 10), "guesses must be a whole number within 0..10"),
+        (lambda: one_run_epsilon(1, 2, 10, delta=1.0), "delta must be"),
+        (lambda: one_run_epsilon(1, 2, 10, confidence=1.0), "confidence must be"),
+        (lambda: repeated_epsilon(3, 0, 2), "one must be a whole number within 0..2"),
+    ],
+)
+def test_impossible_numbers_are_refused(call, match):
+    with pytest.raises(ConfigError, match=match):
+        call()

@@ -1,0 +1,92 @@
+"""Attacks on each level's claim, small: the bound stays below the claim, and planted mistakes push it above.
+
+The audit itself, with more canaries and runs, is ``benchmarks/audit_claims.py``. The operating system's entropy is
+replaced by a seeded stream here, so that a test that passes passes always; the claims do not know.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "audit_claims.py"
+NETS = ("PrivateKT",)  # need torch
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("audit_claims", SCRIPT)
+    module = sys.modules["audit_claims"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def _seeded_and_quiet(monkeypatch):
+    rng, system = np.random.default_rng(5), os.urandom
+
+    def urandom(size, /):
+        caller = str(sys._getframe(1).f_globals.get("__name__", ""))
+        return rng.bytes(size) if caller.startswith(("fedkd_flwr.", "audit_claims")) else system(size)
+
+    monkeypatch.setattr(os, "urandom", urandom)
+    for name in ("flwr", "flwr.party"):
+        monkeypatch.setattr(logging.getLogger(name), "disabled", True)
+
+
+LEVELS = ["FedKT L1, counts", "FedKT L2", "PATE", "DP-FedCT, response", "DP-FedCT, bits", "DP-FedCT, four rounds"]
+LEVELS += ["PrivateKT", "FedMD, Laplace", "DD, Gaussian", "FedMD, NFDP"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_an_attacker_proves_stays_below_the_claim(script, level):
+    if level in NETS:
+        pytest.importorskip("torch")
+    run = script.LEVELS[level](24)
+    assert run.proven() <= run.epsilon
+    assert np.isfinite(run.epsilon)
+    assert (run.guesses != 0).any()
+
+
+def test_every_level_of_the_benchmark_is_tried_here(script):
+    assert list(script.LEVELS) == LEVELS
+
+
+@pytest.mark.parametrize("level", ["DP-FedCT, response", "DP-FedCT, bits", "FedMD, Laplace"])
+def test_half_of_the_claimed_noise_is_found(script, level):
+    with script.halved_noise():
+        run = script.LEVELS[level](160)
+    assert run.proven() > run.epsilon
+
+
+def test_two_students_counted_as_one_vote_are_found(script):
+    with script.one_vote():
+        run = script.fedkt_l1(160, students=2, gamma=0.5)
+    assert run.proven() > run.epsilon
+
+
+@pytest.mark.parametrize("level", ["FedKT L2", "PrivateKT"])
+def test_a_party_that_stays_silent_where_training_fails_is_found(script, level):
+    if level in NETS:
+        pytest.importorskip("torch")
+    run = script.BROKEN["silence"][1][level](24)
+    assert run.proven() > run.epsilon
+
+
+def test_a_party_that_answers_where_training_fails_is_not_found(script):
+    pytest.importorskip("torch")
+    run = script.privatekt(24, kind=script.Fragile)
+    assert script.Fragile.failed >= run.coins.sum() > 0
+    assert run.proven() <= run.epsilon
+
+
+def test_a_subset_drawn_anew_in_every_round_is_found(script):
+    with script.redrawn():
+        run = script.fedmd_nfdp(60, rounds=4)
+    assert run.proven() > run.epsilon

@@ -1,0 +1,86 @@
+"""The attack's evidence and likelihood ratios: right where the laws are known, harmless where nothing leaks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.audit.membership import Answers, likelihood_ratios, log_odds, pairs_epsilon
+from fedkd_flwr.audit.roc import attack_auc
+from fedkd_flwr.errors import DataError
+
+
+def _world(shift, *, rows=600, shadows=8, features=2, seed=0):
+    """Evidence of a run and its shadows: rows differ, membership shifts the first feature."""
+    rng = np.random.default_rng(seed)
+    base = rng.normal(scale=5, size=(rows, features))
+    member = rng.permuted(np.repeat(np.arange(shadows)[:, None] < shadows // 2, rows, axis=1), axis=0)
+    inside = rng.random(rows) < 0.5
+
+    def seen(is_in):
+        noise = rng.normal(size=(rows, features))
+        return base + noise + np.stack([shift * is_in, *[np.zeros(rows)] * (features - 1)], axis=1)
+
+    return seen(inside), np.stack([seen(m) for m in member]), member, inside
+
+
+def _auc(scores, inside):
+    return attack_auc(scores[inside], scores[~inside])
+
+
+def test_shadow_runs_find_a_shift_that_hides_behind_differences_between_rows():
+    evidence, shadows, member, inside = _world(2.0)
+    assert _auc(evidence.mean(axis=1), inside).high < 0.65
+    # the best that is possible with known laws is Phi(2 / sqrt 2) = .92; eight shadow runs must estimate them
+    assert 0.84 < _auc(likelihood_ratios(evidence, shadows, member), inside).value < 0.93
+
+
+def test_where_nothing_leaks_the_attack_is_at_chance():
+    evidence, shadows, member, inside = _world(0.0)
+    _, low, high = _auc(likelihood_ratios(evidence, shadows, member), inside)
+    assert low < 0.5 < high
+
+
+def test_evidence_that_never_varies_does_no_harm():
+    evidence, shadows, member, inside = _world(2.0)
+    still = np.zeros((*shadows.shape[:2], 1))
+    more = likelihood_ratios(np.c_[evidence, still[0]], np.concatenate([shadows, still], axis=2), member)
+    assert _auc(more, inside).value == pytest.approx(_auc(likelihood_ratios(evidence, shadows, member), inside).value)
+
+
+def test_a_row_that_no_shadow_run_left_out_is_refused():
+    evidence, shadows, member, _ = _world(1.0)
+    member[:, 0] = True
+    with pytest.raises(DataError, match="in some shadow runs and not in others"):
+        likelihood_ratios(evidence, shadows, member)
+    with pytest.raises(DataError, match="shapes"):
+        likelihood_ratios(evidence[:-1], shadows, member)
+
+
+def test_log_odds_are_exact_where_a_net_is_sure():
+    logits = np.array([[30.0, 0.0], [0.0, 0.0], [-3.0, 2.0]])
+    lead = logits[:, 0] - logits[:, 1]
+    assert log_odds(logits, "logits") == pytest.approx(np.stack([lead, -lead], axis=1), abs=0.2)
+    assert log_odds(np.array([[0.8, 0.2]]), "probs")[0, 0] == pytest.approx(np.log(4))
+    assert np.isfinite(log_odds(np.array([[1.0, 0.0]]), "probs")).all()
+    assert log_odds(np.array([[1.0, 0.0]]), "labels").tolist() == [[1.0, 0.0]]
+
+
+def test_evidence_passes_over_rows_that_nobody_was_asked_about():
+    said = Answers(3, 2)
+    said.add(np.array([2]), np.array([[0.0, 1.0]]))
+    nearest_first = np.array([[0, 1, 2]])
+    assert said.evidence(nearest_first, np.array([1])).tolist() == [[1.0] * 9]
+    assert said.evidence(nearest_first[:, :2], np.array([1])).tolist() == [[0.0] * 9]
+
+
+def test_pairs_prove_what_the_surest_of_them_show():
+    rng = np.random.default_rng(4)
+    chosen, other = rng.normal(size=1000), rng.normal(size=1000)
+    assert pairs_epsilon(chosen, other, delta=0.0) < 0.5
+    chosen[:100] += 20  # a tenth of the rows is certain
+    assert pairs_epsilon(chosen, other, delta=0.0) > 2.5
+
+
+def test_equal_scores_prove_nothing():
+    assert pairs_epsilon(np.zeros(500), np.zeros(500), delta=0.0) == 0

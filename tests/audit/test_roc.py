@@ -1,0 +1,73 @@
+"""ROC figures: the library's values, intervals that hold, and few false alarms counted as asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from fedkd_flwr.audit.roc import attack_auc, detection_rate, roc_points
+from fedkd_flwr.errors import DataError
+
+
+def _scores(n, m, seed, apart=0.7, digits=None):
+    rng = np.random.default_rng(seed)
+    members, fresh = rng.normal(apart, 1, n), rng.normal(size=m)
+    return (members, fresh) if digits is None else (members.round(digits), fresh.round(digits))
+
+
+@pytest.mark.parametrize("digits", [None, 0])
+def test_auc_is_scikit_learn_s_also_with_ties(digits):
+    members, fresh = _scores(50, 80, 1, digits=digits)
+    expected = roc_auc_score(np.r_[np.ones(50), np.zeros(80)], np.r_[members, fresh])
+    assert attack_auc(members, fresh).value == pytest.approx(expected, abs=1e-12)
+
+
+def test_delong_s_interval_holds_the_truth_as_often_as_it_says():
+    truth = 0.6896  # Phi(0.7 / sqrt 2)
+    held = [low <= truth <= high for _, low, high in (attack_auc(*_scores(60, 40, seed)) for seed in range(400))]
+    assert 0.91 <= np.mean(held) <= 0.985
+
+
+def test_delong_s_variance_is_that_of_the_definition():
+    members, fresh = _scores(7, 5, 3)
+    wins = (members[:, None] > fresh).astype(float)
+    variance = wins.mean(1).var(ddof=1) / 7 + wins.mean(0).var(ddof=1) / 5
+    value, _, high = attack_auc(members, fresh)
+    assert value == pytest.approx(wins.mean())
+    assert min(1.0, value + 1.959964 * np.sqrt(variance)) == pytest.approx(high)
+
+
+def test_members_found_at_few_false_alarms_are_those_of_the_curve():
+    members, fresh = _scores(3000, 2000, 5, apart=2.0)
+    labels = np.r_[np.ones(3000), np.zeros(2000)]
+    fpr, tpr, _ = roc_curve(labels, np.r_[members, fresh], drop_intermediate=False)
+    for share in (0.01, 0.001):
+        assert detection_rate(members, fresh, false_alarms=share).value == tpr[fpr <= share].max()
+
+
+def test_too_few_fresh_rows_allow_no_false_alarm():
+    members, fresh = np.array([0.5, 2.0, 3.0]), np.array([1.0, 0.0])
+    found = detection_rate(members, fresh, false_alarms=0.001)
+    assert found.value == pytest.approx(2 / 3)
+    assert found.low < found.value < found.high
+
+
+def test_equal_scores_find_nobody():
+    same = np.zeros(10)
+    assert attack_auc(same, same) == (0.5, 0.5, 0.5)
+    assert detection_rate(same, same, false_alarms=0.01).value == 0
+
+
+def test_the_curve_rises_from_nothing_to_all_and_reaches_few_false_alarms():
+    points = np.array(roc_points(*_scores(500, 1000, 2)))
+    assert points[0].tolist() == [0, 0]
+    assert points[-1].tolist() == [1, 1]
+    assert (np.diff(points, axis=0) >= 0).all()
+    assert 0.001 in points[:, 0]
+
+
+@pytest.mark.parametrize("bad", [np.array([1.0]), np.array([1.0, np.nan]), np.zeros((2, 2))])
+def test_scores_that_are_none_are_refused(bad):
+    with pytest.raises(DataError, match="two or more finite numbers"):
+        attack_auc(bad, np.zeros(3))

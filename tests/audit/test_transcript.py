@@ -1,0 +1,86 @@
+"""Replies opened by the auditor say what the party sent, whatever it sent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.audit.membership import log_odds
+from fedkd_flwr.audit.transcript import Transcript
+from fedkd_flwr.errors import PayloadError
+from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.label_codec import encode_labels
+from fedkd_flwr.wire.records import Reply
+from fedkd_flwr.wire.row_codec import encode_rows
+from fedkd_flwr.wire.score_codec import encode_scores
+
+SPEC = PublicSpec(num_public=4, num_classes=3, fingerprint="ab" * 32)
+
+
+def _said(asked=None, **arrays):
+    made = Transcript(spec=SPEC)
+    made.add(Reply(node_id=1, party="a", arrays=arrays), asked=asked or {}, server_round=1)
+    return made
+
+
+def _labels(values, **keywords):
+    return encode_labels(np.array(values, dtype=np.int16), public=SPEC, **{"server_round": 1, **keywords})
+
+
+def test_labels_count_as_one_vote_and_no_label_as_none():
+    said = _said(labels=_labels([[0, 1, 2, ABSTAIN]]))
+    assert said.kinds == {"labels"}
+    assert said.answers.first.tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
+
+
+def test_several_students_labels_count_as_their_mean():
+    said = _said(labels=_labels([[0, 1, 2, 2], [0, 2, 2, 1]]))
+    assert said.answers.first[1].tolist() == [0, 0.5, 0.5]
+
+
+def test_changes_are_read_from_the_round_before():
+    spec = PublicSpec(num_public=400, num_classes=3, fingerprint="ab" * 32)
+    one = np.random.default_rng(1).integers(3, size=(1, 400)).astype(np.int16)
+    two = one.copy()
+    two[0, 7] = (two[0, 7] + 1) % 3
+    said = Transcript(spec=spec)
+    for server_round, labels, base in ((1, one, None), (2, two, one)):
+        payload = encode_labels(labels, public=spec, server_round=server_round, base=base)
+        said.add(Reply(node_id=1, party="a", arrays={"labels": payload}), asked={}, server_round=server_round)
+    assert payload[3] & 4  # sent as changes
+    assert said.answers.last.argmax(axis=1).tolist() == two[0].tolist()
+    assert said.answers.first.argmax(axis=1).tolist() == one[0].tolist()
+
+
+def test_bits_are_read_by_row_and_class():
+    bits = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]], dtype=np.int16)
+    payload = encode_labels(bits.reshape(1, -1), public=SPEC.bits, server_round=1)
+    assert _said(bits=payload).answers.first.tolist() == bits.tolist()
+
+
+@pytest.mark.parametrize("kind", ["probs", "logits", "scores"])
+def test_scores_belong_to_the_rows_asked(kind):
+    values = np.array([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]])
+    payload = encode_scores(values, public=SPEC.rows(2), server_round=1, kind=kind)
+    rows = np.array([1, 3])
+    said = _said({"indices": encode_rows(rows, num_public=4)}, **{kind: payload})
+    assert said.answers.first[rows] == pytest.approx(log_odds(values, kind), abs=1e-3)
+    assert not said.answers.first[[0, 2]].any()
+
+
+def test_students_label_all_rows_where_teachers_are_asked_about_some():
+    said = _said({"indices": np.array([2], dtype=np.int32)}, labels=_labels([[0, 1, 2, 2]]))
+    assert said.answers.first.argmax(axis=1).tolist() == [0, 1, 2, 2]
+
+
+def test_weights_are_kept_in_order_and_refusals_are_counted():
+    said = _said(**{"model.0": np.zeros(2), "model.1": np.ones(3)})
+    assert [w.tolist() for w in said.weights[0]] == [[0, 0], [1, 1, 1]]
+    said.add(Reply(node_id=1, party="a", code="withheld"), asked={}, server_round=2)
+    assert said.refused == ["withheld"]
+
+
+def test_what_cannot_be_read_is_said():
+    with pytest.raises(PayloadError, match="cannot read replies that hold 'ratios'"):
+        _said(ratios=np.zeros(3, dtype=np.uint8))

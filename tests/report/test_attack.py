@@ -1,0 +1,63 @@
+"""What an attack found, on the page: figures with their intervals, the claim beside what is proven, a curve."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedkd_flwr.report.attack import attack, roc_plot
+from fedkd_flwr.report.page import write_page
+from fedkd_flwr.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
+
+
+def _measured(value):
+    return Measured(value=value, low=value - 0.01, high=value + 0.01)
+
+
+@pytest.fixture
+def audited(make_record, hostile):
+    figures = AttackFigures(
+        members=1234,
+        fresh=1234,
+        auc=_measured(0.611),
+        found_at_1_percent=_measured(0.033),
+        found_at_1_permille=_measured(0.014),
+    )
+    record = make_record()
+    record.audit = AuditRecord(
+        sent=["labels", hostile],
+        shadows=16,
+        everybody=figures,
+        parties={hostile: figures},
+        without_shadows=_measured(0.52),
+        roc=[[0.0, 0.0], [0.001, 0.01], [0.1, 0.4], [1.0, 1.0]],
+        claims=[ProvenEpsilon(unit="record", neighbouring_relation=hostile, epsilon=2.5, delta=1e-5, proven=0.75)],
+    )
+    return record
+
+
+def test_the_section_says_figures_intervals_and_what_is_proven_beside_the_claim(audited, no_pictures):
+    text = "".join(map(str, attack(audited)))
+    for words in ("0.611 (0.601 to 0.621)", "1,234", "2.5 at delta 1e-05", "0.75", "repeated the run 16 times"):
+        assert words in text
+    assert "<script>" not in text
+
+
+def test_a_page_has_the_section_only_where_an_attack_was_tried(audited, make_record, tmp_path, no_pictures):
+    title = "What an attack finds"
+    assert title in write_page(audited, tmp_path / "a.html").read_text()
+    assert title not in write_page(make_record(), tmp_path / "b.html").read_text()
+    assert title not in write_page(audited, tmp_path / "c.html", publishable=True).read_text()
+
+
+def test_the_curve_is_drawn_and_a_record_without_one_says_so(audited, make_record):
+    pytest.importorskip("matplotlib")
+    assert roc_plot(audited).svg.startswith("<svg")
+    assert roc_plot(make_record()).svg == ""
+    audited.audit.roc = [[0.0], []]
+    assert roc_plot(audited).svg == ""
+
+
+def test_an_audit_survives_the_file(audited, tmp_path):
+    path = tmp_path / "record.json"
+    path.write_text(audited.to_json())
+    assert RunRecord.load(path).audit == audited.audit
