@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from federation import Means, fedct_grid, fedkt_grid, handler, model, parties
+from federation import Means, fedct_grid, fedkt_grid, handler, model, parties, party, rows
 from grid import InProcessGrid
 from sklearn.tree import DecisionTreeClassifier
 
@@ -155,3 +156,27 @@ def test_beside_a_claim_a_party_whose_work_hangs_answers_as_ever():
     strategy.start(fedct_grid(stuck), num_rounds=1)
     assert [(r.answered, r.rejected) for r in strategy.record.rounds] == [([one.name for one in members], [])]
     assert "limit-exceeded" not in strategy.record.to_json()
+
+
+class HangsOnOne(DecisionTreeClassifier):
+    """Never returns where its rows hold one record."""
+
+    def fit(self, X, y):
+        while (X > 500).any():
+            pass
+        return super().fit(X, y)
+
+
+def test_at_l2_a_teacher_that_hangs_costs_its_own_vote_and_no_other(caplog):
+    caplog.set_level(logging.ERROR, logger="flwr.party")
+    X, y = rows(12, seed=1)
+    X[5] = 1000
+    one = party("party-000", X, y, apart=Limits(seconds=36.0, memory=0))  # 3 s for a teacher
+    client = FedKTClient(one, teacher=lambda *, seed: Classifier(HangsOnOne(), num_classes=3))
+    members = [client, FedKTClient(party("party-001", *rows(24, seed=2)))]
+    config = FedKTConfig(level="L2", teachers_per_student=6, students_per_party=1, noise="laplace", gamma=1.0)
+    strategy = FedKT(config=config, public=one.public, final_model=model, min_available_nodes=2)
+    strategy.start(InProcessGrid(handler(members), [{}] * 2), num_rounds=1)
+    assert strategy.record.rounds[0].answered == ["party-000", "party-001"]
+    assert len(re.findall(r"party-000: teacher \d failed; its labels are the lowest class", caplog.text)) == 1
+    assert "learnt nothing" not in caplog.text

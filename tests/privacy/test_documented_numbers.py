@@ -12,6 +12,8 @@ from scipy import integrate, optimize, stats
 
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.calibration import calibrate_gaussian, calibrate_laplace
+from fedkd_flwr.privacy.cost.events import event_to_json
+from fedkd_flwr.privacy.ledger.filter import cost_of, order, spent
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
@@ -121,14 +123,27 @@ def _spent(queries, runs=1, votes=1):
     return Accountant().compose(GaussianMax(sigma=noise, votes=votes).dp_event(), queries * runs).epsilon(DELTA)
 
 
+def _counted(queries, runs):
+    """The same by the filter of a budget of 3.3."""
+    noise = calibrate_gaussian(num_queries=queries, epsilon=2.0, delta=DELTA).sigma
+    cost = cost_of([(event_to_json(GaussianMax(sigma=noise).dp_event()), queries * runs)], order(3.3, DELTA))
+    return spent([(0, cost)], np.ones((1, 1), dtype=bool), epsilon=3.3, delta=DELTA)[0]
+
+
 FIGURES = {f"docs/privacy.md, {name}": figure for name, figure in FIGURES.items()} | {
     "README.md, noise of 200 queries": (
         "standard deviation 39.8763 votes",
         f"standard deviation {calibrate_gaussian(num_queries=200, epsilon=2.0, delta=DELTA).sigma:.4f} votes",
     ),
-    "docs/deploy.md, two runs": ("epsilon 2.95358 spent before", f"epsilon {_spent(50, 2):.6g} spent before"),
-    "docs/deploy.md, three runs": ("3.72184 together", f"{_spent(50, 3):.6g} together"),
-    "docs/deploy.md, what is left": ("left epsilon 0.0464167 of 3", f"left epsilon {3 - _spent(50, 2):.6g} of 3"),
+    "docs/deploy.md, two runs": ("spent epsilon 2.95358 at", f"spent epsilon {_spent(50, 2):.6g} at"),
+    "docs/deploy.md, what a budget counts": (
+        "epsilon 3.20136 spent before, 2.32205 asked, 4.08067 together",
+        "epsilon {:.6g} spent before, {:.6g} asked, {:.6g} together".format(*(_counted(50, n) for n in (2, 1, 3))),
+    ),
+    "docs/deploy.md, what is left": (
+        "left epsilon 0.0986381 of 3.3",
+        f"left epsilon {3.3 - _counted(50, 2):.6g} of 3.3",
+    ),
     "docs/quickstart.md, all of a party's 25 teachers": (
         "everything a party holds at epsilon 131.3",
         f"everything a party holds at epsilon {bound_text(_spent(50, votes=25))}",
