@@ -327,7 +327,7 @@ def fedmd_nfdp(canaries: int, *, rounds: int = 1) -> Audited:
     with tempfile.TemporaryDirectory() as folder:
         parties = [_party(i, [int(coin)] + [0] * 9, public) for i, coin in enumerate(coins)]
         held = [
-            replace(p, ledger=LedgerStore(folder, party=p.name, data_digest=f"{i:064x}"), run_id="1")
+            replace(p, ledger=LedgerStore(Path(folder) / p.name, party=p.name, data_digest=f"{i:064x}"), run_id="1")
             for i, p in enumerate(parties)
         ]
         config = FedMDConfig(**QUICK, share="argmax", subset_rows=3, subset_replacement=False)
@@ -435,7 +435,11 @@ def one_vote() -> Iterator[None]:
 @contextlib.contextmanager
 def redrawn() -> Iterator[None]:
     """Draw NFDP's subset anew in every round."""
-    with mock.patch.object(SubsetStore, "rows", lambda self, subset, *, rng=None: subset.draw(rng=rng)):
+
+    def rows(_: SubsetStore, subset: Any, *, num_rows: int, rng: Any = None) -> Any:
+        return replace(subset, num_rows=num_rows).draw(rng=rng)
+
+    with mock.patch.object(SubsetStore, "rows", rows):
         yield
 
 

@@ -56,7 +56,7 @@ class FlowerHome:
         """Run one ``flwr`` command and return its JSON."""
         command = [str(BIN / "flwr"), *arguments, "--format", "json"]
         done = subprocess.run(
-            command, cwd=self.app, env=self.env, capture_output=True, text=True, timeout=60, check=False
+            command, cwd=self.app, env=self.env, capture_output=True, text=True, timeout=120, check=False
         )
         try:
             return json.loads(done.stdout[done.stdout.index("{") :])
@@ -73,10 +73,19 @@ class FlowerHome:
         assert answer["success"], answer
         return str(answer["run-id"])
 
-    def wait(self, run_id: str, *superlink: str, seconds: float = 300.0) -> str:
-        """Wait until a run has ended; return ``finished:completed`` or ``finished:failed``."""
+    def wait(self, run_id: str, *superlink: str, output: Path, seconds: float = 300.0) -> str:
+        """Wait until a run has ended; return ``finished:completed`` or ``finished:failed``.
+
+        Flower is asked once ``output``, a run's record or any other file, is there and says no more that it is running;
+        and every 20 s, because each question takes seconds of a processor that the run wants.
+        """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
+            ask_at = min(time.monotonic() + 20.0, deadline)
+            while time.monotonic() < ask_at and not (
+                output.exists() and '"status": "running"' not in output.read_text(encoding="utf-8")
+            ):
+                time.sleep(0.2)
             status = str(self.flwr("list", *superlink, "--run-id", run_id)["runs"][0]["status"])
             if status.startswith("finished"):
                 return status
@@ -87,7 +96,7 @@ class FlowerHome:
         """Return what a run has logged."""
         command = [str(BIN / "flwr"), "log", run_id, "--show"]
         done = subprocess.run(
-            command, cwd=self.app, env=self.env, capture_output=True, text=True, timeout=60, check=False
+            command, cwd=self.app, env=self.env, capture_output=True, text=True, timeout=120, check=False
         )
         return done.stdout + done.stderr
 
@@ -122,7 +131,7 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 30.0) -> None:
+def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
     """Wait until somebody listens on a port."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -196,7 +196,8 @@ class PartyClient(NumPyClient, ABC):
                 way_out = "Choose a run with noise at the party, or lift require-privacy and epsilon-budget here."
                 message = explain("privacy", f"be claimed at {party.name}", "none", way_out)
                 raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
-            if party.ledger is not None:  # whatever leaves in this run, a budget set later will know of it
+            # whatever leaves in this run, a budget set later will know of it; a simulation's ledgers are its own
+            if party.ledger is not None and not party.simulated:
                 party.ledger.note_no_noise(run_id=party.run_id, algorithm=self.card.name)
             return None
         if party.require_privacy and party.budget.epsilon == math.inf:

@@ -34,7 +34,7 @@ def test_its_usual_distance_is_the_squared_one_of_probabilities(settings, loss):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps_per_round": 0}, "steps-per-round must be a whole number >= 1, got 0"),
+        ({"steps_per_round": 0}, "steps-per-round must be a whole number >= 1 and <= 100000, got 0"),
         ({"distillation_weight": float("nan")}, r"dd\.distillation-weight must be a number >= 0, got nan"),
         ({"distillation_weight": -1.0}, r"dd\.distillation-weight must be a number >= 0, got -1\.0"),
     ],

@@ -260,7 +260,7 @@ def test_alone_a_net_trains_for_as_many_rounds_as_a_party_was_asked_in():
         ({"transfer_rows": True}, r"privatekt\.transfer-rows must be a whole number >= 1, got True"),
         ({"buffer_rounds": 0}, r"privatekt\.buffer-rounds must be a whole number >= 1, got 0"),
         ({"buffer_steps": 0}, r"privatekt\.buffer-steps must be a whole number >= 1, got 0"),
-        ({"local_epochs": 0}, "local-epochs must be a whole number >= 1, got 0"),
+        ({"local_epochs": 0}, "local-epochs must be a whole number >= 1 and <= 1000, got 0"),
         ({"self_training_share": 1.5}, r"privatekt\.self-training-share must be a number >= 0 and <= 1, got 1\.5"),
         ({"self_training_share": -0.5}, r"privatekt\.self-training-share must be a number >= 0 and <= 1, got -0\.5"),
         ({"targets": "raw"}, r"privatekt\.targets must be one of hard, soft, got 'raw'"),

@@ -26,8 +26,8 @@ def flower(tmp_path_factory):
 def _run(flower, folder, **settings):
     data = {} if "dataset" in settings else SYNTHETIC
     run_id = flower.submit(federation_config=SIZE, output_dir=str(folder), **SMALL | data | settings)
-    status = flower.wait(run_id)
     path = folder / "runs" / run_id / "record.json"
+    status = flower.wait(run_id, output=path)
     assert path.exists(), f"Flower calls the run {status}, and it left no record:\n{flower.log(run_id)}"
     return status, RunRecord.load(path)
 

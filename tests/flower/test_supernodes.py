@@ -155,7 +155,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid, context):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while len(nodes := list(grid.get_node_ids())) < 2 and time.monotonic() < deadline:
         time.sleep(0.5)
     asked = [Message(RecordDict(), dst_node_id=node, message_type="query") for node in nodes]
@@ -175,7 +175,7 @@ def curious_replies(deployment):
         (app / name).write_text(text, encoding="utf-8")
     answer = deployment.flower.flwr("run", str(app), "dep", "--run-config", f'out="{out}"')
     assert answer["success"], answer
-    assert deployment.flower.wait(str(answer["run-id"]), "dep") == "finished:completed"
+    assert deployment.flower.wait(str(answer["run-id"]), "dep", output=out) == "finished:completed"
     return json.loads(out.read_text(encoding="utf-8"))
 
 
@@ -202,8 +202,9 @@ def test_two_silos_run_fedkt_over_the_wire_and_each_keeps_its_model(deployment):
         output_dir=str(server / "out"),
         **{"fedkt.teachers-per-student": 3},
     )
-    assert flower.wait(run_id, "dep") == "finished:completed"
-    record = RunRecord.load(server / "out" / "runs" / run_id / "record.json")
+    output = server / "out" / "runs" / run_id / "record.json"
+    assert flower.wait(run_id, "dep", output=output) == "finished:completed"
+    record = RunRecord.load(output)
     assert (record.status, record.simulation) == ("completed", False)
     assert [(r.answered, r.rejected) for r in record.rounds] == [(list(SILOS), [])]
     # what a silo does not share stays with it

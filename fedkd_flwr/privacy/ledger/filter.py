@@ -70,7 +70,7 @@ def order(epsilon: float, delta: float) -> float:
     """Return the order alpha of a budget's filter, > 1: the one at which most Gaussian noise fits in; 0 for none.
 
     >>> round(order(1.0, 1e-5), 2), round(order(37.0, 1e-5), 2), order(1.0, 0.0)
-    (17.68, 2.02, 0.0)
+    (17.79, 1.9, 0.0)
     """
     if not delta > 0:
         return 0.0
