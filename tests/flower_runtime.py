@@ -48,6 +48,7 @@ class FlowerHome:
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_worker_niceness": "0",  # by default Ray's workers give way to every other test
             # Ray refuses to start beside a cluster that this folder names; its sockets want a short path
             "RAY_TMPDIR": tempfile.mkdtemp(prefix="ray-"),
         }

@@ -92,5 +92,5 @@ def test_a_party_that_answers_where_training_fails_is_not_found(script, level):
 
 def test_a_subset_drawn_anew_in_every_round_is_found(script):
     with script.redrawn():
-        run = script.fedmd_nfdp(60, rounds=4)
+        run = script.fedmd_nfdp(40, rounds=7)
     assert run.proven() > run.epsilon
