@@ -193,7 +193,7 @@ _ROLES = ("teacher", "student", "final")
 
 
 class NodeConfig(Config):
-    """What one node says of itself and allows; the server cannot change it.
+    """What one node says of itself and allows; no setting of a run changes it.
 
     In simulation Flower sets ``partition-id`` and ``num-partitions``; a silo gives ``data-path`` and ``public-path``.
     """

@@ -46,7 +46,7 @@ class Apart(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Party:
-    """What one party holds and what it allows. The server can change none of it.
+    """What one party holds and what it allows. No instruction of the server changes any of it.
 
     Parameters
     ----------
