@@ -26,7 +26,7 @@ from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.partitioning import partition, read_split
 from fedkd_flwr.data.public import PublicLabels, PublicSet
-from fedkd_flwr.data.row_values import row_form, row_values
+from fedkd_flwr.data.row_values import row_form, usable_row_values
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
@@ -346,9 +346,11 @@ def _private_rows(path: str, schema: Schema, digest: str) -> PrivateRows:
 
     def blocks() -> list[NDArray[Any]]:
         try:
-            return row_values(read_table(path, label=schema.label, num_features=len(schema.columns)), schema)
-        except Exception:  # what is in the file must not decide a refusal; such a file has no row to learn from
-            return [np.array([[digest]], dtype=object)]
+            table = read_table(path, label=schema.label, num_features=len(schema.columns))
+        except Exception:  # what is in the file must not decide a refusal
+            table = None
+        known = usable_row_values(table, schema) if table is not None else []
+        return known or [np.array([[digest]], dtype=object)]  # a file without a row to learn from
 
     return PrivateRows(digest=digest, form=row_form(schema), blocks=blocks)
 

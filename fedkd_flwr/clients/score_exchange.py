@@ -328,16 +328,19 @@ class ScoreClient(PartyClient):
             # held-out rows reorder the rest in each run, so stored row numbers would select other rows
             rule = "come with the same key in the run config, for parties to hold nothing out"
             raise PayloadError(explain("subset-rows", rule, config.subset_rows))
-        if self.party.ledger is None:
-            way_out = "Give this party a ledger (a state-dir): a subset that nobody remembers would be drawn again."
-            message = explain("ledger", "be given to learn from one subset for ever", None, way_out)
-            raise DataError(message, code=Code.WRONG_CONFIG)
         claimed = Subsampling.claimed(
             rows_at_least=self.party.rows_at_least,
             subset_rows=config.subset_rows,
             replacement=config.subset_replacement,
         )
-        return SubsetStore(self.party.ledger).claimed(claimed)
+        return self._subsets().claimed(claimed)
+
+    def _subsets(self) -> SubsetStore:
+        if self.party.ledger is None:
+            way_out = "Give this party a ledger (a state-dir): a subset that nobody remembers would be drawn again."
+            message = explain("ledger", "be given to learn from one subset for ever", None, way_out)
+            raise DataError(message, code=Code.WRONG_CONFIG)
+        return SubsetStore(self.party.ledger)
 
     def _charge_subset(self, subset: Subsampling) -> Charge:
         party = self.party
@@ -346,7 +349,7 @@ class ScoreClient(PartyClient):
             known = f"all of the {subset.num_rows} that it is known to hold"
             message = explain("subset-rows", f"protect anybody at {party.name}", known, way_out)
             raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
-        paid = party.ledger is not None and SubsetStore(party.ledger).charged(subset)
+        paid = self._subsets().charged(subset)
         # all replies of all runs are computed from the one subset: only the first tells anything new
         event = dp.NoOpDpEvent() if paid else subset.dp_event()
         relation = "add, remove or replace one record"
@@ -359,10 +362,10 @@ class ScoreClient(PartyClient):
         They are drawn from all rows of its file, or from as many as are claimed where it holds fewer: slots beyond its
         rows are empty, and what is learnt from then is less.
         """
-        subset, party = self._subsampling(instruction), self.party
-        if subset is None or party.ledger is None:
+        subset = self._subsampling(instruction)
+        if subset is None:
             return None
-        return SubsetStore(party.ledger).rows(subset, num_rows=party.num_rows, rng=self.noise_rng)
+        return self._subsets().rows(subset, num_rows=self.party.num_rows, rng=self.noise_rng)
 
     def _own_rows(self, instruction: Instruction) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the rows to learn from: all, or the party's one subset."""

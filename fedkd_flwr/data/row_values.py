@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from fedkd_flwr.data.columns import column_numbers, column_texts
 from fedkd_flwr.data.preprocessor import Table, check_columns, column_of, pixels_of
 from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.tables import in_usable_parts
 from fedkd_flwr.data.text import text_values
 
-__all__ = ["row_form", "row_values"]
+__all__ = ["row_form", "row_values", "usable_row_values"]
 
 
 def row_form(schema: Schema) -> str:
@@ -52,6 +53,26 @@ def row_values(table: Table, schema: Schema) -> list[NDArray[Any]]:
             free = column.kind == "text"
             texts.append(_numbered(text_values(values) if free else column_texts(values), size=8 if free else 4))
     return [*([np.stack(numbers, axis=1)] if numbers else []), *texts, label]
+
+
+def usable_row_values(table: pd.DataFrame, schema: Schema) -> list[NDArray[Any]]:
+    """Return `row_values`, with zeros for rows that have none: one bad cell makes no new row of any other.
+
+    An empty list where no row has any, as in a table without one of the columns.
+    """
+    blocks: list[NDArray[Any]] = []
+    if not {schema.label, *schema.column_names} <= set(table.columns):
+        return blocks
+
+    def take(start: int, end: int) -> None:
+        values = row_values(table.iloc[start:end], schema)
+        if not blocks:
+            blocks.extend(np.zeros((len(table), *block.shape[1:]), dtype=block.dtype) for block in values)
+        for block, part in zip(blocks, values, strict=True):
+            block[start:end] = part
+
+    in_usable_parts(len(table), take)
+    return blocks
 
 
 def _numbered(texts: NDArray[np.object_], *, size: int = 4) -> NDArray[Any]:

@@ -13,6 +13,7 @@ import os
 import warnings
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -172,18 +173,28 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
     except Exception:
         return UsableRows(X=public.X[:0], y=np.zeros(0, dtype=np.int16), fault=fault)
     X, y = np.zeros((len(table), public.num_features), dtype=public.X.dtype), np.full(len(table), -1, dtype=np.int16)
-    parts = [(0, len(table))] if {schema.label, *schema.column_names} <= set(table.columns) else []
+
+    def take(start: int, end: int) -> None:
+        labels = schema.encode_labels(table[schema.label].iloc[start:end])
+        X[start:end] = public.features(table.iloc[start:end])
+        y[start:end] = labels
+
+    if {schema.label, *schema.column_names} <= set(table.columns):
+        in_usable_parts(len(table), take)
+    return UsableRows(X=X, y=y, fault=fault)
+
+
+def in_usable_parts(num_rows: int, take: Callable[[int, int], None]) -> None:
+    """Call ``take(start, end)`` on parts of a table that together leave out only the rows on which it raises."""
+    parts = [(0, num_rows)]
     while parts:  # halves of halves, until a part has no bad row or is one
         start, end = parts.pop()
         try:
-            labels = schema.encode_labels(table[schema.label].iloc[start:end])
-            X[start:end] = public.features(table.iloc[start:end])
-            y[start:end] = labels
+            take(start, end)
         except Exception:
             if end - start > 1:
                 middle = (start + end) // 2
                 parts += [(start, middle), (middle, end)]
-    return UsableRows(X=X, y=y, fault=fault)
 
 
 def load_party_table(

@@ -11,6 +11,9 @@ from fedkd_flwr.apps.assembly import make_client
 from fedkd_flwr.apps.config import parse_node_config, parse_run_config
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError
+from fedkd_flwr.privacy.cost.events import PureEvent
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.stores.party_state import StoredReply
 
 CALLABLES = (
     "os:system",
@@ -105,3 +108,29 @@ def test_the_owner_of_a_silo_may_name_any_parameter_and_a_simulation_too(silo):
 def test_settings_that_cost_time_have_an_upper_end(algorithm, key):
     with pytest.raises(ConfigError, match=rf"{key} must be a whole number >= \d and <= \d+, got 1000000000"):
         parse_run_config({"algorithm": algorithm, key: 10**9})
+
+
+def test_a_bad_cell_in_its_file_gives_a_silo_s_other_rows_no_new_budget(tmp_path):
+    schema = Schema(columns=(Column(name="age", kind="numeric"),), classes=("no", "yes"))
+    pd.DataFrame({"age": range(6)}).to_csv(tmp_path / "public.csv", index=False)
+    schema.write(tmp_path / "schema.toml")
+    run = parse_run_config({"public-path": str(tmp_path / "public.csv"), "model": "decision-tree"})
+    own = tmp_path / "own.csv"
+    node = parse_node_config(
+        {"party": "a", "data-path": str(own), "public-path": str(tmp_path / "public.csv"), "state-dir": str(tmp_path)}
+    )
+
+    def party(ages):
+        pd.DataFrame({"age": ages, "label": ["no", "yes"] * 4}).to_csv(own, index=False)
+        return make_client(run, node, "1").party
+
+    ledger, budget = party(range(8)).ledger, Budget(epsilon=1.5)
+    words = dict.fromkeys(("algorithm", "mechanism", "adversary", "neighbouring_relation"), "any")
+    events = [(PureEvent(1.0), 1)]
+    ledger.charge(run_id="1", server_round=1, events=events, reply=StoredReply(), budget=budget, unit="record", **words)
+    spoilt = party([*range(7), "<0.5"])
+    assert spoilt.fault is not None
+    assert len(spoilt.y) > 0
+    with pytest.raises(RefusalError, match="privacy budget of a"):
+        spoilt.ledger.ask(events, budget)
+    party(range(100, 108)).ledger.ask(events, budget)  # rows that were never in it

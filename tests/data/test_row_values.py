@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedkd_flwr.data.row_values import row_form, row_values
+from fedkd_flwr.data.row_values import row_form, row_values, usable_row_values
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import DataError
 
@@ -54,3 +54,19 @@ def test_images_are_their_pixels():
 def test_a_missing_column_is_an_error():
     with pytest.raises(DataError):
         row_values(_table().drop(columns="age"), SCHEMA)
+
+
+def test_a_bad_cell_makes_no_new_row_of_any_other():
+    """Else one bad cell in a file would let every row start afresh."""
+    whole = pd.DataFrame({"age": np.arange(9.0), "town": ["x"] * 9, "label": [1, 0, 1] * 3})
+    bad = whole.astype({"age": object})
+    bad.loc[4, "age"] = "<0.5"
+    others = np.arange(9) != 4
+    for one, other in zip(row_values(whole, SCHEMA), usable_row_values(bad, SCHEMA), strict=True):
+        assert one.dtype == other.dtype
+        assert np.array_equal(one[others], other[others])
+        assert not other[4].any()
+
+
+def test_a_table_without_a_column_has_no_rows():
+    assert usable_row_values(_table().drop(columns="age"), SCHEMA) == []
