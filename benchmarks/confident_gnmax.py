@@ -1,4 +1,4 @@
-"""Compare the published cost of Confident-GNMax with its exact cost, at the authors' own settings.
+"""Compare the published cost of Confident-GNMax with its exact cost, at settings close to the authors'.
 
     python benchmarks/confident_gnmax.py
 
@@ -21,7 +21,8 @@ from scipy.special import ndtr
 from fedkd_flwr.privacy.cost.losses import LossGrid, solve_epsilon, split
 
 DELTA = 1e-5
-# teachers, classes, threshold, its noise, the answers' noise, queries: PATE 2018, Table 1 and section 4
+# teachers, classes, threshold, its noise, the answers' noise, queries: as we know them of PATE 2018's experiments, not
+# compared with its text again
 SETTINGS = {
     "MNIST": (250, 10, 200, 150, 40, 640),
     "SVHN": (250, 10, 300, 200, 40, 12_000),
