@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
 from fedkd_flwr.apps.limits import limits_of
-from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, own_params, party_roles
+from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
@@ -232,7 +232,7 @@ def _refuse_absurd_work(config: RunConfig, node: NodeConfig, index: int, public:
     """Refuse parameters, of a zoo's models that the run names, that no run may ask of a silo."""
     for role in ("model", *config.card.roles):
         spec, params = config.model_of(role)
-        if spec and role != "final" and not node.model:
+        if spec and role != "final" and node.takes_models:
             model_factory(pick_model(spec, index), params, public, of_run=True)(seed=0)
 
 
@@ -261,14 +261,14 @@ def _listed(allow: str) -> set[str]:
 def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int]:
     """Return the party, and its number in the cycle of mixed models."""
     common: dict[str, Any] = {}
-    params = own_params(config.model_params, node)
+    named, params = own_model(config, node)
     if node.simulated:
         if node.partition_id is None or node.num_partitions is None:
             seen = f"partition-id {node.partition_id}, num-partitions {node.num_partitions}"
             raise ConfigError(explain("partition-id and num-partitions", "be given together", seen))
         name, index = node.party or party_name(node.partition_id), node.partition_id
         pool = simulated_pool(config)
-        spec = pick_model(node.model or config.model, index)
+        spec = pick_model(named, index)
         read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))
         positions = _dealt(config, node.num_partitions)[index]
         train, own = _hold_out(config.seed, name, positions, config.party_test_fraction)
@@ -294,7 +294,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         name = node.party
         index = derive_seed(0, name)
         _refuse_foreign_code(config, node)
-        spec = pick_model(node.model or config.model, index)
+        spec = pick_model(named, index)
         public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
         _refuse_absurd_work(config, node, index, public)
         public = public.as_read_by(model_factory(spec, params, public)(seed=0))

@@ -209,10 +209,9 @@ class NodeConfig(Config):
     label: str = setting("")
     """If given, it must be the schema's label column: a check."""
     model: str = setting("")
-    """Its own model, for teachers and students too. Empty: the run's, of which a node that demands privacy takes the
-    name alone."""
+    """Its own model, for teachers and students too. Empty: the run's; random-forest where privacy is demanded."""
     model_params: str = setting("")
-    """Its parameters. Where privacy is demanded and the run names the model: the zoo's defaults."""
+    """Its parameters."""
     state_dir: str = setting("")
     """Absolute path: where labels, state and model stay. Empty: ~/.fedkd of the node's user."""
     test_fraction: float = setting(0.2, ge=0, lt=1)
@@ -273,6 +272,11 @@ class NodeConfig(Config):
     def demands_privacy(self) -> bool:
         """Tell whether runs without a mechanism at this party are refused."""
         return self.require_privacy or self.epsilon_budget < math.inf
+
+    @property
+    def takes_models(self) -> bool:
+        """Tell whether a run may name its models: not where it names its own, nor at a silo that demands privacy."""
+        return not self.model and (self.simulated or not self.demands_privacy)
 
 
 def parse_run_config(values: Mapping[str, Any]) -> RunConfig:

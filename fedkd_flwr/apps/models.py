@@ -10,9 +10,9 @@ from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.zoo import make_model, parse_params, pick_model
+from fedkd_flwr.models.zoo import DEFAULT_MIX, make_model, parse_params, pick_model
 
-__all__ = ["check_role", "final_model", "global_model", "model_factory", "own_params", "party_roles"]
+__all__ = ["check_role", "final_model", "global_model", "model_factory", "own_model", "party_roles"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -57,23 +57,27 @@ def global_model(config: RunConfig, public: PublicSet) -> ModelFactory:
     return model_factory(config.model, config.model_params, public)
 
 
-def own_params(of_run: str, node: NodeConfig) -> str:
-    """Return the parameters of a node's model: its own; those of the run only where it names no model of its own.
+def own_model(config: RunConfig, node: NodeConfig) -> tuple[str, str]:
+    """Return the model of a node, and its parameters: the node's own, or those of the run.
 
-    A node that demands privacy takes none from the run either: it makes the run's model with the zoo's defaults. The
-    run may still name a model of the zoo, because PrivateKT needs one net at all parties.
+    A silo that demands privacy takes neither from a run. Without a model of its own it has the zoo's
+    ``random-forest``, whatever the run names. Where all parties need one net (PrivateKT), its owner has to name it.
     """
+    if node.takes_models:
+        return config.model, config.model_params
     if node.model:
-        return node.model_params
-    if node.demands_privacy and of_run:
+        return node.model, node.model_params
+    usual = DEFAULT_MIX[0]
+    if (config.model, config.model_params) != (usual, ""):
         logger.warning(
-            "%s: a node that demands privacy takes no model parameters from a run, got %s. The model has the zoo's "
-            "defaults; give this node model and model-params for others.",
+            "%s: a node that demands privacy takes no model from a run, got %s %s. It has %s; give this node model and "
+            "model-params for another. PrivateKT needs the run's net at all parties.",
             node.party,
-            of_run,
+            config.model,
+            config.model_params,
+            usual,
         )
-        return ""
-    return of_run
+    return usual, ""
 
 
 def party_roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -> dict[str, ModelFactory]:
@@ -88,7 +92,7 @@ def party_roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -
     for role in {"teacher", "student"}.intersection(config.card.roles):
         # a silo's own choice of model stands for its teachers and students too
         spec, params = config.model_of(role)
-        if spec and not node.model:
-            made[role] = model_factory(pick_model(spec, index), own_params(params, node), party.public)
+        if spec and node.takes_models:
+            made[role] = model_factory(pick_model(spec, index), params, party.public)
             check_role(role, made[role](seed=0), party.model(seed=0))
     return made

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.apps import client_app
-from fedkd_flwr.apps.config import parse_node_config
-from fedkd_flwr.apps.models import own_params
+from fedkd_flwr.apps.config import parse_node_config, parse_run_config
+from fedkd_flwr.apps.models import own_model, party_roles
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.privacy.noise.votes import GaussianMax
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -49,7 +49,7 @@ def silo(script, laboratory, tmp_path):
     _, public_path = laboratory
 
     def ask(text, algorithm, settings, *, path=None, **node):
-        case = {"algorithm": algorithm, "settings": settings, "seed": 1, "net": "", "whose": "node"}
+        case = {"algorithm": algorithm, "settings": settings, "seed": 1, "net": script.NET % "", "whose": "node"}
         config = {**TREE, "allow": script.ALLOW, "public-path": public_path, **node}
         own = tmp_path / str(len(list(tmp_path.iterdir())))
         own.mkdir()
@@ -173,14 +173,38 @@ def test_nfdp_does_not_tell_how_many_rows_there_are(script, silo, privacy, known
 # ------------------------------------------------------------------------------------------------------ models, time
 
 
-def test_a_node_that_demands_privacy_takes_no_parameters_from_the_run(caplog):
+def test_a_node_that_demands_privacy_takes_no_model_from_the_run(caplog):
     silo = {"party": "a", "data-path": "a.csv", "public-path": "p.csv"}
-    assert own_params("max_depth=9", parse_node_config(silo)) == "max_depth=9"
+    run = parse_run_config({"public-path": "p.csv", "model": "decision-tree", "model-params": "max_depth=9"})
+    assert own_model(run, parse_node_config(silo)) == ("decision-tree", "max_depth=9")
     own = {"model": "knn", "model-params": "n_neighbors=3"}
-    assert own_params("max_depth=9", parse_node_config({**silo, **own, "require-privacy": True})) == "n_neighbors=3"
+    assert own_model(run, parse_node_config({**silo, **own, "require-privacy": True})) == ("knn", "n_neighbors=3")
     for demand in ({"require-privacy": True}, {"epsilon-budget": 1.0}):
-        assert own_params("max_depth=9", parse_node_config({**silo, **demand})) == ""
-    assert "a node that demands privacy takes no model parameters from a run, got max_depth=9" in caplog.text
+        assert own_model(run, parse_node_config({**silo, **demand})) == ("random-forest", "")
+    assert "a node that demands privacy takes no model from a run, got decision-tree max_depth=9" in caplog.text
+
+
+def test_a_node_that_demands_privacy_takes_no_teachers_and_students_from_the_run():
+    node = parse_node_config({"party": "a", "data-path": "a.csv", "public-path": "p.csv", "require-privacy": True})
+    run = parse_run_config(
+        {
+            "algorithm": "fedkt",
+            "public-path": "p.csv",
+            "teacher-model": "knn",
+            "fedkt.level": "L2",
+            "noise": "gaussian",
+            "sigma": 1.0,
+        }
+    )
+    assert party_roles(run, node, None, 0) == {}
+
+
+def test_privatekt_needs_the_run_s_net_in_the_config_of_a_node_that_demands_privacy(script, silo):
+    settings = {"round_epsilon": 1e-6, "transfer_rows": 2, "local_epochs": 1, "solo_epochs": 1}
+    rows = _csv(script, _rows(script))
+    named = {"model": "mlp", "model-params": script.NET % ""}
+    assert _code(silo(rows, "privatekt", settings, **named)) == ""
+    assert _code(silo(rows, "privatekt", settings, model="")) == "wrong-config"
 
 
 @pytest.mark.parametrize(
