@@ -43,7 +43,7 @@ def _loaded(modules):
 def test_pure_rooms_import_neither_flower_nor_anything_heavy():
     loaded = _loaded([module for room in PURE for module in _modules(room)])
     assert "numpy" in loaded  # so that an empty list could not pass
-    assert not loaded & (HEAVY | {"flwr"})
+    assert not loaded & (HEAVY | {"flwr", "skops", "safetensors"})
 
 
 def test_flower_s_rooms_and_the_apps_start_without_anything_heavy():

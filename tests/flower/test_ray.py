@@ -46,9 +46,9 @@ def test_fedkt_prox_runs_on_ray_through_flower_s_own_fedprox(flower, tmp_path):
 
 
 def test_a_run_that_fails_is_marked_as_failed_and_names_each_refusal_by_its_code(flower, tmp_path):
-    """Training that diverges is refused; Flower's own strategy is told by an error, which carries party and code."""
-    net = {"model": "mlp", "model_params": "lr=1e30,optimizer=sgd", "local_epochs": 1}
-    status, record = _run(flower, tmp_path, algorithm="fedprox", num_rounds=2, **net)
+    """A model of the user's own that raises at every party."""
+    raises = {"model": "sklearn.dummy:DummyClassifier", "model_params": "strategy=constant,constant=9"}
+    status, record = _run(flower, tmp_path, algorithm="fedct", num_rounds=2, **raises)
     assert (status, record.status) == ("finished:failed", "failed")
-    assert [(r.party, r.code) for r in record.rounds[-1].rejected] == [(name, "wrong-data") for name in PARTIES]
-    assert "party-000: wrong-data" in record.reason
+    assert [(r.party, r.code) for r in record.rounds[-1].rejected] == [(name, "internal") for name in PARTIES]
+    assert "party-000: internal" in record.reason
