@@ -197,10 +197,13 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
 def readable_rows(table: pd.DataFrame, schema: Schema) -> NDArray[np.bool_]:
     """Tell of each row whether numbers stand where the schema says so: at once, because all rows may have none."""
     if schema.shape is not None:
-        pixels = [table[name] for name in schema.column_names]
-        return np.logical_and.reduce([readable_numbers(values, pixels=True) for values in pixels])
-    numeric = [table[column.name] for column in schema.columns if column.kind == "numeric"]
-    return np.logical_and.reduce([np.ones(len(table), dtype=bool), *map(readable_numbers, numeric)])
+        names, pixels = list(schema.column_names), True
+    else:
+        names, pixels = [column.name for column in schema.columns if column.kind == "numeric"], False
+    readable = np.ones(len(table), dtype=bool)
+    for name in names:
+        readable &= readable_numbers(table[name], pixels=pixels)
+    return readable
 
 
 def in_usable_parts(take: Callable[[Rows], None], readable: Callable[[], NDArray[np.bool_]]) -> None:
