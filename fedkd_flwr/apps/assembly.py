@@ -29,7 +29,7 @@ from fedkd_flwr.data.public import PublicLabels, PublicSet
 from fedkd_flwr.data.row_values import row_form, usable_row_values
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
-from fedkd_flwr.errors import ConfigError, RefusalError, explain
+from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
@@ -304,6 +304,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         data_digest = hashlib.sha256(require_readable(node.data_path)).hexdigest()
         rows = _private_rows(node.data_path, public.schema, data_digest)
         held = load_usable_rows(node.data_path, public)
+        _require_unchanged(node.data_path, data_digest)
         train, own = _hold_out(config.seed, name, np.arange(held.num_rows), node.test_fraction)
         if config.setting("subset_rows", 0):
             train, own = np.arange(held.num_rows), np.arange(0)
@@ -341,15 +342,22 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
     return party, index
 
 
+def _require_unchanged(path: str, digest: str) -> None:
+    """Refuse a file that is being replaced: other rows than those learnt from would pay."""
+    if hashlib.sha256(require_readable(path)).hexdigest() != digest:
+        raise DataError(explain(f"file {path}", "stay as it is while it is read", "another file", "Ask again."))
+
+
 def _private_rows(path: str, schema: Schema, digest: str) -> PrivateRows:
     """Return a party's file as its ledger knows it: read again only where the ledger does not know the file yet."""
 
     def blocks() -> list[NDArray[Any]]:
         try:
-            table = read_table(path, label=schema.label, num_features=len(schema.columns))
+            table = read_table(path, label=schema.label, num_features=len(schema.columns), lenient=True)
         except Exception:  # what is in the file must not decide a refusal
             table = None
-        known = usable_row_values(table, schema) if table is not None else []
+        _require_unchanged(path, digest)
+        known = usable_row_values(table, schema, digest=digest) if table is not None else []
         return known or [np.array([[digest]], dtype=object)]  # a file without a row to learn from
 
     return PrivateRows(digest=digest, form=row_form(schema), blocks=blocks)

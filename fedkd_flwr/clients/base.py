@@ -263,6 +263,8 @@ class PartyClient(NumPyClient, ABC):
                     model=dump(answer.model) if answer.model is not None else b"",
                     meta={
                         **answer.meta,
+                        "algorithm": self.card.name,
+                        "data": self._data,
                         "reply": metrics,
                         "values": list(values),
                         "payload": list(arrays),
@@ -329,11 +331,20 @@ class PartyClient(NumPyClient, ABC):
         saved, named = instruction.saved, instruction.base
         if saved is None or not named:
             return {}
-        ledger = self.party.ledger
-        if saved.meta.get("charge") and ledger and ledger.load().entry(self.party.run_id, saved.server_round) is None:
-            return {}  # its charge was refused: it never left, and whether a guess at it is right must not show
+        if saved.meta.get("charge") and not self._left(saved):
+            return {}  # whether a guess at what never left is right must not show
         values = self.referable(saved, instruction)
         return values if [digest(array).hex() for array in values.values()] == [named] else {}
+
+    def _left(self, saved: Saved) -> bool:
+        """Tell whether this very answer was charged: not where that was refused, or another process was faster."""
+        ledger = self.party.ledger
+        if ledger is None:
+            return True
+        sent = ledger.answered(self.party.run_id, saved.server_round)
+        return sent is not None and all(
+            np.array_equal(array, saved.arrays[f"payload.{name}"]) for name, array in sent.arrays.items()
+        )
 
     def referable(self, saved: Saved, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Return what a reply of changes may refer to: here the values of the last reply."""
@@ -405,9 +416,32 @@ class PartyClient(NumPyClient, ABC):
             base=str(config.get("base", "")),
             arrays=arrays,
             labels=labels,
-            saved=party.state.load() if party.state is not None else None,
+            saved=self._saved(),
             party_seed=derive_seed(told.seed, party.name),
         )
+
+    def _saved(self) -> Saved | None:
+        """Return what this party kept in earlier rounds of the run, as far as this algorithm made it from these rows.
+
+        A model that learnt from a file which has been replaced since would carry its rows into an answer that the rows
+        held now pay for; one of another algorithm may know rows that this one's claim leaves out.
+        """
+        party = self.party
+        saved = party.state.load() if party.state is not None else None
+        if saved is None or (saved.meta.get("algorithm"), saved.meta.get("data")) == (self.card.name, self._data):
+            return saved
+        logger.warning(
+            "%s: what was kept in round %d of this run is of another algorithm, or of another data file: nothing "
+            "continues from it.",
+            party.name,
+            saved.server_round,
+        )
+        return Saved(server_round=0, meta={"values": [], "charge": saved.meta.get("charge", "")})
+
+    @property
+    def _data(self) -> str:
+        """The digest of the rows that it learns from; "" where nobody counts what they spend."""
+        return "" if self.party.ledger is None else self.party.ledger.rows.digest
 
 
 class RefusingClient(NumPyClient):

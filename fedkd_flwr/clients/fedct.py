@@ -47,7 +47,8 @@ class FedCTClient(PartyClient):
         model, notes = self._restore(instruction)
         self._train(model, instruction)
         accuracies = self.party.accuracies(model)
-        meta = dict(instruction.saved.meta) if instruction.saved is not None else {}
+        saved = instruction.saved
+        meta = {"alone": saved.meta["alone"]} if saved is not None and "alone" in saved.meta else {}
         if instruction.server_round == 1:
             meta["alone"] = accuracies  # so far it has seen private rows only
         return Answer(

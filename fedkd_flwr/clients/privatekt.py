@@ -43,7 +43,13 @@ class PrivateKTClient(PartyClient):
     def check(self, instruction: Instruction, *, final: bool) -> None:
         """Refuse weights that do not fit this party's net, and rows that do not exist."""
         instruction.rows(self.party.public.num_rows)
-        self._received(instruction, "check")
+
+        def fits() -> bytes:
+            self._received(instruction, "check")
+            return b""
+
+        apart = self.party.apart
+        fits() if apart is None else apart(fits)  # a GPU that this process has used could not be used where it learns
 
     def learn(self, instruction: Instruction) -> Answer:
         """Train the server's model on this party's rows; return its labels of the rows asked about."""

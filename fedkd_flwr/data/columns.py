@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["MISSING", "canonical", "column_numbers", "column_texts", "short_list", "sorted_texts"]
+__all__ = ["MISSING", "canonical", "column_numbers", "column_texts", "readable_numbers", "short_list", "sorted_texts"]
 
 MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "NULL", "null"})
 """Texts that mean "no value": those that pandas reads as missing, and UCI's question mark."""
@@ -95,6 +95,20 @@ def column_numbers(values: Any, name: str) -> NDArray[np.float64]:
         way_out = "Correct it or leave it empty."
         raise DataError(explain(f"column {name!r}", "hold finite numbers", f"{numbers[row]} in row {row}", way_out))
     return numbers
+
+
+def readable_numbers(values: Any, *, pixels: bool = False) -> NDArray[np.bool_]:
+    """Tell of each value whether `column_numbers` reads it; for ``pixels`` only whole numbers within 0 to 255."""
+    codes, uniques = _factorize(values)
+    numbers = np.full(len(uniques) + 1, np.nan)
+    for i, value in enumerate(uniques):
+        try:
+            numbers[i] = _number(value, "")
+        except DataError:
+            numbers[i] = np.inf
+    known = (numbers >= 0) & (numbers <= 255) & (numbers % 1 == 0) if pixels else ~np.isinf(numbers)
+    result: NDArray[np.bool_] = known[codes]
+    return result
 
 
 def sorted_texts(texts: NDArray[np.object_]) -> tuple[str, ...]:

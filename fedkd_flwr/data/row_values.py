@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.data.columns import column_numbers, column_texts
 from fedkd_flwr.data.preprocessor import Table, check_columns, column_of, pixels_of
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.tables import in_usable_parts
+from fedkd_flwr.data.tables import Rows, in_usable_parts, readable_rows
 from fedkd_flwr.data.text import text_values
 
 __all__ = ["row_form", "row_values", "usable_row_values"]
@@ -55,23 +55,31 @@ def row_values(table: Table, schema: Schema) -> list[NDArray[Any]]:
     return [*([np.stack(numbers, axis=1)] if numbers else []), *texts, label]
 
 
-def usable_row_values(table: pd.DataFrame, schema: Schema) -> list[NDArray[Any]]:
-    """Return `row_values`, with zeros for rows that have none: one bad cell makes no new row of any other.
+def usable_row_values(table: pd.DataFrame, schema: Schema, *, digest: str) -> list[NDArray[Any]]:
+    """Return `row_values`; where a row has none, values of no other row: one bad cell changes what no other row is.
 
-    An empty list where no row has any, as in a table without one of the columns.
+    Rows without values in two files have nothing in common either; ``digest`` names this file. An empty list where no
+    row has any, as in a table without one of the columns.
     """
     blocks: list[NDArray[Any]] = []
+    without = np.ones(len(table), dtype=bool)
     if not {schema.label, *schema.column_names} <= set(table.columns):
         return blocks
 
-    def take(start: int, end: int) -> None:
-        values = row_values(table.iloc[start:end], schema)
+    def take(rows: Rows) -> None:
+        values = row_values(table.iloc[rows], schema)
         if not blocks:
             blocks.extend(np.zeros((len(table), *block.shape[1:]), dtype=block.dtype) for block in values)
         for block, part in zip(blocks, values, strict=True):
-            block[start:end] = part
+            block[rows] = part
+        without[rows] = False
 
-    in_usable_parts(len(table), take)
+    in_usable_parts(take, lambda: readable_rows(table, schema))
+    rng = np.random.default_rng(int(digest, 16))
+    for block in blocks:
+        shape = without.sum(), *block.shape[1:]
+        is_float = block.dtype.kind == "f"
+        block[without] = rng.normal(size=shape) if is_float else rng.integers(np.iinfo(block.dtype).max, size=shape)
     return blocks
 
 

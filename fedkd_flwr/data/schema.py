@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
@@ -141,8 +142,7 @@ class Schema:
         DataError
             If a label is missing (code ``wrong-data``) or not a class of the schema (``class-outside-schema``).
         """
-        texts = column_texts(values)
-        known = {canonical(name): i for i, name in enumerate(self.classes)}
+        texts, known = column_texts(values), self._class_numbers
         distinct = set(texts.tolist())
         if None in distinct:
             rows = np.flatnonzero(texts == None)  # noqa: E711 - elementwise
@@ -158,6 +158,15 @@ class Schema:
             message = explain(f"label column {self.label!r}", rule, seen, way_out)
             raise DataError(message, code=Code.CLASS_OUTSIDE_SCHEMA)
         return np.fromiter((known[text] for text in texts), dtype=np.int16, count=len(texts))
+
+    def known_labels(self, values: Any) -> NDArray[np.bool_]:
+        """Tell of each raw label whether `encode_labels` takes it."""
+        texts = pd.Series(column_texts(values), dtype=object)
+        return texts.isin(list(self._class_numbers)).to_numpy()
+
+    @property
+    def _class_numbers(self) -> dict[str | None, int]:
+        return {canonical(name): i for i, name in enumerate(self.classes)}
 
     def to_toml(self) -> str:
         """Return the schema as TOML text; equal schemas give equal texts."""

@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import os
+import re
 import warnings
 import zipfile
 import zlib
@@ -22,7 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_texts, short_list, sorted_texts
+from fedkd_flwr.data.columns import column_texts, readable_numbers, short_list, sorted_texts
 from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
@@ -40,6 +41,9 @@ __all__ = [
     "require_readable",
 ]
 
+Rows = slice | NDArray[np.intp]
+"""Rows of a table by their positions."""
+
 _KINDS = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -51,7 +55,9 @@ _KINDS = {
 }
 
 
-def read_table(path: str | os.PathLike[str], *, label: str = "label", num_features: int = 0) -> pd.DataFrame:
+def read_table(
+    path: str | os.PathLike[str], *, label: str = "label", num_features: int = 0, lenient: bool = False
+) -> pd.DataFrame:
     """Read a file as a table of raw values, one column per name.
 
     | suffix | columns |
@@ -69,6 +75,9 @@ def read_table(path: str | os.PathLike[str], *, label: str = "label", num_featur
         Name of the label column for formats without column names.
     num_features : int
         Number of columns of a LIBSVM file, which may omit the last ones; 0 takes the largest index in the file.
+    lenient : bool
+        A line of a CSV or LIBSVM file that cannot be read becomes a row that fits no schema, and its neighbours stay
+        what they are; bytes that are no UTF-8 become question marks.
 
     Returns
     -------
@@ -86,13 +95,14 @@ def read_table(path: str | os.PathLike[str], *, label: str = "label", num_featur
     kind, zipped = _kind(path)
     try:
         if kind == "csv":
-            table = _read_csv(path, zipped)
+            table = _read_csv(path, zipped, lenient=lenient)
         elif kind == "parquet":
             table = _read_parquet(path)
         elif kind == "npz":
             table = _read_npz(path, label)
         else:
-            X, y = read_libsvm(path, num_features=num_features)
+            read = _read_libsvm_lines if lenient else read_libsvm
+            X, y = read(path, num_features=num_features)
             table = pd.DataFrame(X, columns=[f"f{i + 1}" for i in range(X.shape[1])])
             table[label] = y
     except UnicodeDecodeError as error:
@@ -142,8 +152,8 @@ class UsableRows:
 def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableRows:
     """Read a party's own file as `load_party_table` does, but leave out rows that cannot be used, and say why.
 
-    What one row holds decides nothing about another: beside a privacy claim for records, a row with an unknown class
-    must not cost the party its other rows. A file that is no table at all has no rows.
+    What one row holds decides nothing about another: beside a privacy claim for records, a row with an unknown class,
+    or with a comma too many, must not cost the party its other rows. A file that is no table at all has no rows.
 
     Parameters
     ----------
@@ -169,32 +179,48 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
     except Exception as error:  # anything in the file may have caused it
         fault = error
     try:
-        table = read_table(path, label=schema.label, num_features=len(schema.columns))
+        table = read_table(path, label=schema.label, num_features=len(schema.columns), lenient=True)
     except Exception:
         return UsableRows(X=public.X[:0], y=np.zeros(0, dtype=np.int16), fault=fault)
     X, y = np.zeros((len(table), public.num_features), dtype=public.X.dtype), np.full(len(table), -1, dtype=np.int16)
 
-    def take(start: int, end: int) -> None:
-        labels = schema.encode_labels(table[schema.label].iloc[start:end])
-        X[start:end] = public.features(table.iloc[start:end])
-        y[start:end] = labels
+    def take(rows: Rows) -> None:
+        labels = schema.encode_labels(table[schema.label].iloc[rows])
+        X[rows] = public.features(table.iloc[rows])
+        y[rows] = labels
 
     if {schema.label, *schema.column_names} <= set(table.columns):
-        in_usable_parts(len(table), take)
+        in_usable_parts(take, lambda: schema.known_labels(table[schema.label]) & readable_rows(table, schema))
     return UsableRows(X=X, y=y, fault=fault)
 
 
-def in_usable_parts(num_rows: int, take: Callable[[int, int], None]) -> None:
-    """Call ``take(start, end)`` on parts of a table that together leave out only the rows on which it raises."""
-    parts = [(0, num_rows)]
+def readable_rows(table: pd.DataFrame, schema: Schema) -> NDArray[np.bool_]:
+    """Tell of each row whether numbers stand where the schema says so: at once, because all rows may have none."""
+    if schema.shape is not None:
+        names, pixels = list(schema.column_names), True
+    else:
+        names, pixels = [column.name for column in schema.columns if column.kind == "numeric"], False
+    readable = np.ones(len(table), dtype=bool)
+    for name in names:
+        readable &= readable_numbers(table[name], pixels=pixels)
+    return readable
+
+
+def in_usable_parts(take: Callable[[Rows], None], readable: Callable[[], NDArray[np.bool_]]) -> None:
+    """Call ``take(part)`` on parts of a table that together leave out only the rows on which it raises.
+
+    ``readable()`` is asked where it raises on some row: it names rows of which that is known beforehand.
+    """
+    parts: list[Rows] = [slice(None)]
     while parts:  # halves of halves, until a part has no bad row or is one
-        start, end = parts.pop()
+        part = parts.pop()
         try:
-            take(start, end)
+            take(part)
         except Exception:
-            if end - start > 1:
-                middle = (start + end) // 2
-                parts += [(start, middle), (middle, end)]
+            if isinstance(part, slice):
+                parts.append(np.flatnonzero(readable()))
+            elif len(part) > 1:
+                parts += np.array_split(part, 2)
 
 
 def load_party_table(
@@ -346,9 +372,29 @@ def _opened(path: str | os.PathLike[str]) -> io.BytesIO:
     return io.BytesIO(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
 
 
-def _read_csv(path: Path, zipped: bool) -> pd.DataFrame:
+def _read_libsvm_lines(
+    path: str | os.PathLike[str], *, num_features: int
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Return what `read_libsvm` returns; zeros, and NaN as label, for lines that it cannot read."""
+    from sklearn.datasets import load_svmlight_file
+
+    text = _opened(path).read()
+    lines = np.array([line for line in text.splitlines() if line.partition(b"#")[0].strip()], dtype=object)
+    X, y = np.zeros((len(lines), num_features), dtype=np.float32), np.full(len(lines), np.nan)
+
+    def take(rows: Rows) -> None:
+        part = io.BytesIO(b"\n".join(lines[rows]))
+        features, labels = load_svmlight_file(part, n_features=num_features, dtype=np.float64)
+        X[rows], y[rows] = features.toarray(), labels
+
+    in_usable_parts(take, lambda: np.ones(len(lines), dtype=bool))
+    return X, y
+
+
+def _read_csv(path: Path, zipped: bool, *, lenient: bool) -> pd.DataFrame:
     data = path.read_bytes()
-    text = (gzip.decompress(data) if zipped else data).decode("utf-8-sig")
+    errors = "replace" if lenient else "strict"
+    text = (gzip.decompress(data) if zipped else data).decode("utf-8-sig", errors=errors)
     header_line = next((line for line in text.splitlines() if line.strip()), None)
     if header_line is None:
         raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty file"), code=Code.NO_ROWS)
@@ -371,8 +417,24 @@ def _read_csv(path: Path, zipped: bool) -> pd.DataFrame:
                 skipinitialspace=True,
             )
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        if lenient:
+            return pd.DataFrame(_csv_rows(text, separator, len(names)), columns=names, dtype=object)
         rule = f"have {len(names)} values in every row, as its header"
         raise DataError(explain(f"file {path}", rule, f"this: {error}")) from error
+
+
+def _csv_rows(text: str, separator: str, width: int) -> list[list[str]]:
+    """Return the rows of a CSV file below its header; one with too many values has all of them in each column."""
+    lines: list[str] = re.split("\r\n|\r|\n", text)
+    # with a quote that nobody closes, the rest of the file would be one cell: then each line is read by itself
+    parts = [[line] for line in lines] if text.count('"') % 2 else [lines]
+    rows: list[list[str]] = []
+    for part in parts:
+        reader = csv.reader([f"{line}\n" for line in part], delimiter=separator, skipinitialspace=True)
+        rows += [row for row in reader if row and (len(row) > 1 or row[0].strip())]
+    return [
+        [*row, *[""] * (width - len(row))] if len(row) <= width else [separator.join(row)] * width for row in rows[1:]
+    ]
 
 
 def _require_pyarrow(path: Path) -> Any:

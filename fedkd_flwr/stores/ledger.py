@@ -7,11 +7,12 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import blake2b, sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +105,7 @@ class LedgerStore:
             blocks=lambda: [np.array([[data_digest]], dtype=object)],
         )
         self.knows_rows = False
+        self._values: Sequence[NDArray[Any]] | None = None
         self._hashes: NDArray[np.uint64] | None = None
         if rows is not None:
             self.know(rows, apart=apart)
@@ -306,8 +308,10 @@ class LedgerStore:
             other = RowTable.from_bytes(data, source=f"rows {path}")
             same = other.column(rows.digest) is not None
             shared = int(np.isin(hashes, other.hashes).sum()) if self.apart else 0
-            if same or shared:
+            strange = self.apart and any(form != rows.form for _, form in other.data_sets)
+            if same or shared or strange:
                 seen = "the same data set" if same else f"{shared} of {len(hashes)} rows that are"
+                seen = seen if same or shared else "rows under another schema, which may be these,"
                 way_out = (
                     "Give this party the name it had: its rows keep what they have spent. If they are another "
                     "organisation's rows, give it a state-dir of its own."
@@ -324,12 +328,14 @@ class LedgerStore:
     def hashes(self, *, make_key: bool = False) -> NDArray[np.uint64]:
         """Return the keyed hash of each row that is held now, in their order; zeros where there is no key yet."""
         if self._hashes is None:
+            if self._values is None:  # read before anything is learnt: at the charge another file may lie there
+                self._values = self.rows.blocks()
             if make_key and not os.path.lexists(self.key_path):
                 with locked(self.ledgers / "rows.lock", timeout_s=self.lock_timeout_s):
                     self._key(make=True)
             if not os.path.lexists(self.key_path):
                 return np.zeros(1, dtype=np.uint64)
-            self._hashes = hash_rows(self.rows.blocks(), self._key(make=False))
+            self._hashes, self._values = hash_rows(self._values, self._key(make=False)), None
         return self._hashes
 
     def _key(self, *, make: bool) -> bytes:
@@ -361,9 +367,9 @@ class LedgerStore:
         raw, raw_head = _read(self.path), _read(self.head_path)
         released = [name for name in self._reply_files() if not name.endswith(_PENDING)]
         if raw is None:
-            if raw_head is None and not self._reply_files():
+            if raw_head is None and not self._reply_files() and not any(self.directory.glob("rows-*.table")):
                 return self.new
-            seen = "no such file, and a head or replies of one"
+            seen = "no such file, and a head, replies or rows of one"
             raise lost(f"ledger {self.path}", "be there", seen)
         ledger = Ledger.from_json(raw, data_digest=self.new.data_digest, source=f"ledger {self.path}")
         ledger.check_owner(self.new.party, source=f"ledger {self.path}")

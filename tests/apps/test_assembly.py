@@ -7,6 +7,7 @@ import json
 import pandas as pd
 import pytest
 
+from fedkd_flwr.apps import assembly
 from fedkd_flwr.apps.assembly import make_client
 from fedkd_flwr.apps.config import parse_node_config, parse_run_config
 from fedkd_flwr.data.schema import Column, Schema
@@ -110,7 +111,8 @@ def test_settings_that_cost_time_have_an_upper_end(algorithm, key):
         parse_run_config({"algorithm": algorithm, key: 10**9})
 
 
-def test_a_bad_cell_in_its_file_gives_a_silo_s_other_rows_no_new_budget(tmp_path):
+@pytest.mark.parametrize("bad", ["<0.5", "1,1,1", '"1', "é"])
+def test_a_bad_cell_in_its_file_gives_a_silo_s_other_rows_no_new_budget(bad, tmp_path):
     schema = Schema(columns=(Column(name="age", kind="numeric"),), classes=("no", "yes"))
     pd.DataFrame({"age": range(6)}).to_csv(tmp_path / "public.csv", index=False)
     schema.write(tmp_path / "schema.toml")
@@ -121,16 +123,43 @@ def test_a_bad_cell_in_its_file_gives_a_silo_s_other_rows_no_new_budget(tmp_path
     )
 
     def party(ages):
-        pd.DataFrame({"age": ages, "label": ["no", "yes"] * 4}).to_csv(own, index=False)
+        lines = ["age,label", *(f"{age},{label}" for age, label in zip(ages, ["no", "yes"] * 4, strict=True)), ""]
+        own.write_text("\n".join(lines), encoding="latin-1")
         return make_client(run, node, "1").party
 
     ledger, budget = party(range(8)).ledger, Budget(epsilon=1.5)
     words = dict.fromkeys(("algorithm", "mechanism", "adversary", "neighbouring_relation"), "any")
     events = [(PureEvent(1.0), 1)]
     ledger.charge(run_id="1", server_round=1, events=events, reply=StoredReply(), budget=budget, unit="record", **words)
-    spoilt = party([*range(7), "<0.5"])
+    spoilt = party([*range(7), bad])
     assert spoilt.fault is not None
     assert len(spoilt.y) > 0
     with pytest.raises(RefusalError, match="privacy budget of a"):
         spoilt.ledger.ask(events, budget)
     party(range(100, 108)).ledger.ask(events, budget)  # rows that were never in it
+    fresh = party([bad, *range(201, 208)]).ledger
+    fresh.charge(run_id="2", server_round=1, events=events, reply=StoredReply(), budget=budget, unit="record", **words)
+    party([*range(300, 307), bad]).ledger.ask(events, budget)  # nor does a bad cell show in what a file may ask
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_not_learnt_from_at_another_s_cost(tmp_path, monkeypatch):
+    schema = Schema(columns=(Column(name="age", kind="numeric"),), classes=("no", "yes"))
+    pd.DataFrame({"age": range(6)}).to_csv(tmp_path / "public.csv", index=False)
+    schema.write(tmp_path / "schema.toml")
+    run = parse_run_config({"public-path": str(tmp_path / "public.csv"), "model": "decision-tree"})
+    own, public = tmp_path / "own.csv", str(tmp_path / "public.csv")
+    node = parse_node_config({"party": "a", "data-path": str(own), "public-path": public, "state-dir": str(tmp_path)})
+
+    def write(first):
+        pd.DataFrame({"age": range(first, first + 4), "label": ["no", "yes"] * 2}).to_csv(own, index=False)
+
+    write(0)
+    with monkeypatch.context() as race:
+        load = assembly.load_usable_rows
+        race.setattr(assembly, "load_usable_rows", lambda *a: (write(50), load(*a))[1])
+        with pytest.raises(DataError, match="must stay as it is while it is read"):
+            make_client(run, node, "1")
+    party = make_client(run, node, "1").party
+    write(100)
+    with pytest.raises(DataError, match="must stay as it is while it is read"):
+        party.ledger.ask([(PureEvent(1.0), 1)], Budget())

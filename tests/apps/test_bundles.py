@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import zipfile
@@ -33,6 +34,16 @@ def test_a_bundle_is_named_by_the_hash_of_its_bytes():
 def test_what_is_no_bundle_is_refused_with_the_way_to_build_one(content):
     with pytest.raises(DataError, match=r"file x must be a Flower app bundle, got .*fedkd bundle"):
         Bundle.from_bytes(content, source="file x")
+
+
+def test_a_bundle_damaged_inside_is_refused_and_not_an_error_that_costs_the_node_its_answer():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("pyproject.toml", "# words")
+    content = bytearray(buffer.getvalue())
+    content[44:48] = b"\xff" * 4  # where the deflated bytes begin
+    with pytest.raises(DataError, match=r"file x must be a Flower app bundle, got 'error'"):
+        Bundle.from_bytes(bytes(content), source="file x")
 
 
 def test_a_bundle_that_would_unpack_to_too_much_is_refused_before_it_is_unpacked(monkeypatch):

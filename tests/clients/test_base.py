@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,13 +12,17 @@ from federation import model, parties, party, public_set, rows
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
-from fedkd_flwr.clients import FedCTClient, FedKTClient, RefusingClient
+from fedkd_flwr.algorithms.fedmd import FedMDConfig
+from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, RefusingClient
 from fedkd_flwr.errors import Code, DataError
+from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.wire.envelope import digest
-from fedkd_flwr.wire.label_codec import decode_labels
+from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
+from fedkd_flwr.wire.row_codec import encode_rows
 
 WIRE = {"server-round": 1, "fingerprint": "ab" * 32, "payload": "", "wire-version": 1, "last-round": 0}
 CONFIG = {**FedCTConfig(steps_per_round=5).told(), **WIRE, "algorithm": "fedct"}
@@ -143,6 +148,86 @@ def test_a_party_s_ledger_follows_its_arrays_whatever_digest_it_was_given(tmp_pa
         histories = ledger.table(ledger.load()).histories(ledger.rows.digest)
         spent.append(ledger.load().counted(Budget(epsilon=1e6, delta=0.0), histories).max())
     assert spent[1] == pytest.approx(2 * spent[0])
+
+
+# ------------------------------------------------------------------------------------------------------ who made it
+
+
+RESPONSE = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0, steps_per_round=2).told()
+NFDP = FedMDConfig(subset_rows=8, initial_epochs=1, digest_epochs=1, share="argmax").told()
+
+
+def _net(*, seed):
+    return model(seed=seed, name="mlp", hidden=4, epochs=1)
+
+
+def _of_run(folder, X, y, **changes):
+    """Return a party as a visit makes it: ledger and state are read from the disk again."""
+    kept = {"ledger": LedgerStore(folder, party="a", data_digest="ab" * 32), "run_id": "1"}
+    kept["state"] = PartyState(folder, run_id="1", party="a")
+    return party("a", X, y, **{"model": _net, "allow": frozenset({"fedct", "fedmd"}), **kept, **changes})
+
+
+def test_no_net_that_learnt_from_all_rows_in_one_algorithm_goes_on_in_another_that_claims_a_subset(
+    tmp_path, monkeypatch
+):
+    """A hostile SuperLink may name another algorithm in each round of a run."""
+    started = []
+    begin = FedMDClient.begin
+    monkeypatch.setattr(FedMDClient, "begin", lambda self, *a: started.append(1) or begin(self, *a))
+    X, y = rows(40, seed=0)
+    asked = encode_rows(np.arange(60), num_public=60)
+    for server_round, client, settings in ((1, FedMDClient, NFDP), (2, FedCTClient, RESPONSE), (3, FedMDClient, NFDP)):
+        instruction = {**WIRE, **settings, "server-round": server_round, "last-round": server_round - 1}
+        arrays, names = ([asked], "indices") if client is FedMDClient else ([], "")
+        instruction |= {"algorithm": client.card.name, "payload": names, "privacy": "party"}
+        assert len(client(_of_run(tmp_path, X, y)).fit(arrays, instruction)[0]) == 1
+    assert len(started) == 2  # what the second round made was trained on rows outside the subset
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_net_does_not_carry_rows_into_an_answer_that_other_rows_pay_for(tmp_path, monkeypatch, changed):
+    restored = []
+    monkeypatch.setattr(serialize, "loads", lambda *a, loads=serialize.loads, **w: restored.append(1) or loads(*a, **w))
+    for server_round, seed in ((1, 0), (2, int(changed))):
+        asked = {**RESPONSE, "privacy": "party", "server-round": server_round, "last-round": server_round - 1}
+        assert len(_fit(_of_run(tmp_path, *rows(20, seed=seed)), **asked)[0]) == 1
+    assert len(restored) == (0 if changed else 1)
+
+
+def test_an_answer_kept_from_before_a_crash_is_not_sent_at_the_cost_of_another_file_s_rows(tmp_path, monkeypatch):
+    asked = {**RESPONSE, "privacy": "party"}
+    learnt = []
+    learn = FedCTClient.learn
+    monkeypatch.setattr(FedCTClient, "learn", lambda self, told: learnt.append(1) or learn(self, told))
+    with monkeypatch.context() as crash:
+        crash.setattr(LedgerStore, "charge", lambda self, **words: (_ for _ in ()).throw(OSError("no space")))
+        assert _code(_fit(_of_run(tmp_path, *rows(20, seed=0)), **asked))
+    assert len(_fit(_of_run(tmp_path, *rows(20, seed=1)), **asked)[0]) == 1
+    assert len(learnt) == 2
+    with monkeypatch.context() as crash:
+        crash.setattr(LedgerStore, "charge", lambda self, **words: (_ for _ in ()).throw(OSError("no space")))
+        second = {**asked, "server-round": 2, "last-round": 1}
+        assert _code(_fit(_of_run(tmp_path, *rows(20, seed=1)), **second))
+    assert len(_fit(_of_run(tmp_path, *rows(20, seed=1)), **second)[0]) == 1
+    assert len(learnt) == 3  # the same file: what was made before the crash goes out
+
+
+def test_a_guess_at_an_answer_that_another_process_s_answer_came_before_does_not_show(tmp_path):
+    X, y = rows(20, seed=0)
+    public = public_set(3000)
+    asked = {**RESPONSE, "label-epsilon": 20.0, "privacy": "party"}
+    member = _of_run(tmp_path, X, y, public=public)
+    _fit(member, **asked)
+    saved = member.state.load()
+    never_sent = saved.arrays["value.labels"].copy()
+    never_sent[0, 0] = (never_sent[0, 0] + 1) % 3
+    payload = encode_labels(never_sent, public=member.spec, server_round=1)
+    arrays = {**saved.arrays, "value.labels": never_sent, "payload.labels": payload}
+    member.state.save(replace(saved, arrays=arrays))  # as a second process of this party that was slower leaves it
+    second = {**asked, "server-round": 2, "last-round": 1, "base": digest(never_sent).hex()}
+    (sent,), _, _ = _fit(_of_run(tmp_path, X, y, public=public), **second)
+    assert decode_labels(sent, public=member.spec, server_round=2).shape == (1, 3000)  # whole: no change of the guess
 
 
 def test_privacy_that_the_settings_do_not_amount_to_is_refused():

@@ -109,7 +109,7 @@ def _votes_of(monkeypatch, ask):
     return seen[0].astype(int)
 
 
-@pytest.mark.parametrize("value", ["purple", "", "green"])
+@pytest.mark.parametrize("value", ["purple", "", "green", "red,more", '"red', 'red","', "réd"])
 def test_a_row_that_cannot_be_used_moves_one_vote_like_any_other(script, silo, monkeypatch, value):
     """Were the whole file dropped for it, all teachers would change their votes, at the price of one."""
     rows = _rows(script)

@@ -9,6 +9,7 @@ import pytest
 from fedkd_flwr.data.row_values import row_form, row_values, usable_row_values
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import DataError
+from fedkd_flwr.privacy.ledger.rows import hash_rows
 
 AGE, TOWN = Column(name="age", kind="numeric"), Column(name="town", kind="categorical", categories=("x",))
 SCHEMA = Schema(columns=(AGE, TOWN), classes=("no", "yes"))
@@ -62,11 +63,17 @@ def test_a_bad_cell_makes_no_new_row_of_any_other():
     bad = whole.astype({"age": object})
     bad.loc[4, "age"] = "<0.5"
     others = np.arange(9) != 4
-    for one, other in zip(row_values(whole, SCHEMA), usable_row_values(bad, SCHEMA), strict=True):
+    for one, other in zip(row_values(whole, SCHEMA), usable_row_values(bad, SCHEMA, digest="ab"), strict=True):
         assert one.dtype == other.dtype
         assert np.array_equal(one[others], other[others])
-        assert not other[4].any()
+
+
+def test_rows_with_bad_cells_are_no_one_row_in_two_files():
+    """Else a file's budget would show whether any of its rows has a bad cell, and good rows would pay for it."""
+    bad = pd.DataFrame({"age": ["<0.5", "<0.5", "3"], "town": ["x"] * 3, "label": [1, 0, 1]})
+    hashes = [hash_rows(usable_row_values(bad, SCHEMA, digest=digest), bytes(16)) for digest in ("ab", "cd")]
+    assert len(set(np.concatenate(hashes).tolist())) == 5
 
 
 def test_a_table_without_a_column_has_no_rows():
-    assert usable_row_values(_table().drop(columns="age"), SCHEMA) == []
+    assert usable_row_values(_table().drop(columns="age"), SCHEMA, digest="ab") == []

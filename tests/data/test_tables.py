@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import builtins
 import gzip
+import time
 
 import numpy as np
 import pandas as pd
@@ -259,3 +260,41 @@ def test_a_file_that_may_not_be_read_is_like_one_that_is_not_there(tmp_path, mon
     with pytest.raises(DataError, match="be readable, got this: no") as caught:
         require_readable(path)
     assert caught.value.code == Code.MISSING_FILE
+
+
+# ------------------------------------------------------------------------------------------------------ bad lines
+
+
+@pytest.mark.parametrize("bad", [b"1,2,more", b'"1,red', b'1,"red', b"1,r\xe9d", b"x,red", b"1,blue"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_line_that_cannot_be_read_costs_a_party_no_other_row(bad, end, tmp_path):
+    schema = Schema(columns=(Column(name="a", kind="numeric"),), classes=("red", "green"))
+    public = make_public_set(pd.DataFrame({"a": range(5)}), schema)
+    lines = [b"a,label", *(b"%d,green" % i for i in range(9))]
+    (tmp_path / "own.csv").write_bytes(end.join(lines))
+    whole = load_usable_rows(tmp_path / "own.csv", public)
+    (tmp_path / "own.csv").write_bytes(end.join([*lines[:4], bad, *lines[5:]]))
+    spoilt, others = load_usable_rows(tmp_path / "own.csv", public), np.arange(9) != 3
+    assert whole.fault is None
+    assert spoilt.fault is not None
+    assert spoilt.y[3] in (-1, 0)  # a label's quote that nobody closes hides nothing
+    assert np.array_equal(spoilt.y[others], whole.y[others])
+    assert np.array_equal(spoilt.X[others], whole.X[others])
+
+
+def test_a_libsvm_line_that_cannot_be_read_costs_a_party_no_other_row(tmp_path):
+    schema = Schema(columns=(Column(name="f1", kind="numeric"), Column(name="f2", kind="numeric")), classes=("0", "1"))
+    public = make_public_set(pd.DataFrame({"f1": range(5), "f2": range(5)}), schema)
+    (tmp_path / "own.libsvm").write_bytes(b"1 1:2 2:3\n# said\n0 1:x\n\n1 1:5 # aside\n0 7:1\n")
+    spoilt = load_usable_rows(tmp_path / "own.libsvm", public)
+    assert spoilt.y.tolist() == [1, -1, 1, -1]
+
+
+def test_a_file_of_nothing_but_bad_rows_takes_no_longer_than_another(tmp_path):
+    """Read row by row it took minutes, in which no reply left."""
+    schema = Schema(columns=(Column(name="a", kind="numeric"),), classes=("red", "green"))
+    public = make_public_set(pd.DataFrame({"a": range(5)}), schema)
+    (tmp_path / "own.csv").write_text("a,label\n" + "".join(f'"{i},5",red\n' for i in range(20_000)))
+    began = time.process_time()
+    assert (load_usable_rows(tmp_path / "own.csv", public).y == -1).all()
+    assert time.process_time() - began < 5

@@ -420,9 +420,10 @@ def test_a_ledger_with_another_history_than_its_head_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("gone", "message"),
     [
-        (["ledger.json"], r"ledger\.json must be there, got no such file, and a head or replies"),
+        (["ledger.json"], r"ledger\.json must be there, got no such file, and a head, replies or rows"),
         (["ledger.json", "head.json"], r"ledger\.json must be there"),
         (["ledger.json", "replies"], r"ledger\.json must be there"),
+        (["ledger.json", "head.json", "replies"], r"ledger\.json must be there"),
         (["head.json"], r"head\.json must be there, got no such file, and a ledger with charges"),
         (["head.json", "replies"], r"head\.json must be there"),
     ],

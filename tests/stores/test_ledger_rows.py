@@ -175,6 +175,29 @@ def test_rows_under_another_schema_cannot_be_known_again_and_pay_for_everything_
         LedgerStore(tmp_path, party="a", data_digest=form.digest, rows=form).ask([(PureEvent(0.2), 1)], BUDGET)
 
 
+def test_a_party_with_another_name_and_another_schema_is_refused_for_its_rows_may_be_the_charged_ones(tmp_path):
+    path, other = (_write(tmp_path / f"{i}.csv", [_row(i)]) for i in range(2))
+    _charge(_store(tmp_path, path), "1", epsilon=0.9)
+    store = _store(tmp_path, other)
+    form = PrivateRows(digest=store.rows.digest, form="another schema", blocks=store.rows.blocks)
+    renamed = LedgerStore(tmp_path, party="b", data_digest=form.digest, rows=form)
+    with pytest.raises(RefusalError, match="got rows under another schema, which may be these, in the ledger of a"):
+        renamed.ask([(PureEvent(0.2), 1)], BUDGET)
+    LedgerStore(tmp_path, party="b", data_digest=form.digest, rows=form, apart=False).ask([(PureEvent(0.2), 1)], BUDGET)
+
+
+def test_rows_are_read_before_the_first_charge_is_asked_for_and_not_after_something_was_learnt(tmp_path):
+    """Else a file replaced during the first training would pay for the one that was learnt from."""
+    path, replaced = (_write(tmp_path / f"{i}.csv", [_row(i)]) for i in range(2))
+    store = _store(tmp_path, path)
+    store.ask([(PureEvent(EACH), 1)], BUDGET)
+    path.write_bytes(replaced.read_bytes())
+    _charge(store, "1")
+    held = _store(tmp_path, _write(tmp_path / "2.csv", [_row(0), _row(2)]))
+    with pytest.raises(RefusalError, match=r"0\.3 spent before"):
+        held.ask([(PureEvent(0.8), 1)], BUDGET)
+
+
 def test_a_run_without_noise_is_noted_once_and_a_budget_set_later_knows(tmp_path):
     path = _write(tmp_path / "1.csv", [_row(1)])
     for _ in range(3):

@@ -12,7 +12,8 @@ from federation import handler, model, parties, party, public_set, rows
 from flwr.app import Array, ArrayRecord
 from grid import InProcessGrid
 
-from fedkd_flwr.clients import PrivateKTClient
+from fedkd_flwr.apps.limits import limits_of
+from fedkd_flwr.clients import Party, PrivateKTClient
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -257,6 +258,16 @@ def test_weights_that_make_training_overflow_get_privatised_labels_like_any_othe
     assert "it learnt nothing" in caplog.text
     assert strategy.record.rounds[0].rejected == []
     assert len(held[0].ledger.load().entries) == 1
+
+
+def test_a_net_is_made_in_no_process_that_a_later_piece_of_work_is_forked_from(monkeypatch):
+    """A GPU that it had used could not be used in the fork, and every answer would be the fixed one, in silence."""
+    made = []
+    with_weights = Party.net_with
+    monkeypatch.setattr(Party, "net_with", lambda self, *a, **w: made.append(1) or with_weights(self, *a, **w))
+    strategy, _ = run(rounds=1, held=members(2, apart=limits_of(60, 0)))
+    assert strategy.record.rounds[0].answered == ["party-000", "party-001"]
+    assert made == []  # what children append is lost
 
 
 def test_a_party_with_another_net_or_none_is_left_out_with_a_reason():
