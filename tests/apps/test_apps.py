@@ -335,7 +335,7 @@ def _deploy(tmp_path, nodes, config=FAST):
 @pytest.mark.parametrize("config", [FAST, FEDKT], ids=["fedct", "fedkt"])
 def test_silos_with_their_own_files_run_and_keep_their_models(tmp_path, silos, config):
     record = _deploy(tmp_path, silos, config)
-    assert (record.status, record.simulation, record.centralised) == ("completed", False, None)
+    assert (record.status, record.simulation, record.centralised) == ("completed", False, {})
     assert [p.name for p in record.parties] == sorted(NAMES)
     assert all(set(p.federated) == {"own"} for p in record.parties)
     public = load_public(tmp_path / "server" / "public.csv")
