@@ -73,7 +73,8 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
         after = derived.spread(b for _, _, b in both)
         after = after or derived.spread(derived.known(p.federated, rows, figure) for p in record.parties)
         if alone or after:
-            yield f"{_words(figure)}, {rows} rows", f"on {where}: mean (lowest to highest party)"
+            label = f"{_words(figure)}, {rows}" + " rows" * (figure == "accuracy")
+            yield label, f"on {where}: mean (lowest to highest party)"
         if alone:
             yield "  alone (SOLO)", alone.text()
         if after:

@@ -51,20 +51,22 @@ def _useless_model(record: RunRecord, m: Metrics) -> Iterator[str]:
 
 
 def _useless_parties(record: RunRecord, models: list[Metrics], where: str) -> Iterator[str]:
-    if only := sum(_only_class(m) is not None for m in models):
-        yield f"{only} of {count(len(models), 'model', 'models')} {where}: useless, one class is given to all rows."
+    fixed = [m for m in models if _only_class(m) is not None]
+    if fixed:
+        models_in_all = count(len(models), "model", "models")
+        yield f"{len(fixed)} of {models_in_all} {where}: useless, one class is given to all rows."
     tested = Counter(c for m in models for c, n in enumerate(m.support) if n and m.recall and m.recall[c] is not None)
     missing = Counter(c for m in models for c in _missed(m))
-    often = sorted((c for c in missing if 2 * missing[c] >= tested[c]), key=lambda c: (-missing[c] / tested[c], c))
+    said = Counter(c for m in fixed for c in _missed(m))  # the sentence above tells of these
+    often = [c for c in missing if 2 * missing[c] >= tested[c] and missing[c] > said[c]]
+    often.sort(key=lambda c: (-missing[c] / tested[c], c))
     for c in often[:_MANY_CLASSES]:
         yield f"{missing[c]} of {count(tested[c], 'model', 'models')} {where}: no row of {_class(record, c)} is found."
     if len(often) > _MANY_CLASSES:
         yield f"The same holds for {len(often) - _MANY_CLASSES} more classes."
     both = [(m.accuracy, m.baseline) for m in models if m.accuracy is not None and m.baseline is not None]
-    if both and (mean := statistics.fmean(a for a, _ in both)) <= (fixed := statistics.fmean(b for _, b in both)):
-        yield (
-            f"Mean accuracy {where}: {mean:.3f}, not above that of always answering the commonest class ({fixed:.3f})."
-        )
+    if both and (mean := statistics.fmean(a for a, _ in both)) <= (base := statistics.fmean(b for _, b in both)):
+        yield f"Mean accuracy {where}: {mean:.3f}, not above that of always answering the commonest class ({base:.3f})."
 
 
 def _missed(m: Metrics) -> list[int]:
