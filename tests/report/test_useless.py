@@ -36,8 +36,8 @@ def test_a_fraud_model_that_flags_nothing_is_called_useless_in_the_first_lines_o
     first, second, third, fourth, *_ = summary_table(record(NOTHING)).splitlines()[1:]
     assert first == "fedkt, run 1: completed"
     assert f"{second} {third.strip()}" == (
-        "WARNING: The server's model is useless: it gives class 'legit' to all 2,000 common test rows and finds none of "
-        "class 'fraud' (10 rows). An accuracy of 0.995 comes from that alone."
+        "WARNING: The server's model is useless: it gives class 'legit' to all 2,000 common test rows and finds none "
+        "of class 'fraud' (10 rows). An accuracy of 0.995 comes from that alone."
     )
     assert fourth.startswith("─")
 
