@@ -14,7 +14,9 @@ from fedkd_flwr.report.derived import ROWS
 from fedkd_flwr.report.figure import Plot
 from fedkd_flwr.report.formatting import count, is_number, plain, share, size, time_span
 from fedkd_flwr.report.html import Html, save_document, tag
+from fedkd_flwr.report.metrics_section import metrics
 from fedkd_flwr.report.rounds_plot import rounds_plot
+from fedkd_flwr.report.useless import useless
 from fedkd_flwr.run_record import WITHHELD, RunRecord
 
 __all__ = ["write_page"]
@@ -50,6 +52,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         _section("Privacy", sections.privacy(shown)),
         _section("What an attack finds", attack(shown)) if shown.audit else Html(""),
         _section("Each party", sections.parties(shown)),
+        _section("Metrics", metrics(shown)) if not publishable else Html(""),
         _section("Each round", sections.rounds(shown, publishable=publishable)),
         _section("Parties left out", sections.left_out(shown, publishable=publishable)),
         _section("How to run this again", sections.again(shown)),
@@ -97,7 +100,7 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
         parts.append(tag("p", tag("b", "Why it failed: "), reason, class_="bad", role="alert"))
     elif record.status != "completed":
         parts.append(tag("p", f"This run has not ended. Its status is “{record.status}”.", class_="warn"))
-    parts += [tag("p", warning, class_="bad") for warning in run_privacy.unproven(record.claims)]
+    parts += [tag("p", warning, class_="bad") for warning in (*run_privacy.unproven(record.claims), *useless(record))]
     notes = list(dict.fromkeys(record.notes))
     if notes:
         items = tag("ul", *(tag("li", note) for note in notes))
