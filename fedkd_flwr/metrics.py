@@ -174,7 +174,7 @@ def check_names(names: Collection[str]) -> frozenset[str]:
     ConfigError
         If a name is unknown.
     """
-    for name in [names] if isinstance(names, str) else names:
+    for name in [names] if isinstance(names, str | bool) else names:
         if name not in NAMES:
             raise ConfigError(
                 explain("share-metrics", "name metrics, with commas", name, f"Known: {', '.join(NAMES)}.")
