@@ -69,8 +69,9 @@ def _name(record: RunRecord, c: int) -> str:
 
 def _support(kinds: list[tuple[str, list[Metrics]]], rows: str, c: int) -> str:
     """Return the number of test rows of a class: of all parties together, if each has its own."""
-    counts = [[m.support[c] or 0 for m in ms if m.support] for _, ms in kinds]
-    return f"{max(sum(one) if rows == 'own' else max(one) for one in counts if one):,}"
+    told = [[n for m in ms if m.support and (n := m.support[c]) is not None] for _, ms in kinds]
+    totals = [sum(counts) if rows == "own" else max(counts) for counts in told if counts]
+    return f"{max(totals):,}" if totals else "–"
 
 
 def _mean(ms: list[Metrics], figure: str, c: int) -> str:
