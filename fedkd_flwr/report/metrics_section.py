@@ -33,11 +33,12 @@ def metrics(record: RunRecord) -> Iterator[Html]:
         for one in found
     ]
     yield table(header, body, numbers=range(2, len(header)), label="Means of all metrics")
+    ranked = f"of class {_name(record, 1)}" if record.num_classes == 2 else "of each class against the others"
     text = (
         "Figures of parties are means over those that report them. bal.acc: balanced accuracy, the mean recall of the "
         "classes. base: accuracy of always answering the commonest class. F1: mean over classes. AUC and AP: area "
-        "under the ROC curve and average precision, of class 1 or, with more than two classes, of each class against "
-        "the others. Log loss, Brier score and expected calibration error (ECE) are better where they are lower."
+        "under the ROC curve and average precision, "
+        f"{ranked}. Log loss, Brier score and expected calibration error (ECE) are better where they are lower."
     )
     if any(one.no_probabilities for one in _all(record)):
         text += " Models without probabilities have no AUC, AP, log loss, Brier score and ECE."

@@ -40,7 +40,7 @@ def measured_record(make_record):
 def test_where_classes_are_imbalanced_balanced_accuracy_leads_and_the_baseline_stands_there(measured_record):
     lines = summary_table(measured_record).splitlines()
     balanced = [p.solo["common"].balanced_accuracy for p in measured_record.parties]
-    at = next(i for i, line in enumerate(lines) if line.startswith("balanced accuracy, common"))
+    at = next(i for i, line in enumerate(lines) if line.startswith("balanced accuracy         on common test rows"))
     assert f"{sum(balanced) / 3:.3f} ({min(balanced):.3f} to {max(balanced):.3f})" in lines[at + 1]
     assert any(line.startswith("server's model            balanced accuracy 0.") for line in lines)
     assert any(line.startswith("baseline                  0.980 (accuracy of always answering") for line in lines)
