@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import DataError
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.privacy.claims.claim import label_privacy, noisy_max_at_party, noisy_max_at_server
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
@@ -24,8 +25,8 @@ def record():
         seconds=9.0,
         startup_seconds=3.0,
         server_model="forest ~/runs/7/model.skops",
-        server_accuracy=0.8,
-        centralised=0.9,
+        server={"common": Metrics(n=2000, accuracy=0.8)},
+        centralised={"common": Metrics(n=2000, accuracy=0.9)},
         rounds=[
             RoundRecord(
                 server_round=1,
@@ -41,7 +42,15 @@ def record():
                 seconds=2.0,
             )
         ],
-        parties=[PartyRecord(name="party-a", model="cnn", solo={"common": 0.6}, model_bytes=9, notes=["few rows"])],
+        parties=[
+            PartyRecord(
+                name="party-a",
+                model="cnn",
+                solo={"common": Metrics(n=20, accuracy=0.6, confusion=[[12, 3], [5, 0]])},
+                model_bytes=9,
+                notes=["few rows"],
+            )
+        ],
         claims=[
             {"unit": "party", "epsilon": 1.0, "delta": 0.0, "publishable": True},
             {"unit": "record", "epsilon": 4.73, "delta": 1e-5, "publishable": False},
@@ -69,6 +78,28 @@ def test_not_a_number_is_null_in_the_file_and_nan_again(record):
     assert math.isnan(again.rounds[0].seconds)
 
 
+def test_a_row_of_numbers_takes_one_line_and_no_text_is_changed(record):
+    record.notes = ["a [\n 1,\n 2 ]", "[ 1,  2 ]"]
+    text = record.to_json()
+    assert "[ 12, 3 ],\n" in text
+    assert json.loads(text) == record.as_dict()
+
+
+def test_what_a_party_reports_is_stored_and_anything_else_is_noted():
+    party, found = PartyRecord(name="a"), Metrics(n=4, accuracy=0.5, recall=[0.5, None], support=[2, None])
+    party.report({"solo-own": found.to_bytes(), "model": "knn", "model-bytes": 7}, num_classes=2)
+    assert (party.solo, party.federated, party.model, party.model_bytes, party.notes) == (
+        {"own": found}, {}, "knn", 7, [],
+    )  # fmt: skip
+    other = PartyRecord(name="b")
+    other.report({"solo-own": found.to_bytes(), "federated-own": 0.75, "model-bytes": True}, num_classes=3)
+    assert (other.solo, other.federated, other.model_bytes) == ({}, {}, None)
+    assert other.notes == [
+        "its metrics solo-own have a wrong type, size or range and are left out",
+        "its metrics federated-own have a wrong type, size or range and are left out",
+    ]
+
+
 def test_a_whole_number_is_read_as_a_float_where_one_stands(record):
     again = RunRecord.from_dict(damaged(record, seconds=9))
     assert isinstance(again.seconds, float)
@@ -80,7 +111,7 @@ def test_publishable_leaves_out_what_came_from_votes_or_rows(record):
         "0.7",
         "0.75",
         "0.8",
-        '0.9,\n "centr',
+        "confusion",
         "3 rows",
         "few rows",
         "no-rows",
@@ -184,6 +215,8 @@ def _full(cls):
         inner = get_args(kind)
         if dataclasses.is_dataclass(kind):
             values[item.name] = _full(kind)
+        elif get_origin(kind) is dict and dataclasses.is_dataclass(inner[1]):
+            values[item.name] = {"common": _full(inner[1])}
         elif get_origin(kind) is list and dataclasses.is_dataclass(inner[0]):
             values[item.name] = [_full(inner[0]) for _ in range(3)]
         else:
@@ -233,7 +266,8 @@ def test_a_publishable_record_holds_these_fields_and_no_others(name):
 def test_the_enumeration_sees_a_field_that_should_not_be_there():
     record, allowed, _ = _level("DP-FedCT")
     leaks = {"rounds.agreement", "rounds.seconds", "rounds.accuracy", "rounds.server_accuracy", "parties.solo",
-             "rounds.rejected.node_id", "parties.model_bytes", "notes", "server_accuracy", "centralised"}  # fmt: skip
+             "rounds.rejected.node_id", "parties.model_bytes", "notes", "server", "centralised", "parties.federated",
+             "rounds.tested"}  # fmt: skip
     assert leaks <= _told(record) - allowed
     for leak in ("agreement", "changed_share", "seconds"):
         shown = record.publishable()
@@ -277,9 +311,9 @@ def test_reasons_are_withheld_and_names_of_who_was_left_out_are_not():
     assert record.publishable().reason == WITHHELD
 
 
-@pytest.mark.parametrize("version", [None, 0, 2, "1", True])
+@pytest.mark.parametrize("version", [None, 0, 1, 3, "2", True])
 def test_another_schema_version_is_refused(record, version):
-    with pytest.raises(DataError, match="schema_version must be 1, got"):
+    with pytest.raises(DataError, match="schema_version must be 2, got"):
         RunRecord.from_dict(damaged(record, schema_version=version))
 
 
@@ -289,7 +323,7 @@ def test_a_list_is_not_a_record():
 
 
 def test_an_unknown_field_is_refused(record):
-    with pytest.raises(DataError, match=r"run record must hold only the fields of version 1, got \['colour'\]"):
+    with pytest.raises(DataError, match=r"run record must hold only the fields of version 2, got \['colour'\]"):
         RunRecord.from_dict(damaged(record, colour="red"))
 
 
@@ -310,7 +344,9 @@ def test_a_missing_field_is_named(record):
         ("rounds", {}, "run record: rounds must be a list, got {}"),
         ("parties", ["a"], r"run record: parties\[0\] must be an object, got 'str'"),
         ("notes", [1], r"run record: notes\[0\] must be a str, got 1"),
-        ("centralised", "0.9", "run record: centralised must be a float, got '0.9'"),
+        ("centralised", 0.9, "run record: centralised must be a dict, got 0.9"),
+        ("server", {"own": 0.9}, r"run record: server\['own'\] must be an object, got 'float'"),
+        ("server", {"own": {"n": 5, "f1": ["x"]}}, r"server\['own'\]: f1\[0\] must be a float, got 'x'"),
         ("claims", [3], r"run record: claims\[0\] must be a dict, got 3"),
     ],
 )

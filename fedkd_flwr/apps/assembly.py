@@ -30,6 +30,7 @@ from fedkd_flwr.data.row_values import row_form, usable_row_values
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
+from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
@@ -44,6 +45,7 @@ __all__ = [
     "central_rows",
     "check_simulation",
     "estimated_sensitivity",
+    "held_out_rows",
     "make_client",
     "make_strategy",
     "output_root",
@@ -174,6 +176,17 @@ def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = 
     return pool.X[positions], pool.y[positions]
 
 
+def held_out_rows(config: RunConfig, num_parties: int, pool: Pool) -> dict[str, Rows]:
+    """Return the common test rows, and those that all simulated parties hold out, pooled, as ``pool`` holds them."""
+    own = [
+        _hold_out(config.seed, party_name(i), positions, config.party_test_fraction)[1]
+        for i, positions in enumerate(_dealt(config, num_parties))
+        if not config.setting("subset_rows", 0)  # a subset is of all rows
+    ]
+    positions = np.concatenate([*own, np.arange(0)])
+    return {"common": (pool.X_test, pool.y_test), "own": (pool.X[positions], pool.y[positions])}
+
+
 def estimated_sensitivity(config: RunConfig, num_parties: int, *, num_tried: int = 3, num_records: int = 5) -> int:
     """Return the most labels that leaving out one record changed, over some parties and records; at least 1.
 
@@ -288,7 +301,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         # whoever simulates holds all the data anyway
         weigh = index < (5 if config.model.startswith("mixed") else 1)  # one of each model is enough to compare
         keep = config.save_party_models
-        common = {"share_metrics": True, "simulated": True, "weigh_model": weigh, "keep_model": keep}
+        common = {"share_metrics": NAMES, "simulated": True, "weigh_model": weigh, "keep_model": keep}
         common["rows_at_least"] = len(positions)
     else:
         name = node.party
@@ -313,7 +326,8 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         tests = {"own": (held.X[measured], held.y[measured])}
         X, y = held.X[train[learnt]], held.y[train[learnt]]
         root = ledgers = output_root(node.state_dir, "state-dir")
-        common = {"share_metrics": node.share_metrics, "keep_model": True, "rows_at_least": node.rows_at_least}
+        common = {"keep_model": True, "rows_at_least": node.rows_at_least}
+        common |= {"share_metrics": _listed(node.share_metrics), "min_support": node.min_support}
         if held.fault is not None:
             common |= {"fault": held.fault, "slots": np.flatnonzero(learnt), "num_slots": len(train)}
     # whoever simulates a party decides for it; a silo's own list is all it takes part in

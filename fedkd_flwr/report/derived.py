@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report.formatting import is_number, plain
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 __all__ = [
+    "FIGURES",
     "ROWS",
     "SIMULATION_ONLY",
+    "Figures",
     "LeftOut",
     "Spread",
     "Traffic",
     "answered",
+    "figure_used",
+    "figures",
+    "known",
     "left_out",
     "means",
     "model_sharing",
+    "models",
     "pairs",
     "rows_used",
     "simulation_only",
@@ -28,6 +35,18 @@ __all__ = [
 ]
 
 SIMULATION_ONLY = "known in simulation only; at real silos they stay with the party"
+FIGURES = {
+    "balanced_accuracy": "bal.acc",
+    "accuracy": "acc",
+    "baseline": "base",
+    "macro_f1": "F1",
+    "roc_auc": "AUC",
+    "average_precision": "AP",
+    "log_loss": "log loss",
+    "brier": "Brier",
+    "calibration_error": "ECE",
+}
+"""Figures of `Metrics` that are one number, with their names in a table (docs/metrics.md explains them)."""
 ROWS = {"common": "common test rows", "own": "each party's own test rows"}
 
 # FedAvg can average a model if a word of its name begins like one of these; trees have no weights to average.
@@ -55,33 +74,105 @@ def spread(values: Iterable[object]) -> Spread | None:
     return Spread(mean=statistics.fmean(known), lowest=min(known), highest=max(known))
 
 
+def known(measured: Mapping[str, Metrics], rows: str, figure: str = "accuracy") -> float | None:
+    """Return one figure on some test rows, None where it is not known.
+
+    Parameters
+    ----------
+    measured : mapping of str to Metrics
+        ``solo`` or ``federated`` of a party, ``server`` or ``centralised`` of a record.
+    rows : str
+        A key of `ROWS`.
+    figure : str
+        A field of `Metrics` that holds one number.
+    """
+    value: float | None = getattr(measured.get(rows), figure, None)
+    return value if is_number(value) else None
+
+
 def rows_used(record: RunRecord) -> str:
     """Return the key of the test rows to report first: ``"common"`` if any party was tested on them, else ``"own"``.
 
-    Without any accuracy it is ``"common"``.
+    Without any test it is ``"common"``.
     """
     for rows in ROWS:
-        if any(is_number(p.solo.get(rows)) or is_number(p.federated.get(rows)) for p in record.parties):
+        if any(rows in one for p in record.parties for one in (p.solo, p.federated)):
             return rows
     return "common"
 
 
-def pairs(record: RunRecord, rows: str) -> list[tuple[PartyRecord, float, float]]:
-    """Return (party, accuracy alone, accuracy with the federation) for each party that has both.
+def pairs(record: RunRecord, rows: str, figure: str = "accuracy") -> list[tuple[PartyRecord, float, float]]:
+    """Return (party, figure alone, figure with the federation) for each party that has both.
 
-    The party with the lowest accuracy alone comes first. ``rows`` is a key of `ROWS`.
+    The party with the lowest figure alone comes first. ``rows`` and ``figure`` as in `known`.
     """
-    both = [
-        (p, p.solo[rows], p.federated[rows])
-        for p in record.parties
-        if is_number(p.solo.get(rows)) and is_number(p.federated.get(rows))
-    ]
+    found = ((p, known(p.solo, rows, figure), known(p.federated, rows, figure)) for p in record.parties)
+    both = [(p, alone, after) for p, alone, after in found if alone is not None and after is not None]
     return sorted(both, key=lambda item: (item[1], item[2], item[0].name))
 
 
 def means(both: list[tuple[PartyRecord, float, float]]) -> tuple[float, float]:
     """Return the mean accuracy alone and the mean accuracy with the federation, given non-empty `pairs`."""
     return statistics.fmean(alone for _, alone, _ in both), statistics.fmean(after for _, _, after in both)
+
+
+def figure_used(record: RunRecord, rows: str) -> str:
+    """Return the figure to report first on these test rows: ``"balanced_accuracy"`` or ``"accuracy"``.
+
+    It is balanced accuracy where the classes are imbalanced: the rarest of those that occur has less than a third of
+    an equal share of all test rows. It is also used where nobody reports an accuracy.
+    """
+    found = [m for _, measured in models(record) for one in measured if (m := one.get(rows))]
+    supports = [m.support for m in found if m.support and None not in m.support]
+    pooled = [total for counts in zip(*supports, strict=True) if (total := sum(c or 0 for c in counts))]
+    imbalanced = bool(pooled) and 3 * min(pooled) * len(pooled) < sum(pooled)
+    has = {name for name in ("accuracy", "balanced_accuracy") if any(getattr(m, name) is not None for m in found)}
+    return "balanced_accuracy" if "balanced_accuracy" in has and (imbalanced or "accuracy" not in has) else "accuracy"
+
+
+def models(record: RunRecord) -> list[tuple[str, list[Mapping[str, Metrics]]]]:
+    """Return who is measured, and the metrics of all such models by test rows."""
+    return [
+        ("alone", [p.solo for p in record.parties]),
+        ("federated", [p.federated for p in record.parties]),
+        ("server", [record.server]),
+        ("centralised", [record.centralised]),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """The means of figures over the models of one kind on test rows of one kind.
+
+    Attributes
+    ----------
+    who : str
+        ``alone``, ``federated``, ``server`` or ``centralised``.
+    rows : str
+        A key of `ROWS`.
+    n : int
+        Test rows; of each party's own: of all parties together.
+    means : dict of str to float
+        By key of `FIGURES`; figures that nobody reports are left out.
+    """
+
+    who: str
+    rows: str
+    n: int
+    means: dict[str, float]
+
+
+def figures(record: RunRecord) -> list[Figures]:
+    """Return one entry for each kind of model and of test rows that was measured."""
+    found = []
+    for rows in ROWS:
+        for who, measured in models(record):
+            if ms := [m for one in measured if (m := one.get(rows))]:
+                averages = {name: spread(getattr(m, name) for m in ms) for name in FIGURES}
+                n = max(m.n for m in ms) if rows == "common" else sum(m.n for m in ms)
+                known_ones = {name: value.mean for name, value in averages.items() if value}
+                found.append(Figures(who=who, rows=rows, n=n, means=known_ones))
+    return found
 
 
 def simulation_only(record: RunRecord) -> bool:

@@ -14,7 +14,9 @@ from fedkd_flwr.report.derived import ROWS
 from fedkd_flwr.report.figure import Plot
 from fedkd_flwr.report.formatting import count, is_number, plain, share, size, time_span
 from fedkd_flwr.report.html import Html, save_document, tag
+from fedkd_flwr.report.metrics_section import metrics
 from fedkd_flwr.report.rounds_plot import rounds_plot
+from fedkd_flwr.report.useless import useless
 from fedkd_flwr.run_record import WITHHELD, RunRecord
 
 __all__ = ["write_page"]
@@ -50,6 +52,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         _section("Privacy", sections.privacy(shown)),
         _section("What an attack finds", attack(shown)) if shown.audit else Html(""),
         _section("Each party", sections.parties(shown)),
+        _section("Metrics", metrics(shown)) if not publishable else Html(""),
         _section("Each round", sections.rounds(shown, publishable=publishable)),
         _section("Parties left out", sections.left_out(shown, publishable=publishable)),
         _section("How to run this again", sections.again(shown)),
@@ -73,7 +76,7 @@ def _headline(record: RunRecord) -> str:
         average = "" if len(both) == 1 else " on average"
         return f"With the federation {len(both)} {verb} {after:.2f}{average}; alone {alone:.2f}"
     if is_number(record.server_accuracy):
-        alone_only = derived.spread(p.solo.get(derived.rows_used(record)) for p in record.parties)
+        alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record)) for p in record.parties)
         solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
         return f"The server's model reaches {record.server_accuracy:.2f}{solo}"
     parties = count(len(record.parties), "party", "parties")
@@ -97,7 +100,7 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
         parts.append(tag("p", tag("b", "Why it failed: "), reason, class_="bad", role="alert"))
     elif record.status != "completed":
         parts.append(tag("p", f"This run has not ended. Its status is “{record.status}”.", class_="warn"))
-    parts += [tag("p", warning, class_="bad") for warning in run_privacy.unproven(record.claims)]
+    parts += [tag("p", warning, class_="bad") for warning in (*run_privacy.unproven(record.claims), *useless(record))]
     notes = list(dict.fromkeys(record.notes))
     if notes:
         items = tag("ul", *(tag("li", note) for note in notes))
@@ -143,12 +146,14 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
     compared = bool(cards)
     if is_number(record.server_accuracy):
         cards.append(("Server's model", share(record.server_accuracy), "accuracy on common test rows"))
-    alone_only = derived.spread(p.solo.get(derived.rows_used(record)) for p in record.parties)
+    alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record)) for p in record.parties)
     if alone_only and not compared:
         words = f"mean of the parties; {share(alone_only.lowest)} to {share(alone_only.highest)}{only}"
         cards.append(("A party alone", share(alone_only.mean), words))
-    if is_number(record.centralised):
-        cards.append(("Centralised", share(record.centralised), "one model trained on all private rows pooled"))
+    if is_number(record.centralised_accuracy):
+        cards.append(
+            ("Centralised", share(record.centralised_accuracy), "one model trained on all private rows pooled")
+        )
     cards.append(("Privacy", *run_privacy.headline(record)))
     last = record.rounds[-1] if record.rounds else None
     if last and publishable and not record.length_told:
