@@ -10,7 +10,7 @@ from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
 from fedkd_flwr.report.formatting import count, is_number, rounds_text, share, size, time_span
 from fedkd_flwr.report.html import Html, join, table, tag
-from fedkd_flwr.report.reasons import reason_sentence
+from fedkd_flwr.report.reasons import note_sentence, reason_sentence
 from fedkd_flwr.run_record import WITHHELD, RunRecord
 
 __all__ = ["again", "configuration", "left_out", "parties", "privacy", "rounds"]
@@ -41,7 +41,7 @@ def parties(record: RunRecord) -> Iterator[Html]:
             known = is_number(alone) and is_number(after)
             gain = f"{after - alone:+.3f}" if known else "–"  # type: ignore[operator]
             cells += [share(alone)] + [share(after), gain] * after_too
-        cells += [size(party.model_bytes)] * weighed + ["; ".join(party.notes)] * noted
+        cells += [size(party.model_bytes)] * weighed + [" ".join(map(note_sentence, party.notes))] * noted
         body.append(cells)
     yield table(header, body, numbers=numbers, label="Each party's accuracy")
     if seen:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
+from fedkd_flwr.report.reasons import note_sentence
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 __all__ = ["summary_table"]
@@ -160,7 +161,7 @@ def _footer(record: RunRecord) -> Iterator[str]:
         yield f"left out: {len(gone) - _MANY_NOTES} more are in the record"
     notes = list(dict.fromkeys(record.notes))
     for party in record.parties:
-        notes += [f"{plain(party.name, 40)}: {note}" for note in party.notes]
+        notes += [f"{plain(party.name, 40)}: {note_sentence(note)}" for note in party.notes]
     for note in notes[:_MANY_NOTES]:
         yield from _wrapped("note: ", note)
     if len(notes) > _MANY_NOTES:
