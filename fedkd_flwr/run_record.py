@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.metrics import Metrics
 
 __all__ = ["SCHEMA_VERSION", "WITHHELD", "PartyRecord", "Rejection", "RoundRecord", "RunRecord"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 WITHHELD = "withheld"  # replaces a text or a number of the operator's record in a publishable copy
 
 # These fields of a claim are published even where its numbers are not.
 _STATEMENT = ("unit", "adversary", "publishable", "basis", "protects from", "not covered")
 _FOLDER = re.compile(r"(?:^|(?<=[\s\"'=(]))(?:~|/|[A-Za-z]:[\\/]|\\\\|file:).*[\\/]")
+_NUMBERS = re.compile(r"\[\n[\s\d.,eE+nul-]*\]")  # a list of numbers; no JSON string holds a line break
 _Record = TypeVar("_Record")
 
 
@@ -57,6 +59,7 @@ class RoundRecord:
     server_accuracy: float | None = None  # of the server's model after this round, on the common test rows
     kept_share: float | None = None  # share of answers that noise did not change; operator only if it was measured
     accuracy: dict[str, float] = field(default_factory=dict)  # party -> accuracy of its model this round
+    tested: dict[str, int] = field(default_factory=dict)  # party -> number of test rows of that accuracy
     bytes_down: int = 0  # bytes of arrays, all parties together, without Flower's envelope
     bytes_up: int = 0
     seconds: float = 0.0
@@ -83,26 +86,29 @@ class RoundRecord:
 
 @dataclass(kw_only=True)
 class PartyRecord:
-    """One party's accuracies alone (SOLO) and with the federation. Operator only, except for ``name`` and ``model``.
+    """How good one party's models are: alone (SOLO) and with the federation. Operator only, except for ``name, model``.
 
-    The keys of the accuracies say on which test rows they were measured: ``"common"`` or ``"own"``.
+    The keys of ``solo`` and ``federated`` say on which test rows they were measured: ``"common"`` or ``"own"``.
     """
 
     name: str
     model: str = ""
-    solo: dict[str, float] = field(default_factory=dict)
-    federated: dict[str, float] = field(default_factory=dict)
+    solo: dict[str, Metrics] = field(default_factory=dict)
+    federated: dict[str, Metrics] = field(default_factory=dict)
     model_bytes: int | None = None  # size of its model as one upload
     notes: list[str] = field(default_factory=list)
 
-    def report(self, metrics: Mapping[str, Any]) -> None:
-        """Store what the party reported at the end. A value of the wrong type or range is ignored."""
+    def report(self, metrics: Mapping[str, Any], *, num_classes: int) -> None:
+        """Store what the party reported at the end. What has a wrong type, size or range is left out, with a note."""
         self.model = str(metrics.get("model", ""))[:200]
-        for accuracies, kind in ((self.solo, "solo"), (self.federated, "federated")):
+        for kind, measured in (("solo", self.solo), ("federated", self.federated)):
             for rows in ("common", "own"):
-                value = metrics.get(f"{kind}-{rows}")
-                if isinstance(value, float) and 0.0 <= value <= 1.0:
-                    accuracies[rows] = value
+                if (sent := metrics.get(f"{kind}-{rows}")) is None:
+                    continue
+                if (found := Metrics.opened(sent, num_classes=num_classes)) is not None:
+                    measured[rows] = found
+                else:
+                    self.notes.append(f"its metrics {kind}-{rows} have a wrong type, size or range and are left out")
         size = metrics.get("model-bytes")
         self.model_bytes = size if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**50 else None
 
@@ -181,8 +187,9 @@ class RunRecord:
     parties: list[PartyRecord] = field(default_factory=list)
     final_bytes_down: int = 0  # of the final result that goes back, all parties together
     server_model: str = ""  # name and file of the server's model, "" if it has none
-    server_accuracy: float | None = None  # of that model on the common test rows
-    centralised: float | None = None  # accuracy of one model trained on all private rows pooled; simulation only
+    # by test rows, "common" or "own" (all parties' own test rows together), like a party's
+    server: dict[str, Metrics] = field(default_factory=dict)  # of that model
+    centralised: dict[str, Metrics] = field(default_factory=dict)  # of one trained on all private rows; simulation only
     centralised_model: str = ""
     claims: list[dict[str, Any]] = field(default_factory=list)  # as `PrivacyClaim.as_dict` writes them
     audit: AuditRecord | None = None  # simulation only, where an audit was asked for
@@ -198,12 +205,26 @@ class RunRecord:
         self.parties.sort(key=lambda party: party.name)
         return new
 
-    def mean_accuracies(self) -> dict[str, float]:
-        """Return the mean accuracies of the parties that reported them, under keys such as ``solo-common``."""
+    @property
+    def server_accuracy(self) -> float | None:
+        """The accuracy of the server's model on the common test rows."""
+        return self.server["common"].accuracy if "common" in self.server else None
+
+    @property
+    def centralised_accuracy(self) -> float | None:
+        """The accuracy on the common test rows of one model trained on all private rows pooled."""
+        return self.centralised["common"].accuracy if "common" in self.centralised else None
+
+    def mean_accuracies(self, figure: str = "accuracy") -> dict[str, float]:
+        """Return the means of a figure over the parties that reported it, under keys such as ``solo-common``.
+
+        ``figure`` is a field of `Metrics` that holds one number.
+        """
         means: dict[str, float] = {}
         for kind in ("solo", "federated"):
             for rows in ("common", "own"):
-                values = [getattr(p, kind)[rows] for p in self.parties if rows in getattr(p, kind)]
+                known = [getattr(getattr(p, kind).get(rows), figure, None) for p in self.parties]
+                values = [value for value in known if value is not None]
                 if values:
                     means[f"{kind}-{rows}"] = sum(values) / len(values)
         return means
@@ -251,9 +272,9 @@ class RunRecord:
         - If that noise is added at the party, ``bytes_up`` (sizes of privatised labels) and ``kept_share`` (a property
           of the mechanism) stay too. With noise at the server they would depend on labels and votes without noise.
 
-        Accuracies, agreement, changed shares, seconds, sizes of models, notes and reasons never stay. Without a proven
-        claim, what stays depends on private rows only through who took part. The server did receive the parties'
-        labels, however.
+        Metrics of any kind, agreement, changed shares, seconds, sizes of models, notes and reasons never stay. Without
+        a proven claim, what stays depends on private rows only through who took part. The server did receive the
+        parties' labels, however.
         """
         covered, parties = self.covered, self.covered == "party"
         rounds = [
@@ -328,7 +349,8 @@ class RunRecord:
 
     def to_json(self) -> str:
         """Return the record as indented JSON text. NaN and infinity become null."""
-        return json.dumps(_finite(self.as_dict()), indent=1, allow_nan=False)
+        text = json.dumps(_finite(self.as_dict()), indent=1, allow_nan=False)
+        return _NUMBERS.sub(lambda found: " ".join(found[0].split()), text)  # a matrix takes one line for each row
 
     @classmethod
     def load(cls, path: str | Path) -> RunRecord:

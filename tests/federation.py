@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from fedkd_flwr.clients import FedCTClient, FedKTClient, Party
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.stores.party_state import PartyState
@@ -42,7 +43,7 @@ def model(*, seed: int, name: str = "decision-tree", **params: Any) -> Classifie
 
 def party(name: str, X: np.ndarray, y: np.ndarray, **changes: Any) -> Party:
     test = rows(50, seed=7)
-    settings = {"public": public_set(), "model": model, "tests": {"common": test}, "share_metrics": True, **changes}
+    settings = {"public": public_set(), "model": model, "tests": {"common": test}, "share_metrics": NAMES, **changes}
     return Party(name=name, X=X, y=y, **settings)
 
 

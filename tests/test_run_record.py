@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import DataError
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.privacy.claims.claim import label_privacy, noisy_max_at_party, noisy_max_at_server
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
@@ -24,8 +25,8 @@ def record():
         seconds=9.0,
         startup_seconds=3.0,
         server_model="forest ~/runs/7/model.skops",
-        server_accuracy=0.8,
-        centralised=0.9,
+        server={"common": Metrics(n=2000, accuracy=0.8)},
+        centralised={"common": Metrics(n=2000, accuracy=0.9)},
         rounds=[
             RoundRecord(
                 server_round=1,
@@ -41,7 +42,15 @@ def record():
                 seconds=2.0,
             )
         ],
-        parties=[PartyRecord(name="party-a", model="cnn", solo={"common": 0.6}, model_bytes=9, notes=["few rows"])],
+        parties=[
+            PartyRecord(
+                name="party-a",
+                model="cnn",
+                solo={"common": Metrics(n=20, accuracy=0.6, confusion=[[12, 3], [5, 0]])},
+                model_bytes=9,
+                notes=["few rows"],
+            )
+        ],
         claims=[
             {"unit": "party", "epsilon": 1.0, "delta": 0.0, "publishable": True},
             {"unit": "record", "epsilon": 4.73, "delta": 1e-5, "publishable": False},

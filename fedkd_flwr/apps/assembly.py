@@ -30,6 +30,7 @@ from fedkd_flwr.data.row_values import row_form, usable_row_values
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
+from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
@@ -288,7 +289,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         # whoever simulates holds all the data anyway
         weigh = index < (5 if config.model.startswith("mixed") else 1)  # one of each model is enough to compare
         keep = config.save_party_models
-        common = {"share_metrics": True, "simulated": True, "weigh_model": weigh, "keep_model": keep}
+        common = {"share_metrics": NAMES, "simulated": True, "weigh_model": weigh, "keep_model": keep}
         common["rows_at_least"] = len(positions)
     else:
         name = node.party
@@ -312,7 +313,8 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         tests = {"own": (held.X[measured], held.y[measured])}
         X, y = held.X[train[learnt]], held.y[train[learnt]]
         root = ledgers = output_root(node.state_dir, "state-dir")
-        common = {"share_metrics": node.share_metrics, "keep_model": True, "rows_at_least": node.rows_at_least}
+        common = {"keep_model": True, "rows_at_least": node.rows_at_least}
+        common |= {"share_metrics": _listed(node.share_metrics), "min_support": node.min_support}
         if held.fault is not None:
             common |= {"fault": held.fault, "slots": np.flatnonzero(learnt), "num_slots": len(train)}
     # whoever simulates a party decides for it; a silo's own list is all it takes part in

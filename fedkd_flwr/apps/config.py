@@ -18,6 +18,7 @@ from pydantic import SkipValidation
 from fedkd_flwr.algorithms import Card, allowed_by_default, cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig, setting
 from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.metrics import check_names
 
 __all__ = ["NodeConfig", "RunConfig", "parse_node_config", "parse_run_config"]
 
@@ -243,8 +244,11 @@ class NodeConfig(Config):
     memory_limit_gb: float = setting(0.0, ge=0)
     """Gigabytes of memory of that process, and of those it starts, above which it is ended too. 0: three quarters of
     the machine's, or of its container's."""
-    share_metrics: bool = setting(False)
-    """Whether its accuracies, its model's name and size may leave."""
+    share_metrics: str = setting("")
+    """Which metrics of its models may leave, with commas: accuracy, macro-f1, ... (docs/metrics.md lists them); model
+    stands for its model's name and size. Empty: none."""
+    min_support: int = setting(10, ge=0)
+    """A figure of a class with fewer test rows stays here."""
     partition_id: int | None = setting(None, ge=0)
     """Set by Flower in simulation; not for silos."""
     num_partitions: int | None = setting(None, ge=1)
@@ -260,6 +264,7 @@ class NodeConfig(Config):
             raise ConfigError(explain("party", "be given with data-path", self.party, way_out))
         if self.model_params and not self.model:
             raise ConfigError(explain("model-params", "come with model in the node config", self.model_params))
+        check_names([name.strip() for name in self.share_metrics.split(",") if name.strip()])
         if not self.data_path and self.partition_id is None:
             way_out = 'Start this SuperNode with --node-config \'party="..." data-path="..." public-path="..."\'.'
             raise ConfigError(explain("data-path", "be given in the node config", self.data_path, way_out))

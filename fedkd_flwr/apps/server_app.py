@@ -146,7 +146,7 @@ def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None
     if (epochs := config.setting("pretrain_epochs", 0)) and model.supports_soft_steps:
         pretrain_on(pool.public, model, epochs=epochs, seed=config.seed)
     config.card.train_pooled(model, X, y, config=config.own, rounds=len(record.rounds))
-    record.centralised = model.accuracy(pool.X_test, pool.y_test)
+    record.centralised["common"] = model.metrics(pool.X_test, pool.y_test)
     record.centralised_model = spec
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, ClassVar
@@ -32,6 +32,7 @@ from fedkd_flwr.clients.party import Answer, Charge, DumpedModel, Finished, Inst
 from fedkd_flwr.clients.pieces import dump, pack_answer, pack_finished, unpack_answer, unpack_finished, weight
 from fedkd_flwr.errors import Code, DataError, FedkdError, Note, PayloadError, RefusalError, explain
 from fedkd_flwr.files import write_atomic
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed
@@ -65,7 +66,7 @@ class PartyClient(NumPyClient, ABC):
 
     @abstractmethod
     def finish(self, instruction: Instruction) -> Finished:
-        """Learn from what comes back at the end; return the party's model and its accuracies alone."""
+        """Learn from what comes back at the end; return the party's model and how good it is alone."""
 
     def charge(self, instruction: Instruction) -> Charge | None:
         """Return what the reply to this instruction costs; None where no mechanism of this party makes it private."""
@@ -119,7 +120,7 @@ class PartyClient(NumPyClient, ABC):
     def evaluate(
         self, parameters: list[NDArray[Any]], config: dict[str, Scalar]
     ) -> tuple[float, int, dict[str, Scalar]]:
-        """Take the final labels in; return the zero-one loss and accuracies if they may leave."""
+        """Take the final labels in; return the zero-one loss and metrics if they may leave."""
         try:
             instruction = self._open(parameters, config)
             # a server that asks for metrics as if nothing had been claimed does not get them
@@ -144,19 +145,27 @@ class PartyClient(NumPyClient, ABC):
     def _finished(self, instruction: Instruction, private: bool) -> tuple[float, dict[str, Scalar]] | None:
         """Take the final labels in; return the zero-one loss and metrics, None where they stay here."""
         finished = self._finished_apart(instruction)
-        model, solo, federated = finished.model, finished.solo, finished.federated or {}
+        party, model, federated = self.party, finished.model, finished.federated or {}
         self._keep(model)
-        if not self._shares_metrics(private):
-            for name, value in federated.items():
-                alone = solo.get(name, float("nan"))
-                logger.info("accuracy on %s test rows: %.4f with the federation, %.4f alone", name, value, alone)
+        for rows, found in {} if party.simulated else federated.items():
+            for kind, one in (("with the federation", found), ("alone", finished.solo[rows])):
+                words = "%s, on %d %s test rows: accuracy %.4f, balanced accuracy %.4f"
+                logger.info(words, kind, one.n, rows, one.accuracy, one.balanced_accuracy)
+        leaving = self._leaving(private)
+        if not leaving:
             return None
-        metrics: dict[str, Scalar] = {f"solo-{name}": value for name, value in solo.items()}
-        metrics |= {f"federated-{name}": value for name, value in federated.items()}
-        metrics["model"] = self.party.model_name
-        if self.party.weigh_model and (size := weight(model)):
-            metrics["model-bytes"] = size
-        return 1.0 - next(iter(federated.values()), float("nan")), metrics
+        metrics: dict[str, Scalar] = {}
+        for kind, measured in (("solo", finished.solo), ("federated", federated)):
+            for rows, found in measured.items():
+                shared = found.shared(leaving, min_support=0 if party.simulated else party.min_support)
+                if shared is not None:
+                    metrics[f"{kind}-{rows}"] = shared.to_bytes()
+        if "model" in leaving:
+            metrics["model"] = party.model_name
+            if party.weigh_model and (size := weight(model)):
+                metrics["model-bytes"] = size
+        right = next(iter(federated.values())).accuracy if federated and "accuracy" in leaving else None
+        return float("nan") if right is None else 1.0 - right, metrics
 
     # ---------------------------------------------------------------- work that can be ended
 
@@ -175,16 +184,16 @@ class PartyClient(NumPyClient, ABC):
 
         def measured() -> Finished:
             finished = self.finish(instruction)
-            return replace(finished, federated=self._accuracies(finished))
+            return replace(finished, federated=self._metrics(finished))
 
         if self.party.apart is None:
             return measured()
-        weighed = self.party.share_metrics and self.party.weigh_model
+        weighed = "model" in self.party.share_metrics and self.party.weigh_model
         return unpack_finished(self.party.apart(lambda: pack_finished(measured(), weighed=weighed)))
 
-    def _accuracies(self, finished: Finished) -> dict[str, float]:
+    def _metrics(self, finished: Finished) -> dict[str, Metrics]:
         model = finished.model
-        return self.party.accuracies(model) if finished.learnt and isinstance(model, Classifier) else {}
+        return self.party.metrics(model) if finished.learnt and isinstance(model, Classifier) else {}
 
     # ---------------------------------------------------------------- one visit, step by step
 
@@ -248,7 +257,7 @@ class PartyClient(NumPyClient, ABC):
         metrics = _signed(party.name, payload=",".join(arrays))
         if answer.notes and (charge is None or party.simulated):
             metrics["notes"] = ",".join(answer.notes)
-        if self._shares_metrics(charge is not None):
+        if "accuracy" in self._leaving(charge is not None):
             metrics |= answer.metrics
         reply = StoredReply(arrays=arrays, metrics=metrics)
         if party.state is not None:
@@ -349,8 +358,9 @@ class PartyClient(NumPyClient, ABC):
         of_run = (entry for entry in party.ledger.load().entries if entry.run_id == party.run_id)
         return any(event["kind"] != "non-private" for entry in of_run for event, _ in entry.events)
 
-    def _shares_metrics(self, private: bool) -> bool:
-        return self.party.share_metrics and (not private or self.party.simulated)
+    def _leaving(self, private: bool) -> Collection[str]:
+        """Return the names of the metrics that may leave: none beside a claim."""
+        return () if private and not self.party.simulated else self.party.share_metrics
 
     def _refusal(self, error: Exception, config: Mapping[str, Scalar]) -> dict[str, Scalar]:
         # what went wrong may depend on private rows: beside a claim even the code would tell

@@ -15,6 +15,7 @@ from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
+from fedkd_flwr.clients.pieces import pack_metrics, unpack_metrics
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
@@ -46,13 +47,12 @@ class FedCTClient(PartyClient):
         """Train on private rows and the consensus so far; return this party's labels."""
         model, notes = self._restore(instruction)
         self._train(model, instruction)
-        accuracies = self.party.accuracies(model)
         meta = dict(instruction.saved.meta) if instruction.saved is not None else {}
-        if instruction.server_round == 1:
-            meta["alone"] = accuracies  # so far it has seen private rows only
+        if instruction.server_round == 1 and not model.continues:  # so far it has seen private rows only
+            meta["alone"] = pack_metrics(self.party.metrics(model))
         return Answer(
             values={"labels": model.predict(self.party.public.X)[None]},
-            metrics={f"accuracy-{name}": value for name, value in accuracies.items()},
+            metrics=self.party.progress(model),
             notes=notes,
             model=model if model.continues else None,
             meta=meta,
@@ -88,11 +88,11 @@ class FedCTClient(PartyClient):
         self._train(model, instruction)
         saved = instruction.saved
         if not model.continues and saved is not None and "alone" in saved.meta:
-            return Finished(model=model, solo=dict(saved.meta["alone"]))
+            return Finished(model=model, solo=unpack_metrics(saved.meta["alone"]))
         alone = party.model(seed=instruction.seed("model"))
         steps = instruction.config.steps_per_round * (instruction.server_round + 1)
         alone.update(party.X, party.y, steps=steps)
-        return Finished(model=model, solo=party.accuracies(alone))
+        return Finished(model=model, solo=party.metrics(alone))
 
     def _restore(self, instruction: Instruction) -> tuple[Classifier, list[str]]:
         fresh = self.party.model(seed=instruction.seed("model"))

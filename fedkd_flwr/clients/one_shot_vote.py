@@ -25,10 +25,10 @@ class OneShotVoteClient(PartyClient):
         party = self.party
         alone = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
         if not instruction.config.party_models:
-            return Finished(model=alone, solo=party.accuracies(alone), learnt=False)
+            return Finished(model=alone, solo=party.metrics(alone), learnt=False)
         X, y = party.X, party.y
         if instruction.labels is not None and (labelled := instruction.labels != ABSTAIN).any():
             X = np.concatenate([X, party.public.X[labelled]])
             y = np.concatenate([y, instruction.labels[labelled]])
         model = party.model(seed=instruction.seed("model")).fit(X, y)
-        return Finished(model=model, solo=party.accuracies(alone))
+        return Finished(model=model, solo=party.metrics(alone))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from fedkd_flwr.algorithms import allowed_by_default
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import Code, DataError, PayloadError, explain
 from fedkd_flwr.labels import Labels, check_labels
+from fedkd_flwr.metrics import Metrics, check_names
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import array_rows
@@ -75,10 +76,14 @@ class Party:
         Where what was spent is kept; a finite budget needs one. It follows the rows X, y, unless it was told others.
     run_id : str
         The run its charges belong to.
-    share_metrics : bool
-        Whether its accuracies may leave. Never beside a claim made at the party: they come from private rows.
+    share_metrics : collection of str
+        Which metrics may leave: some of `fedkd_flwr.metrics.NAMES`. None do beside a claim made at the party, because
+        they come from private rows.
+    min_support : int
+        A figure of a class with fewer test rows stays here (`fedkd_flwr.metrics.Metrics.shared`).
     simulated : bool
-        Whoever runs this party holds all its data anyway: metrics leave whatever the claim, marked so in the record.
+        Whoever runs this party holds all its data anyway: all metrics leave, also beside a claim, marked so in the
+        record.
     weigh_model : bool
         Report how many bytes an upload of the final model would take; serialising takes a moment.
     keep_model : bool
@@ -114,7 +119,8 @@ class Party:
     budget: Budget = field(default_factory=Budget)
     ledger: LedgerStore | None = None
     run_id: str = ""
-    share_metrics: bool = False
+    share_metrics: Collection[str] = ()
+    min_support: int = 10
     simulated: bool = False
     weigh_model: bool = True
     keep_model: bool = False
@@ -136,6 +142,7 @@ class Party:
         if self.X.shape[1] != self.public.num_features:
             seen, way_out = self.X.shape[1], "Encode private rows by the public schema's preprocessing."
             raise DataError(explain(f"rows of {self.name}", f"have {self.public.num_features} features", seen, way_out))
+        check_names(self.share_metrics)
         check_labels(self.y, num_public=len(self.y), num_classes=self.public.num_classes, name=f"y of {self.name}")
         if self.budget.epsilon < math.inf and self.ledger is None:
             way_out = "Give this party a ledger (a state-dir): a budget that nobody remembers protects nothing."
@@ -171,9 +178,17 @@ class Party:
         found: NDArray[np.int64] = rows[rows >= 0]
         return found
 
-    def accuracies(self, model: Classifier) -> dict[str, float]:
-        """Return the model's accuracy on each set of test rows."""
-        return {name: model.accuracy(X, y) for name, (X, y) in self.tests.items() if len(y)}
+    def metrics(self, model: Classifier) -> dict[str, Metrics]:
+        """Return how good the model is on each set of test rows."""
+        return {name: model.metrics(X, y) for name, (X, y) in self.tests.items() if len(y)}
+
+    def progress(self, model: Classifier) -> dict[str, float]:
+        """Return the model's accuracy on each set of test rows, with their number: the metrics of a round's answer."""
+        found: dict[str, float] = {}
+        for name, (X, y) in self.tests.items():
+            if len(y):
+                found |= {f"accuracy-{name}": model.accuracy(X, y), f"rows-{name}": len(y)}
+        return found
 
     def net_with(self, arrays: Sequence[NDArray[Any]], *, seed: int) -> Classifier:
         """Return this party's net with weights that the server sent; raises `PayloadError` if they do not fit."""
@@ -288,7 +303,7 @@ class Answer:
     values : mapping of str to ndarray
         What the reply is made from, by payload name: ``labels`` (num_arrays, num_rows), ``probs``, ``logits``, ...
     metrics : mapping of str to float
-        Leaves only if the party shares metrics.
+        As `Party.progress` makes them. They leave only if the party shares its accuracy.
     notes : sequence of str
         Codes of what the server should know (``fewer-subsets``, ``state-lost``); beside a claim made at the party they
         stay.
@@ -316,15 +331,15 @@ class Finished:
     ----------
     model : Classifier or DumpedModel
         Its model.
-    solo : mapping of str to float
-        Accuracies of a model of the same kind trained on its own rows alone (SOLO).
+    solo : mapping of str to Metrics
+        How good a model of the same kind is that learnt from its own rows alone (SOLO), by test rows.
     learnt : bool
         Whether ``model`` learnt from the final labels; else it is the one trained alone.
-    federated : mapping of str to float, optional
-        Accuracies of ``model``; None where nobody has measured them yet.
+    federated : mapping of str to Metrics, optional
+        How good ``model`` is; None where nobody has measured it yet.
     """
 
     model: Classifier | DumpedModel
-    solo: Mapping[str, float]
+    solo: Mapping[str, Metrics]
     learnt: bool = True
-    federated: Mapping[str, float] | None = None
+    federated: Mapping[str, Metrics] | None = None

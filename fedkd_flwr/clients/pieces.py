@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.clients.party import Answer, DumpedModel, Finished
 from fedkd_flwr.errors import ModelBytesError
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.stores.party_state import StoredReply
 
@@ -20,9 +21,11 @@ __all__ = [
     "pack_answer",
     "pack_finished",
     "pack_labels",
+    "pack_metrics",
     "unpack_answer",
     "unpack_finished",
     "unpack_labels",
+    "unpack_metrics",
     "weight",
 ]
 
@@ -81,8 +84,8 @@ def unpack_answer(data: bytes) -> Answer:
 def pack_finished(finished: Finished, *, weighed: bool) -> bytes:
     """Return what a party is left with as bytes; ``weighed`` says whether an upload of the model is weighed too."""
     rest = {
-        "solo": dict(finished.solo),
-        "federated": dict(finished.federated or {}),
+        "solo": pack_metrics(finished.solo),
+        "federated": pack_metrics(finished.federated or {}),
         "learnt": finished.learnt,
         "weight": weight(finished.model) if weighed else 0,
     }
@@ -93,8 +96,21 @@ def unpack_finished(data: bytes) -> Finished:
     """Return what `pack_finished` wrote, with the model as bytes."""
     _, rest, model = _unpack(data)
     return Finished(
-        model=DumpedModel(model, rest["weight"]), solo=rest["solo"], learnt=rest["learnt"], federated=rest["federated"]
+        model=DumpedModel(model, rest["weight"]),
+        solo=unpack_metrics(rest["solo"]),
+        learnt=rest["learnt"],
+        federated=unpack_metrics(rest["federated"]),
     )
+
+
+def pack_metrics(measured: Mapping[str, Metrics]) -> dict[str, Any]:
+    """Return metrics by test rows as plain values."""
+    return {rows: found.as_dict() for rows, found in measured.items()}
+
+
+def unpack_metrics(packed: Mapping[str, Any]) -> dict[str, Metrics]:
+    """Return the metrics that `pack_metrics` made plain."""
+    return {rows: Metrics(**values) for rows, values in packed.items()}
 
 
 def pack_labels(work: Callable[[], NDArray[np.int16]]) -> bytes:

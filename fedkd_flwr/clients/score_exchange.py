@@ -118,10 +118,10 @@ class ScoreClient(PartyClient):
     def learn(self, instruction: Instruction) -> Answer:
         """Learn from the last averages; return the answers for the rows asked next."""
         model, notes = self._taught(instruction)
-        accuracies, values = self.party.accuracies(model), self._answers(model, instruction)
+        progress, values = self.party.progress(model), self._answers(model, instruction)
         return replace(
             self._answer(values, instruction),
-            metrics={f"accuracy-{name}": value for name, value in accuracies.items()},
+            metrics=progress,
             notes=notes,
             model=model if model.supports_soft_steps else None,
         )
@@ -149,7 +149,7 @@ class ScoreClient(PartyClient):
         self._start(alone, X, y, instruction)
         if alone.supports_soft_steps:
             self.practise(alone, X, y, instruction)
-        return Finished(model=model, solo=self.party.accuracies(alone))
+        return Finished(model=model, solo=self.party.metrics(alone))
 
     def _taught(self, instruction: Instruction) -> tuple[Classifier, list[str]]:
         fresh = self.party.model(seed=instruction.seed("model"))

@@ -8,6 +8,7 @@ algorithms use models through it alone.
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -17,11 +18,14 @@ from sklearn.base import clone
 
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
+from fedkd_flwr.metrics import Metrics, measure
 from fedkd_flwr.models._checks import check_answers, check_labels, check_rows, check_targets, check_text_rows
 from fedkd_flwr.models.soft_targets import fit_soft_estimator, soft_weights, takes_weights
 from fedkd_flwr.models.training import SoftTraining
 
 __all__ = ["Classifier"]
+
+logger = logging.getLogger(__name__)
 
 MAX_CLASSES = 2**15 - 1  # labels are int16
 
@@ -268,6 +272,25 @@ class Classifier(SoftTraining):
     def accuracy(self, X: NDArray[Any], y: NDArray[np.integer]) -> float:
         """Return the share of rows whose predicted label is ``y``; needs at least one row. Raises as `predict`."""
         return float((self.predict(X) == y).mean())
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether `predict_proba` holds more than the predicted label."""
+        return callable(getattr(self._estimator, "predict_proba", None))
+
+    def metrics(self, X: NDArray[Any], y: NDArray[np.integer]) -> Metrics:
+        """Return how good the model is on labelled rows, as `fedkd_flwr.metrics.measure`. Raises as `predict`.
+
+        A model without probabilities has none of the figures that need them; this includes one that is constant, or
+        whose ``predict_proba`` fails.
+        """
+        labels, probs = self.predict(X), None
+        if self.gives_probabilities:
+            try:
+                probs = self.predict_proba(X)
+            except Exception as error:  # its labels can be measured all the same
+                logger.warning("no metrics of probabilities: %s", error)
+        return measure(np.asarray(y), labels, probs, num_classes=self.num_classes)
 
     def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Return the probability of each class for each row.

@@ -38,8 +38,8 @@ def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
     both = derived.pairs(record, rows)
     server = is_number(record.server_accuracy)
     if not both and server:
-        ranked = sorted((p for p in record.parties if is_number(p.solo.get(rows))), key=lambda p: p.solo[rows])
-        both = [(p, p.solo[rows], math.nan) for p in ranked]
+        alone_only = [(p, derived.known(p.solo, rows)) for p in record.parties]
+        both = sorted(((p, value, math.nan) for p, value in alone_only if value is not None), key=lambda item: item[1])
     if not both:
         caption = "Not drawn: no party's accuracy is known both alone and with the federation."
         return Plot(title="Accuracy of each party", svg="", caption=caption)
@@ -64,9 +64,9 @@ def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
         if server:
             label = f"server's model {share(record.server_accuracy)}"
             mark(record.server_accuracy, color=GREEN, linestyle="--", linewidth=1.6, label=label)
-        if is_number(record.centralised):
-            label = f"centralised {share(record.centralised)}"
-            mark(record.centralised, color=PINK, linestyle=":", linewidth=1.9, label=label)
+        if is_number(record.centralised_accuracy):
+            label = f"centralised {share(record.centralised_accuracy)}"
+            mark(record.centralised_accuracy, color=PINK, linestyle=":", linewidth=1.9, label=label)
         words = f"accuracy: share of {derived.ROWS[rows]} that are right"
         axes.grid(axis="x" if named else "y")
         if named:
@@ -85,7 +85,7 @@ def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
     )
     if derived.simulation_only(record):
         caption += f" The parties' accuracies are {derived.SIMULATION_ONLY}."
-    if is_number(record.centralised):
+    if is_number(record.centralised_accuracy):
         caption += " Centralised is one model trained on all private rows pooled, which a federation avoids."
     return Plot(title=title, svg=svg, caption=caption)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report.formatting import is_number, plain
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
@@ -17,6 +18,7 @@ __all__ = [
     "Spread",
     "Traffic",
     "answered",
+    "known",
     "left_out",
     "means",
     "model_sharing",
@@ -55,27 +57,40 @@ def spread(values: Iterable[object]) -> Spread | None:
     return Spread(mean=statistics.fmean(known), lowest=min(known), highest=max(known))
 
 
+def known(measured: Mapping[str, Metrics], rows: str, figure: str = "accuracy") -> float | None:
+    """Return one figure on some test rows, None where it is not known.
+
+    Parameters
+    ----------
+    measured : mapping of str to Metrics
+        ``solo`` or ``federated`` of a party, ``server`` or ``centralised`` of a record.
+    rows : str
+        A key of `ROWS`.
+    figure : str
+        A field of `Metrics` that holds one number.
+    """
+    value: float | None = getattr(measured.get(rows), figure, None)
+    return value if is_number(value) else None
+
+
 def rows_used(record: RunRecord) -> str:
     """Return the key of the test rows to report first: ``"common"`` if any party was tested on them, else ``"own"``.
 
     Without any accuracy it is ``"common"``.
     """
     for rows in ROWS:
-        if any(is_number(p.solo.get(rows)) or is_number(p.federated.get(rows)) for p in record.parties):
+        if any(known(one, rows) is not None for p in record.parties for one in (p.solo, p.federated)):
             return rows
     return "common"
 
 
-def pairs(record: RunRecord, rows: str) -> list[tuple[PartyRecord, float, float]]:
-    """Return (party, accuracy alone, accuracy with the federation) for each party that has both.
+def pairs(record: RunRecord, rows: str, figure: str = "accuracy") -> list[tuple[PartyRecord, float, float]]:
+    """Return (party, figure alone, figure with the federation) for each party that has both.
 
-    The party with the lowest accuracy alone comes first. ``rows`` is a key of `ROWS`.
+    The party with the lowest figure alone comes first. ``rows`` and ``figure`` as in `known`.
     """
-    both = [
-        (p, p.solo[rows], p.federated[rows])
-        for p in record.parties
-        if is_number(p.solo.get(rows)) and is_number(p.federated.get(rows))
-    ]
+    found = ((p, known(p.solo, rows, figure), known(p.federated, rows, figure)) for p in record.parties)
+    both = [(p, alone, after) for p, alone, after in found if alone is not None and after is not None]
     return sorted(both, key=lambda item: (item[1], item[2], item[0].name))
 
 

@@ -73,7 +73,7 @@ def _headline(record: RunRecord) -> str:
         average = "" if len(both) == 1 else " on average"
         return f"With the federation {len(both)} {verb} {after:.2f}{average}; alone {alone:.2f}"
     if is_number(record.server_accuracy):
-        alone_only = derived.spread(p.solo.get(derived.rows_used(record)) for p in record.parties)
+        alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record)) for p in record.parties)
         solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
         return f"The server's model reaches {record.server_accuracy:.2f}{solo}"
     parties = count(len(record.parties), "party", "parties")
@@ -143,12 +143,14 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
     compared = bool(cards)
     if is_number(record.server_accuracy):
         cards.append(("Server's model", share(record.server_accuracy), "accuracy on common test rows"))
-    alone_only = derived.spread(p.solo.get(derived.rows_used(record)) for p in record.parties)
+    alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record)) for p in record.parties)
     if alone_only and not compared:
         words = f"mean of the parties; {share(alone_only.lowest)} to {share(alone_only.highest)}{only}"
         cards.append(("A party alone", share(alone_only.mean), words))
-    if is_number(record.centralised):
-        cards.append(("Centralised", share(record.centralised), "one model trained on all private rows pooled"))
+    if is_number(record.centralised_accuracy):
+        cards.append(
+            ("Centralised", share(record.centralised_accuracy), "one model trained on all private rows pooled")
+        )
     cards.append(("Privacy", *run_privacy.headline(record)))
     last = record.rounds[-1] if record.rounds else None
     if last and publishable and not record.length_told:

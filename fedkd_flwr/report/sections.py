@@ -24,7 +24,7 @@ def parties(record: RunRecord) -> Iterator[Html]:
     seen = [r for r in ROWS if any(r in p.solo or r in p.federated for p in record.parties)]
     named = any(p.model for p in record.parties)
     header = ["party", *["model"] * named]
-    after_too = any(is_number(value) for p in record.parties for value in p.federated.values())
+    after_too = any(is_number(one.accuracy) for p in record.parties for one in p.federated.values())
     for rows in seen:
         header += [f"alone, {rows} rows"] + [f"with the federation, {rows} rows", "gain"] * after_too
     weighed = any(p.model_bytes is not None for p in record.parties)
@@ -37,7 +37,7 @@ def parties(record: RunRecord) -> Iterator[Html]:
     for party in record.parties:
         cells = [party.name, *[party.model] * named]
         for rows in seen:
-            alone, after = party.solo.get(rows), party.federated.get(rows)
+            alone, after = derived.known(party.solo, rows), derived.known(party.federated, rows)
             known = is_number(alone) and is_number(after)
             gain = f"{after - alone:+.3f}" if known else "–"  # type: ignore[operator]
             cells += [share(alone)] + [share(after), gain] * after_too

@@ -62,8 +62,10 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
             yield label, later if len(values) > 1 else share(values[0])
     for rows, where in ROWS.items():
         both = derived.pairs(record, rows)
-        alone = derived.spread(a for _, a, _ in both) or derived.spread(p.solo.get(rows) for p in record.parties)
-        after = derived.spread(b for _, _, b in both) or derived.spread(p.federated.get(rows) for p in record.parties)
+        alone = derived.spread(a for _, a, _ in both)
+        alone = alone or derived.spread(derived.known(p.solo, rows) for p in record.parties)
+        after = derived.spread(b for _, _, b in both)
+        after = after or derived.spread(derived.known(p.federated, rows) for p in record.parties)
         if alone or after:
             yield f"accuracy, {rows} rows", f"on {where}: mean (lowest to highest party)"
         if alone:
@@ -75,9 +77,9 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
     if record.server_accuracy is not None or record.server_model:
         name = f" ({plain(record.server_model)})" if record.server_model else ""
         yield "server's model", share(record.server_accuracy) + name
-    if record.centralised is not None:
+    if record.centralised_accuracy is not None:
         name = f"{plain(record.centralised_model)} on " if record.centralised_model else "on "
-        yield "centralised", f"{share(record.centralised)} ({name}all private rows pooled: simulation only)"
+        yield "centralised", f"{share(record.centralised_accuracy)} ({name}all private rows pooled: simulation only)"
     yield from _bytes(record)
     started = f" (start-up apart: {time_span(record.startup_seconds)})"
     yield "time", time_span(record.seconds) + (started if record.startup_seconds > 0 else "")
@@ -105,18 +107,18 @@ def _parties(record: RunRecord) -> list[str]:
     if len(record.parties) <= _MANY_PARTIES:
         chosen = [("", p) for p in record.parties]
     else:
-        ranked = sorted(record.parties, key=lambda p: _known(p.federated.get(rows, p.solo.get(rows))))
+        ranked = sorted(record.parties, key=lambda p: _known(derived.known(p.federated or p.solo, rows)))
         chosen = [("best: ", ranked[-1]), ("median: ", ranked[len(ranked) // 2]), ("worst: ", ranked[0])]
     own = rows == "common" and any("own" in p.federated or "own" in p.solo for p in record.parties)
     header = ["party", "model", "alone", "with fed.", "gain"] + (["own alone", "own with"] if own else [])
     body = [header]
     for prefix, party in chosen:
-        alone, after = party.solo.get(rows), party.federated.get(rows)
+        alone, after = derived.known(party.solo, rows), derived.known(party.federated, rows)
         cells = [plain(prefix + party.name, 26), plain(party.model, 22), share(alone), share(after)]
         both = is_number(alone) and is_number(after)
         cells.append(f"{after - alone:+.3f}" if both else "–")  # type: ignore[operator]
         if own:
-            cells += [share(party.solo.get("own")), share(party.federated.get("own"))]
+            cells += [share(derived.known(party.solo, "own")), share(derived.known(party.federated, "own"))]
         body.append(cells)
     return _aligned(body)
 

@@ -366,7 +366,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         return self.num_rounds if self.finished_round is None else self.finished_round
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """Write down what the parties report: accuracy alone and with the federation."""
+        """Write down what the parties report: how good their models are, alone and with the federation."""
         opened = sorted((open_reply(m, "evaluate") for m in replies), key=lambda r: (r.party, r.node_id))
         if not opened:
             return None
@@ -378,7 +378,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
                 self.record.notes.append(f"{reply.party or reply.node_id} did not finish: {code}")
                 continue
             finished += 1
-            self.record.party(reply.party).report(reply.metrics)
+            self.record.party(reply.party).report(reply.metrics, num_classes=self.spec.num_classes)
         if finished < self.min_evaluate_nodes:
             log(WARN, "only %d parties took the final result in, wanted %d", finished, self.min_evaluate_nodes)
         return MetricRecord({"num-parties": finished, **self.record.mean_accuracies()})
@@ -469,9 +469,11 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
                 continue
             answers.append(answer)
             this.answered.append(reply.party)
-            accuracy = reply.metrics.get("accuracy-common", reply.metrics.get("accuracy-own"))
-            if isinstance(accuracy, float) and 0.0 <= accuracy <= 1.0:
-                this.accuracy[reply.party] = accuracy
+            rows = "common" if "accuracy-common" in reply.metrics else "own"
+            accuracy, tested = reply.metrics.get(f"accuracy-{rows}"), reply.metrics.get(f"rows-{rows}")
+            counted = isinstance(tested, int) and not isinstance(tested, bool) and 1 <= tested < 2**31
+            if counted and isinstance(accuracy, float) and 0.0 <= accuracy <= 1.0:
+                this.accuracy[reply.party], this.tested[reply.party] = accuracy, tested
             party = self.record.party(reply.party)
             party.notes += [note for note in answer.notes if note not in party.notes]
         this.rejected += self._reception.silent(self._asked, {reply.node_id for reply in opened})

@@ -215,8 +215,8 @@ class FedProx(ExchangeStrategy[PartyWeights]):
         if self.test is None or not len(self.test[1]):
             return None
         self._spare.set_arrays([array.numpy() for array in arrays.values()])
-        accuracy = self._spare.accuracy(*self.test)
-        self.record.server_accuracy = accuracy
+        self.record.server["common"] = self._spare.metrics(*self.test)
+        accuracy = self.record.server_accuracy
         if self.record.rounds:
             self.record.rounds[-1].server_accuracy = accuracy
         return MetricRecord({"accuracy": accuracy})

@@ -132,7 +132,7 @@ class OneShotVote(LabelExchange):
         log(INFO, "\tfitting the final model on %d public rows", int(labelled.sum()))
         self.model = self._taught(rows, answered, "final-model")
         if self.test is not None and len(self.test[1]):
-            self.record.server_accuracy = self.model.accuracy(*self.test)
+            self.record.server["common"] = self.model.metrics(*self.test)
             log(INFO, "\tfinal model: accuracy %.4f on common test rows", self.record.server_accuracy)
         labels = self.model.predict(self.public.X)
         return self._cross_fitted(labels, rows, answered) if self.config.party_models else labels

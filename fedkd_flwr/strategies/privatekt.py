@@ -174,8 +174,8 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         self.model = self._taught(server_round)
         self.rows = self._draw(server_round + 1)
         if self.test is not None and len(self.test[1]):
-            accuracy = self.model.accuracy(*self.test)
-            this.server_accuracy = self.record.server_accuracy = accuracy
+            self.record.server["common"] = found = self.model.metrics(*self.test)
+            this.server_accuracy = found.accuracy
         return ArrayRecord({name: Array(array) for name, array in numbered("model", self.model.arrays()).items()})
 
     def _taught(self, server_round: int) -> Classifier:
@@ -321,4 +321,4 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         self.earlier = Participations.load(folder)
         self.record.rounds, self.record.parties = before.rounds, before.parties
         self.record.notes += [*before.notes, f"continues run {before.run_id} after its round {self.rounds_done}."]
-        self.record.server_accuracy = before.server_accuracy
+        self.record.server = before.server

@@ -81,7 +81,7 @@ def test_fedct_with_its_defaults_runs_on_digits_and_leaves_a_record_and_a_page(t
     assert [p.model for p in record.parties] == ["decision-tree"] * 4
     assert record.parties[0].model_bytes
     assert record.rounds[-1].consensus_accuracy > 0.5
-    assert record.centralised > np.mean([p.solo["common"] for p in record.parties])
+    assert record.centralised_accuracy > np.mean([p.solo["common"].accuracy for p in record.parties])
     assert record.config["partitioner"] == "dirichlet"
     assert {"flwr", "numpy", "scikit-learn"} <= set(record.versions)
     page = (tmp_path / "runs" / "1" / "report.html").read_text(encoding="utf-8")
@@ -151,7 +151,7 @@ def test_a_user_s_own_table_with_texts_and_missing_values_runs(tmp_path, config)
     record = _simulate(tmp_path, {**config, **table})
     assert record.classes == ["<=50K", ">50K"]
     assert record.status == "completed"
-    assert all(p.federated["common"] > 0.9 for p in record.parties)
+    assert all(p.federated["common"].accuracy > 0.9 for p in record.parties)
 
 
 MODEL = '''
@@ -183,7 +183,7 @@ def test_an_own_estimator_runs_by_its_import_string(tmp_path, monkeypatch, confi
     )
     assert (record.status, record.reason) == ("completed", "")
     assert [p.model for p in record.parties] == ["somebodys_models:Nearest"] * 2
-    assert all(p.federated["common"] > 0.5 for p in record.parties)
+    assert all(p.federated["common"].accuracy > 0.5 for p in record.parties)
     assert not any("did not finish" in note for note in record.notes)
 
 
@@ -320,7 +320,7 @@ def silos(tmp_path):
             "data-path": str(folder / "own.csv"),
             "public-path": str(folder / "public.csv"),
             "state-dir": str(folder / "state"),
-            "share-metrics": True,
+            "share-metrics": "accuracy,macro-f1,model",
         }
     del nodes["server"]
     return nodes
@@ -347,7 +347,7 @@ def test_silos_with_their_own_files_run_and_keep_their_models(tmp_path, silos, c
 
 def test_a_silo_that_shares_no_metrics_sends_no_accuracy(tmp_path, silos):
     for node in silos.values():
-        node["share-metrics"] = False
+        node["share-metrics"] = ""
     record = _deploy(tmp_path, silos)
     assert record.status == "completed"
     assert all(p.solo == p.federated == {} and p.model_bytes is None for p in record.parties)
@@ -355,7 +355,7 @@ def test_a_silo_that_shares_no_metrics_sends_no_accuracy(tmp_path, silos):
 
 
 def test_a_silo_s_own_log_says_what_it_did_not_share(tmp_path, silos, caplog):
-    silos["north"]["share-metrics"] = False
+    silos["north"]["share-metrics"] = ""
     with caplog.at_level(logging.INFO, logger="flwr.party"):
         record = _deploy(tmp_path, silos)
     assert "accuracy on own test rows" in caplog.text

@@ -431,7 +431,12 @@ def test_several_settings_that_nobody_reads_are_named_at_once():
         ({**SILO, "public-path": ""}, "public-path must be given with data-path, got ''. Name this node's copy"),
         ({**SILO, "party": ""}, "party must be given with data-path, got ''. Give this silo a unique name"),
         ({**SILO, "data_pth": "x"}, "node config key data_pth must be a known key, got 'x'. Did you mean data-path?"),
-        ({**SILO, "share-metrics": "yes"}, "share-metrics must be true or false, got 'yes'."),
+        (
+            {**SILO, "share-metrics": "acuracy"},
+            "share-metrics must name metrics, with commas, got 'acuracy'. Known: acc",
+        ),
+        ({**SILO, "share-metrics": True}, "share-metrics must be text, got True."),
+        ({**SILO, "min-support": -1}, "min-support must be a whole number >= 0, got -1."),
         ({**SILO, "require-privacy": 1}, "require-privacy must be true or false, got 1."),
         ({**SILO, "epsilon-budget": float("nan")}, "epsilon-budget must be a number >= 0, got nan."),
         ({**SILO, "epsilon-budget": -1}, "epsilon-budget must be a number >= 0, got -1."),
@@ -453,6 +458,6 @@ def test_a_node_of_a_simulation_needs_no_more_than_what_flower_gives_it():
 
 def test_a_silo_shares_no_metrics_and_forgets_nothing_unless_it_says_so():
     node = parse_node_config(SILO)
-    assert node.share_metrics is False
+    assert (node.share_metrics, node.min_support) == ("", 10)
     assert node.epsilon_budget == float("inf")
     assert node.allow == "fedct,fedkt,pate,privatekt"  # hard labels; never soft ones or weights

@@ -45,7 +45,7 @@ def test_a_simulated_party_takes_part_in_what_its_operator_asks_for(tmp_path, al
     assert record.status == "completed"
     assert [len(r.answered) for r in record.rounds] == [3, 3]
     assert record.mean_accuracies()["federated-common"] > 0.6
-    assert record.centralised > 0.6
+    assert record.centralised_accuracy > 0.6
     assert record.claims == []
 
 
@@ -65,7 +65,7 @@ def test_nfdp_in_simulation_states_the_smallest_party_s_numbers_and_pools_the_su
     assert len(y) == 30
     seed = derive_seed(config.seed, "centralised")
     model = model_factory(config.model, config.model_params, pool.public)(seed=seed).fit(X, y)
-    assert record.centralised == (model.predict(pool.X_test) == pool.y_test).mean()
+    assert record.centralised_accuracy == (model.predict(pool.X_test) == pool.y_test).mean()
 
 
 def test_noise_in_simulation_makes_a_claim(tmp_path):

@@ -70,7 +70,7 @@ def silos(tmp_path):
             path = folder / f"{stem}.{suffix}"
             frame.to_parquet(path) if suffix == "parquet" else frame.to_csv(path, index=False)
         files = {"data-path": f"{folder}/own.{suffix}", "public-path": f"{folder}/public.{suffix}"}
-        nodes.append({"party": name, "state-dir": f"{folder}/state", "share-metrics": True, **files})
+        nodes.append({"party": name, "state-dir": f"{folder}/state", "share-metrics": "accuracy", **files})
     return nodes[1:]
 
 
@@ -85,7 +85,7 @@ def test_silos_fine_tune_their_own_transformers_by_fedct_and_keep_them_between_r
     assert record.status == "completed"
     assert [p.name for p in record.parties] == ["north", "south", "west"]
     assert all(p.notes == [] for p in record.parties)  # nobody's state was lost
-    assert np.mean([p.federated["own"] for p in record.parties]) > 0.8
+    assert np.mean([p.federated["own"].accuracy for p in record.parties]) > 0.8
     public = load_public(tmp_path / "north" / "public.csv")
     for name, suffix in (("north", "csv"), ("south", "parquet"), ("west", "csv")):
         model = serialize.load(tmp_path / name / "state" / "runs" / "1" / "parties" / f"{name}.model")
@@ -99,7 +99,7 @@ def test_silos_fine_tune_their_own_transformers_by_fedct_and_keep_them_between_r
 def test_classical_models_learn_the_same_texts_from_words(tmp_path, silos):
     record = deploy(tmp_path, silos, {"model": "mixed:logistic-regression,random-forest,knn"})
     assert record.status == "completed"
-    assert np.mean([p.federated["own"] for p in record.parties]) > 0.8
+    assert np.mean([p.federated["own"].accuracy for p in record.parties]) > 0.8
 
 
 def test_each_silo_reads_the_texts_as_its_own_model_does(tmp_path, silos, bert):
@@ -107,14 +107,14 @@ def test_each_silo_reads_the_texts_as_its_own_model_does(tmp_path, silos, bert):
     record = deploy(tmp_path, silos, {"model": "random-forest"})
     assert [p.model for p in record.parties] == ["random-forest", "transformer", "random-forest"]
     assert all(len(r.answered) == 3 for r in record.rounds)
-    assert np.mean([p.federated["own"] for p in record.parties]) > 0.8
+    assert np.mean([p.federated["own"].accuracy for p in record.parties]) > 0.8
 
 
 def test_a_simulation_of_mixed_classical_models_finds_the_text_column_itself(tmp_path):
     record = simulate(tmp_path, {"model": "mixed", "centralised": True}, parties=5)
     assert record.status == "completed"
     assert len({p.model for p in record.parties}) == 5
-    assert record.centralised > 0.9
+    assert record.centralised_accuracy > 0.9
     assert all(set(p.federated) == {"common", "own"} for p in record.parties)
 
 
@@ -122,7 +122,7 @@ def test_a_simulation_compares_transformers_with_one_on_all_rows(tmp_path, bert)
     config = {"model": "transformer", "model-params": params(bert), "centralised": True, "steps-per-round": 4}
     first, again = (simulate(folder, config) for folder in _folders(tmp_path, "one", "two"))
     assert first.status == "completed"
-    assert first.centralised == again.centralised > 0.5
+    assert first.centralised_accuracy == again.centralised_accuracy > 0.5
     # what was trained together was trained on texts, and the same seed is the same run
     assert [p.federated for p in first.parties] == [p.federated for p in again.parties]
     assert [r.agreement for r in first.rounds] == [r.agreement for r in again.rounds]

@@ -13,6 +13,7 @@ from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, RefusingClient
 from fedkd_flwr.errors import Code, DataError
+from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -114,7 +115,7 @@ def test_beside_noise_an_error_becomes_privatised_labels_whatever_privacy_the_se
 def test_noise_comes_with_its_charge_whatever_privacy_the_server_says_there_is(tmp_path):
     ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
     noisy = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0).told()
-    member = party("a", *rows(20, seed=0), ledger=ledger, run_id="1", share_metrics=True)
+    member = party("a", *rows(20, seed=0), ledger=ledger, run_id="1", share_metrics=NAMES)
     arrays, _, metrics = _fit(member, **noisy, privacy="none")
     assert len(arrays) == len(ledger.load().entries) == 1
     assert not {name for name in metrics if name.startswith("accuracy")}
@@ -122,7 +123,7 @@ def test_noise_comes_with_its_charge_whatever_privacy_the_server_says_there_is(t
 
 def test_replies_without_noise_are_in_the_ledger_once_a_run_before_they_leave(tmp_path):
     ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
-    member = party("a", *rows(20, seed=0), ledger=ledger, run_id="1", share_metrics=True)
+    member = party("a", *rows(20, seed=0), ledger=ledger, run_id="1", share_metrics=NAMES)
     for server_round in (1, 2, 2):
         assert len(_fit(member, **{"server-round": server_round})[0]) == 1
     (entry,) = ledger.load().entries

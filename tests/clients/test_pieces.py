@@ -66,7 +66,7 @@ class Unwritable(DecisionTreeClassifier):
 
 
 def test_a_model_that_no_safe_format_holds_comes_back_as_none_and_its_accuracies_all_the_same(caplog):
-    left = Finished(model=Classifier(Unwritable(), num_classes=2), solo={"own": 0.5}, federated={"own": 0.75})
+    left = Finished(model=Classifier(Unwritable(), num_classes=2), solo=measured, federated=measured)
     with caplog.at_level(logging.WARNING, logger="flwr.party"):
         back = unpack_finished(pack_finished(left, weighed=True))
     assert (back.model, back.solo, back.federated, back.learnt) == (DumpedModel(b""), left.solo, left.federated, True)

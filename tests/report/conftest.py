@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sample_claims import SWEPT
 
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report.sweep import Point, Sweep
 from fedkd_flwr.run_record import PartyRecord, Rejection, RoundRecord, RunRecord
 
@@ -18,6 +19,10 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> $\\frac{$ \
 
 SENDS = {"fedct": "labels", "fedkt": "labels", "pate": "labels", "privatekt": "labels", "fedmd": "scores"}
 _MODELS = ("decision-tree", "random-forest", "logistic-regression", "hist-gradient-boosting", "knn")
+
+
+def _measured(common: float, own: float) -> dict[str, Metrics]:
+    return {"common": Metrics(n=2000, accuracy=float(common)), "own": Metrics(n=40, accuracy=float(own))}
 
 
 def sample(
@@ -47,8 +52,8 @@ def sample(
         startup_seconds=4.2,
         seconds=23.4,
         server_model="random-forest /home/ann/.fedkd/runs/7/model.skops" if algorithm == "fedkt" else "",
-        server_accuracy=0.893 if algorithm == "fedkt" else None,
-        centralised=0.934,
+        server={"common": Metrics(n=2000, accuracy=0.893)} if algorithm == "fedkt" else {},
+        centralised={"common": Metrics(n=2000, accuracy=0.934)},
         centralised_model="random-forest",
     )  # fmt: skip
     for i, name in enumerate(names):
@@ -56,8 +61,8 @@ def sample(
             PartyRecord(
                 name=name,
                 model=model or _MODELS[i % len(_MODELS)],
-                solo={"common": float(solo[i]), "own": float(min(1.0, solo[i] + 0.2))},
-                federated={"common": float(after[i]), "own": float(after[i])},
+                solo=_measured(solo[i], min(1.0, solo[i] + 0.2)),
+                federated=_measured(after[i], after[i]),
                 model_bytes=int(rng.integers(40_000, 900_000)) if not model else 2_600_000,
             )
         )
@@ -95,7 +100,7 @@ def failed() -> RunRecord:
     record.parties = [PartyRecord(name=f"party-{i:03d}", model="decision-tree") for i in range(5)]
     record.status = "failed"
     record.reason = "min-parties must be reached in round 1, got 1 valid reply of 5: party-001 (no-reply)."
-    record.centralised = None
+    record.centralised = {}
     return record
 
 
@@ -159,7 +164,7 @@ def hostile_record() -> RunRecord:
     record.notes = [HOSTILE]
     for name in ("run_id", "algorithm", "started", "reason", "fingerprint", "server_model", "centralised_model"):
         setattr(record, name, HOSTILE)
-    record.server_accuracy = 0.8
+    record.server = {"common": Metrics(n=2000, accuracy=0.8)}
     return record
 
 

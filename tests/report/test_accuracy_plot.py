@@ -3,13 +3,14 @@ import xml.etree.ElementTree as ET
 import pytest
 from pages import texts
 
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report.accuracy_plot import accuracy_plot
 
 
 def test_few_parties_are_named_worst_alone_lowest(make_record):
     record = make_record(10, 2)
     shown = [t for t in texts(accuracy_plot(record).svg) if t.startswith("party-")]
-    assert shown == [p.name for p in sorted(record.parties, key=lambda p: p.solo["common"])]
+    assert shown == [p.name for p in sorted(record.parties, key=lambda p: p.solo["common"].accuracy)]
 
 
 def test_many_parties_stand_side_by_side_without_names(make_record):
@@ -26,7 +27,8 @@ def test_reference_lines_are_labelled_with_their_values(make_record):
 
 def test_a_party_that_lost_is_not_counted_as_gaining(make_record):
     record = make_record(5, 2)
-    record.parties[0].federated["common"] = record.parties[0].solo["common"] - 0.05
+    worse = record.parties[0].solo["common"].accuracy - 0.05
+    record.parties[0].federated["common"] = Metrics(n=2000, accuracy=worse)
     plot = accuracy_plot(record)
     assert "4 of 5 parties gain" in plot.title
     assert "#d55e00" in plot.svg.lower()

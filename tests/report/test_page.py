@@ -4,6 +4,7 @@ import sys
 import pytest
 from pages import Page, check_safe_and_alone, written
 
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report import run_privacy, write_page
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
@@ -34,7 +35,7 @@ def test_a_hostile_status_is_escaped(hostile_record, tmp_path, hostile):
 def test_the_first_heading_is_the_finding(make_record, tmp_path):
     record = make_record(2, 2)
     record.parties = [
-        PartyRecord(name=n, solo={"common": a}, federated={"common": b})
+        PartyRecord(name=n, solo={"common": Metrics(n=9, accuracy=a)}, federated={"common": Metrics(n=9, accuracy=b)})
         for n, a, b in (("a", 0.6, 0.9), ("b", 0.64, 0.92))
     ]
     text = written(record, tmp_path)
@@ -125,7 +126,7 @@ def test_accuracies_that_noise_at_the_party_would_hide_are_marked(
 
 def test_a_run_whose_result_is_the_servers_model_shows_it_beside_parties_alone(make_record, tmp_path):
     record = make_record(5, 3, algorithm="privatekt")
-    record.server_accuracy = 0.893
+    record.server = {"common": Metrics(n=9, accuracy=0.893)}
     for r, value in zip(record.rounds, (0.5, 0.7, 0.893), strict=True):
         r.accuracy, r.agreement, r.labelled_share, r.changed_share, r.server_accuracy = {}, None, None, None, value
     for party in record.parties:
@@ -149,7 +150,7 @@ def test_the_publishable_page_holds_none_of_the_operators_numbers(make_record, t
     for party in record.parties:
         party.notes = ["one class only"]
     text = written(record, tmp_path, publishable=True)
-    private = [*(v for p in record.parties for v in [*p.solo.values(), *p.federated.values()])]
+    private = [*(v.accuracy for p in record.parties for v in [*p.solo.values(), *p.federated.values()])]
     private += [v for r in record.rounds for v in (r.agreement, r.consensus_accuracy, *r.accuracy.values())]
     private += [record.centralised, record.server_accuracy]
     page = Page(text)

@@ -11,6 +11,7 @@ from sample_claims import SWEPT
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -28,8 +29,10 @@ def script():
 
 def fake(config):
     """Stand in for a run: noisy where asked for, with an epsilon just below what was asked."""
-    record = RunRecord(run_id="1", algorithm="fedkt", parties=[PartyRecord(name="a", solo={"common": 0.6})])
-    record.server_accuracy = 0.8 + config["seed"] / 100
+    record = RunRecord(
+        run_id="1", algorithm="fedkt", parties=[PartyRecord(name="a", solo={"common": Metrics(n=5, accuracy=0.6)})]
+    )
+    record.server = {"common": Metrics(n=5, accuracy=0.8 + config["seed"] / 100)}
     if "epsilon" in config:
         record.claims = [{**SWEPT, "epsilon": config["epsilon"] * 0.99}]
         record.claims.append({**SWEPT, "epsilon": 0.001, "publishable": False})
@@ -139,7 +142,7 @@ def test_a_run_without_a_claim_or_an_accuracy_ends_the_sweep_and_names_itself(sc
         swept(script, run=silent)
 
     def blind(config):
-        return dataclasses.replace(fake(config), server_accuracy=None)
+        return dataclasses.replace(fake(config), server={})
 
     with pytest.raises(SystemExit, match="the run has to make an accuracy"):
         swept(script, run=blind)

@@ -3,6 +3,7 @@ import unicodedata
 
 import pytest
 
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report.table import summary_table
 from fedkd_flwr.run_record import RunRecord
 
@@ -16,8 +17,8 @@ def test_no_line_is_wider_than_a_terminal(make_record, parties, rounds):
 
 def test_the_means_are_those_of_the_record(make_record):
     record = make_record(4, 2)
-    alone = [p.solo["common"] for p in record.parties]
-    after = [p.federated["common"] for p in record.parties]
+    alone = [p.solo["common"].accuracy for p in record.parties]
+    after = [p.federated["common"].accuracy for p in record.parties]
     text = summary_table(record)
     assert f"{sum(alone) / 4:.3f} ({min(alone):.3f} to {max(alone):.3f})" in text
     assert f"{sum(after) / 4:.3f} ({min(after):.3f} to {max(after):.3f}); better than alone: 4 of 4" in text
@@ -36,7 +37,7 @@ def test_each_party_has_a_row_while_they_are_few(make_record):
 
 def test_many_parties_are_best_median_and_worst(make_record):
     record = make_record(101, 2)
-    ranked = sorted(record.parties, key=lambda p: p.federated["common"])
+    ranked = sorted(record.parties, key=lambda p: p.federated["common"].accuracy)
     text = summary_table(record)
     for word, party in (("best", ranked[-1]), ("median", ranked[50]), ("worst", ranked[0])):
         assert f"{word}: {party.name}" in text
@@ -119,7 +120,7 @@ def test_a_record_without_anything_is_a_table_too():
 
 def test_not_a_number_is_a_dash_not_a_mean(make_record):
     record = make_record(3, 1)
-    record.parties[0].solo = {"common": math.nan}
+    record.parties[0].solo = {"common": Metrics(n=5, accuracy=math.nan)}
     text = summary_table(record)
     assert "nan" not in text
     assert "better than alone: 2 of 2 parties" in text

@@ -255,7 +255,7 @@ def test_each_party_gets_a_record_of_its_own():
 
 
 def test_results_do_not_cross_the_wire_when_a_party_keeps_its_metrics():
-    grid = fedct_grid(parties(3, share_metrics=False))
+    grid = fedct_grid(parties(3, share_metrics=()))
     strategy = _strategy()
     strategy.start(grid, num_rounds=2)
     for reply in grid.replies:

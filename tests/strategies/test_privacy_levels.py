@@ -18,6 +18,7 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import Code, ConfigError, RefusalError
 from fedkd_flwr.labels import ABSTAIN, consistent_labels
+from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import TwoClassEvent, event_to_json
@@ -132,7 +133,7 @@ def test_a_node_that_never_names_its_party_counts_as_one_of_its_own():
 def test_the_wire_carries_labels_a_name_and_nothing_else(level):
     # one party of one class, another with few rows: both would have something to tell
     members = [party("a", *rows(40, seed=0)), party("b", *rows(40, seed=1, classes=(2,))), party("c", *rows(9, seed=2))]
-    members = [dataclasses.replace(m, share_metrics=False) for m in members]
+    members = [dataclasses.replace(m, share_metrics=()) for m in members]
     _, grid = _run(level, members)
     for metrics, count, arrays in _said(grid, "fit"):
         notes = set() if level in AT_THE_PARTY else {"notes"}
@@ -147,7 +148,7 @@ def test_the_wire_carries_labels_a_name_and_nothing_else(level):
 
 @pytest.mark.parametrize("level", AT_THE_PARTY)
 def test_beside_a_claim_made_at_the_party_no_metric_leaves_even_if_it_is_willing(level):
-    members = [dataclasses.replace(m, share_metrics=True, simulated=False) for m in parties(3)]
+    members = [dataclasses.replace(m, share_metrics=NAMES, simulated=False) for m in parties(3)]
     strategy, grid = _run(level, members)
     for stage in ("fit", "evaluate"):
         for metrics, _, _ in _said(grid, stage):
@@ -175,7 +176,7 @@ def test_but_for_the_privatised_values_replies_are_the_same_whatever_the_private
     monkeypatch.setattr(GaussianMax, "noisy_counts", lambda self, x, *, rng=None: fixed[: len(x)])
     said = []
     for count, seed, classes in ((40, 0, (0, 1, 2)), (25, 77, (1,))):
-        member = party("a", *rows(count, seed=seed, classes=classes), share_metrics=True)
+        member = party("a", *rows(count, seed=seed, classes=classes), share_metrics=NAMES)
         _, grid = _alone(level, member)
         said.append((_said(grid, "fit"), _said(grid, "evaluate")))
     assert said[0] == said[1]
@@ -193,7 +194,7 @@ def _alone(level, member):
 def test_without_a_mechanism_that_test_would_notice_the_private_rows():
     said = []
     for count, seed in ((40, 0), (25, 77)):
-        _, grid = _alone("FedCT", party("a", *rows(count, seed=seed), share_metrics=False))
+        _, grid = _alone("FedCT", party("a", *rows(count, seed=seed), share_metrics=()))
         said.append(_said(grid, "fit"))
     assert said[0] != said[1]
 
@@ -626,7 +627,7 @@ def test_training_that_fails_on_these_rows_and_not_on_others_gives_labels_all_th
     pytest.importorskip("torch")
     bad = dataclasses.replace(
         parties(1)[0],
-        share_metrics=False,
+        share_metrics=(),
         model=lambda *, seed: make_model(
             "mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": [4], "lr": 1e30, "optimizer": "sgd"}
         ),

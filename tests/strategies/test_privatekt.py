@@ -100,7 +100,7 @@ def test_the_server_s_model_learns_from_a_few_labels_a_round(targets):
     assert accuracies[-1] == strategy.record.server_accuracy > 0.85
     assert (strategy.model.predict(TEST[0]) == TEST[1]).mean() == accuracies[-1]
     assert set(strategy.record.mean_accuracies()) == {"solo-common", "federated-common"}
-    assert all(p.federated["common"] == pytest.approx((strategy.model.predict(X) == y).mean())
+    assert all(p.federated["common"].accuracy == pytest.approx((strategy.model.predict(X) == y).mean())
                for p in strategy.record.parties for X, y in [rows(50, seed=7)])  # fmt: skip
 
 

@@ -1,0 +1,329 @@
+"""How good a model is on labelled rows: figures as scikit-learn defines them, none without its number of rows.
+
+`measure` computes them. `Metrics.shared` is what a party lets out of them, and `Metrics.opened` reads what it sent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fedkd_flwr.errors import ConfigError, DataError, explain
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["BINS", "MOST_CLASSES", "NAMES", "Metrics", "check_names", "measure"]
+
+BINS = 15  # of equal width, for calibration, as in Guo et al.
+MOST_CLASSES = 100  # of more classes no confusion matrix is kept
+
+_FIGURES = {  # figure -> its range
+    "accuracy": (0.0, 1.0),
+    "baseline": (0.0, 1.0),
+    "balanced_accuracy": (0.0, 1.0),
+    "macro_f1": (0.0, 1.0),
+    "roc_auc": (0.0, 1.0),
+    "average_precision": (0.0, 1.0),
+    "log_loss": (0.0, 50.0),
+    "brier": (0.0, 2.0),
+    "calibration_error": (0.0, 1.0),
+}
+_BY_CLASS = ("precision", "recall", "f1")
+
+NAMES = (*(name.replace("_", "-") for name in (*_FIGURES, *_BY_CLASS, "confusion", "reliability")), "model")
+"""What a node may name in ``share-metrics``; ``model`` stands for its model's name and size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """Figures of one model on one set of labelled rows. None, or an empty list: not known, or not shared.
+
+    Lists by class have the length C, with None for a class that is held back. A class without test rows has support 0,
+    and the figures 0 that say nothing about it. `measure` says how each figure is defined.
+
+    Parameters
+    ----------
+    n : int
+        Test rows that the figures were computed from, 1 or more.
+    accuracy : float
+        Share of rows whose predicted class is right.
+    baseline : float
+        Accuracy of always answering the class that is commonest in these rows.
+    balanced_accuracy : float
+        Mean recall of the classes that occur in these rows.
+    macro_f1 : float
+        Mean F1 of the classes that occur in these rows or are predicted.
+    roc_auc, average_precision : float
+        Of two classes: of class 1. Of more: each class against the others, mean over classes that occur.
+    log_loss : float
+        In nats, 0 or more; lower is better.
+    brier : float
+        0 to 1 with two classes, 0 to 2 with more; lower is better.
+    calibration_error : float
+        Expected calibration error, 0 to 1; lower is better.
+    precision, recall, f1 : list of float
+        By class.
+    support : list of int
+        Test rows of each class.
+    confusion : list of list of int
+        Rows are true classes, columns predicted ones. Empty with more than `MOST_CLASSES` classes.
+    reliability : list of [count, mean confidence, share right]
+        One entry for each bin of confidence that holds rows, from the lowest.
+    no_probabilities : bool
+        The model gives no finite probabilities, so that what needs them is not known.
+    """
+
+    n: int
+    accuracy: float | None = None
+    baseline: float | None = None
+    balanced_accuracy: float | None = None
+    macro_f1: float | None = None
+    roc_auc: float | None = None
+    average_precision: float | None = None
+    log_loss: float | None = None
+    brier: float | None = None
+    calibration_error: float | None = None
+    precision: list[float | None] = field(default_factory=list)
+    recall: list[float | None] = field(default_factory=list)
+    f1: list[float | None] = field(default_factory=list)
+    support: list[int | None] = field(default_factory=list)
+    confusion: list[list[int] | None] = field(default_factory=list)
+    reliability: list[list[float]] = field(default_factory=list)
+    no_probabilities: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what is known as plain JSON types."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if value not in (None, [], False)}
+
+    def shared(self, names: Collection[str], *, min_support: int = 0) -> Metrics | None:
+        """Return only the figures that are named, with their number of rows; None if there are none.
+
+        A figure of a class with fewer than ``min_support`` test rows is held back. If the others and ``n`` would give
+        the number of held-back rows away, because it is a single class or still fewer rows, the next rarest class is
+        held back too. Where all classes are, so are ``baseline``, which counts the commonest class, and ROC AUC and
+        average precision, which are class 1's own figures if there are two.
+
+        Parameters
+        ----------
+        names : collection of str
+            Some of `NAMES`.
+        min_support : int
+            0 holds nothing back.
+
+        Examples
+        --------
+        >>> found = Metrics(n=30, accuracy=0.9, recall=[1.0, 0.8, 0.5], support=[16, 10, 4])
+        >>> found.shared(["recall"], min_support=10).as_dict()
+        {'n': 30, 'recall': [1.0, None, None], 'support': [16, None, None]}
+        """
+        chosen = {name.replace("-", "_") for name in names} - {"model"}
+        held = self._held_back(min_support)
+        if held and len(held) == len(self.support):
+            chosen -= {"baseline", "roc_auc", "average_precision"}
+        if chosen & {*_BY_CLASS, "confusion"}:
+            chosen.add("support")
+        kept: dict[str, Any] = {name: getattr(self, name) for name in chosen}
+        for name in (*_BY_CLASS, "support", "confusion"):
+            if name in kept:
+                kept[name] = [None if c in held else value for c, value in enumerate(kept[name])]
+        found = Metrics(n=self.n, **kept)
+        return None if len(found.as_dict()) == 1 else dataclasses.replace(found, no_probabilities=self.no_probabilities)
+
+    def _held_back(self, min_support: int) -> set[int]:
+        order = sorted(range(len(self.support)), key=lambda c: (self.support[c] or 0, c))
+        sizes = [self.support[c] or 0 for c in order]
+        count = sum(size < min_support for size in sizes)
+        while 0 < count < len(order) and (count == 1 or sum(sizes[:count]) < min_support):
+            count += 1
+        return set(order[:count])
+
+    def to_bytes(self) -> bytes:
+        """Return what is known as JSON text in UTF-8."""
+        return json.dumps(self.as_dict(), separators=(",", ":"), allow_nan=False).encode()
+
+    @classmethod
+    def opened(cls, data: object, *, num_classes: int) -> Metrics | None:
+        """Return what `to_bytes` wrote, or None if any of it has a wrong type, size or range.
+
+        >>> Metrics.opened(b'{"n": 4, "accuracy": 0.5}', num_classes=2)  # doctest: +ELLIPSIS
+        Metrics(n=4, accuracy=0.5, baseline=None, ...)
+        >>> Metrics.opened(b'{"accuracy": 0.5}', num_classes=2) is Metrics.opened(b'{"n": 4, "f1": [2]}', num_classes=2)
+        True
+        """
+        cells = num_classes**2 if num_classes <= MOST_CLASSES else 0
+        if not isinstance(data, bytes) or len(data) > 4096 + 128 * num_classes + 12 * cells:
+            return None
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError):
+            return None
+        return cls(**found) if isinstance(found, dict) and _valid(found, num_classes) else None
+
+
+def check_names(names: Collection[str]) -> frozenset[str]:
+    """Return the names of metrics that may leave a party.
+
+    Raises
+    ------
+    ConfigError
+        If a name is unknown.
+    """
+    for name in [names] if isinstance(names, str) else names:
+        if name not in NAMES:
+            raise ConfigError(
+                explain("share-metrics", "name metrics, with commas", name, f"Known: {', '.join(NAMES)}.")
+            )
+    return frozenset(names)
+
+
+def measure(
+    y: NDArray[np.integer[Any]], labels: NDArray[np.integer[Any]], probs: NDArray[Any] | None, *, num_classes: int
+) -> Metrics:
+    """Return the figures of a model's answers for labelled rows.
+
+    Confusion matrix, precision, recall, F1, ROC AUC and average precision are scikit-learn's own functions with
+    ``zero_division=0``. Balanced accuracy, macro F1, log loss and Brier score equal scikit-learn's functions of those
+    names. Where a class has no test row, the means of ROC AUC and average precision leave it out (scikit-learn's have
+    no value then).
+
+    The expected calibration error (Guo et al., "On Calibration of Modern Neural Networks", ICML 2017, equation 3) has
+    `BINS` bins ((k-1)/15, k/15] of confidence, which is the probability that a model gives to the class it predicts:
+    the sum over bins of ``count / n * |share right - mean confidence|``.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,), integers
+        True classes within ``0..num_classes-1``; n is 1 or more.
+    labels : ndarray of shape (n,), integers
+        Predicted classes.
+    probs : ndarray of shape (n, num_classes), float, optional
+        Probability of each class. None, or a value is negative or NaN, or a row does not sum to 1 to 0.001: what needs
+        them is left out, and ``no_probabilities`` is True.
+    num_classes : int
+        C.
+
+    Raises
+    ------
+    DataError
+        If there are no rows, or the shapes differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = measure(np.array([0, 0, 0, 1]), np.array([0, 0, 0, 0]), None, num_classes=2)
+    >>> found.accuracy, found.baseline, found.balanced_accuracy, found.recall, found.confusion
+    (0.75, 0.75, 0.5, [1.0, 0.0], [[3, 0], [1, 0]])
+    """
+    import numpy as np
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+    n = len(y)
+    if not (n and y.shape == labels.shape == (n,) and (probs is None or probs.shape == (n, num_classes))):
+        seen = f"y {y.shape}, labels {labels.shape}, probs {None if probs is None else probs.shape}"
+        raise DataError(explain("test rows", f"be (n,), (n,) and (n, {num_classes}) with n >= 1", seen))
+    classes = np.arange(num_classes)
+    confusion = confusion_matrix(y, labels, labels=classes)
+    precision, recall, f1, support = precision_recall_fscore_support(y, labels, labels=classes, zero_division=0)
+    seen_classes = (support > 0) | (confusion.sum(axis=0) > 0)
+    figures: dict[str, Any] = {"no_probabilities": True}
+    # a comparison with NaN is false, so that such probabilities do not count either
+    if probs is not None and (probs >= 0).all() and (np.abs(probs.sum(axis=1) - 1.0) <= 1e-3).all():
+        figures = _from_probabilities(y, labels, np.asarray(probs, dtype=np.float64), support)
+    return Metrics(
+        n=n,
+        accuracy=float(np.mean(y == labels)),
+        baseline=float(support.max() / n),
+        balanced_accuracy=float(recall[support > 0].mean()),
+        macro_f1=float(f1[seen_classes].mean()),
+        precision=precision.tolist(),
+        recall=recall.tolist(),
+        f1=f1.tolist(),
+        support=support.tolist(),
+        confusion=confusion.tolist() if num_classes <= MOST_CLASSES else [],
+        **figures,
+    )
+
+
+def _from_probabilities(
+    y: NDArray[Any], labels: NDArray[Any], probs: NDArray[np.float64], support: NDArray[Any]
+) -> dict[str, Any]:
+    import numpy as np
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    n, num_classes = probs.shape
+    figures: dict[str, Any] = {}
+    ranked = [1] if num_classes == 2 else range(num_classes)
+    ranked = [c for c in ranked if 0 < support[c] < n]
+    for name, score in (("roc_auc", roc_auc_score), ("average_precision", average_precision_score)):
+        if ranked:
+            figures[name] = float(np.mean([score(y == c, probs[:, c]) for c in ranked]))
+    # written out: scikit-learn's log_loss warns where float32 probabilities do not sum to 1 in float64, and its
+    # brier_score_loss knows more than two classes from 1.7 on only
+    eps = np.finfo(np.float64).eps
+    figures["log_loss"] = float(-np.log(np.clip(probs[np.arange(n), y], eps, 1.0 - eps)).mean())
+    wrong = (probs - (y[:, None] == np.arange(num_classes))) ** 2
+    figures["brier"] = float((wrong[:, 1] if num_classes == 2 else wrong.sum(axis=1)).mean())
+
+    confidence, right = probs[np.arange(n), labels], y == labels
+    bins = np.clip(np.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)
+    count = np.bincount(bins)
+    held = np.flatnonzero(count)
+    sure = np.bincount(bins, confidence)[held] / count[held]
+    share = np.bincount(bins, right)[held] / count[held]
+    figures["calibration_error"] = float((count[held] / n) @ np.abs(share - sure))
+    figures["reliability"] = [[float(value) for value in entry] for entry in zip(count[held], sure, share, strict=True)]
+    return figures
+
+
+def _valid(found: dict[str, Any], num_classes: int) -> bool:
+    """Tell whether fields from the wire have the types, sizes and ranges that `measure` can return."""
+    known = {item.name for item in dataclasses.fields(Metrics)}
+    n = found.get("n")
+    if not (found.keys() <= known and _whole(n, 1, 2**31) and isinstance(found.get("no_probabilities", False), bool)):
+        return False
+    by_class = [found[name] for name in (*_BY_CLASS, "support", "confusion") if name in found]
+    if not all(isinstance(values, list) and len(values) == num_classes for values in by_class):
+        return False
+    support, confusion = found.get("support", []), found.get("confusion", [])
+    return (
+        all(_number(found[name], *ends) for name, ends in _FIGURES.items() if name in found)
+        and all(x is None or _number(x, 0.0, 1.0) for name in _BY_CLASS for x in found.get(name, []))
+        and all(x is None or _whole(x, 0, n) for x in support)
+        and sum(x or 0 for x in support) <= n
+        and (not confusion or num_classes <= MOST_CLASSES)
+        and all(row is None or _counts(row, num_classes, n) for row in confusion)
+        and _bins(found.get("reliability", []), n)
+    )
+
+
+def _whole(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _number(value: object, least: float, most: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+
+
+def _counts(row: object, num_classes: int, n: int) -> bool:
+    return isinstance(row, list) and len(row) == num_classes and all(_whole(x, 0, n) for x in row) and sum(row) <= n
+
+
+def _bins(entries: object, n: int) -> bool:
+    return (
+        isinstance(entries, list)
+        and len(entries) <= BINS
+        and all(
+            isinstance(entry, list)
+            and len(entry) == 3
+            and _number(entry[0], 1, n)
+            and math.isfinite(entry[0])
+            and all(_number(share, 0.0, 1.0 + 1e-3) for share in entry[1:])
+            for entry in entries
+        )
+    )
