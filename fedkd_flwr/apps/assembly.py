@@ -48,6 +48,7 @@ __all__ = [
     "make_client",
     "make_strategy",
     "output_root",
+    "party_class_counts",
     "party_name",
     "party_sizes",
     "refuse_foreign_algorithm",
@@ -144,6 +145,15 @@ def _hold_out(seed: int, party: str, positions: NDArray[np.int64], fraction: flo
 def party_sizes(config: RunConfig, num_parties: int) -> list[int]:
     """Return how many rows each simulated party holds."""
     return [len(positions) for positions in _dealt(config, num_parties)]
+
+
+def party_class_counts(config: RunConfig, num_parties: int) -> dict[str, list[int]]:
+    """Return how many rows of each class each simulated party holds, its own test rows among them."""
+    pool = simulated_pool(config)
+    return {
+        party_name(i): np.bincount(pool.y[positions], minlength=pool.public.num_classes).tolist()
+        for i, positions in enumerate(_dealt(config, num_parties))
+    }
 
 
 @lru_cache(maxsize=128)

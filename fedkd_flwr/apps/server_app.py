@@ -40,6 +40,7 @@ def main(grid: Grid, context: Context) -> None:
         seed=config.seed,
         simulation=not config.public_path,
         config=config.as_scalars(),
+        changed=config.changed_keys(),
         versions=_versions(),
     )
     _prepare(folder, record)
@@ -63,7 +64,7 @@ def _prepare(folder: Path, record: RunRecord) -> None:
 
 
 def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: float) -> None:
-    from fedkd_flwr.apps.assembly import check_simulation, make_strategy, simulated_pool
+    from fedkd_flwr.apps.assembly import check_simulation, make_strategy, party_class_counts, simulated_pool
     from fedkd_flwr.data.tables import load_public
     from fedkd_flwr.strategies.waiting import start_processes, wait_for_nodes
 
@@ -98,6 +99,10 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
     strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
     if (model := getattr(strategy, "model", None)) is not None:
         _keep_model(model, record, folder / "model.fedkd")
+    if record.simulation:
+        dealt = party_class_counts(config, len(nodes))
+        for party in record.parties:
+            party.class_counts = dealt.get(party.name, [])
     if record.simulation and config.centralised:
         _centralised(config, record, len(nodes))
 
@@ -110,6 +115,7 @@ def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunCon
     log(INFO, "estimated sensitivity: one record changes at most %d labels, as far as was tried", labels)
     own = config.own.changed(sensitivity_labels=labels)
     record.config[own.keys()["sensitivity_labels"]] = labels
+    record.changed = config.model_copy(update={"own": own}).changed_keys()
     return config.model_copy(update={"own": own})
 
 

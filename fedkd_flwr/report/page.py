@@ -7,15 +7,20 @@ from pathlib import Path
 
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.report import claims, derived, run_privacy, sections
-from fedkd_flwr.report.accuracy_plot import accuracy_plot
+from fedkd_flwr.report.accuracy_plot import accuracy_plot, home_plot
 from fedkd_flwr.report.attack import attack
 from fedkd_flwr.report.bytes_plot import bytes_plot
+from fedkd_flwr.report.class_gain_plot import class_gain_plot
+from fedkd_flwr.report.class_mix_plot import class_mix_plot
+from fedkd_flwr.report.confusion_plot import confusion_plot
 from fedkd_flwr.report.derived import ROWS
 from fedkd_flwr.report.figure import Plot
 from fedkd_flwr.report.formatting import count, is_number, plain, share, size, time_span
+from fedkd_flwr.report.home import home_finding, home_warning
 from fedkd_flwr.report.html import Html, save_document, tag
+from fedkd_flwr.report.reliability_plot import reliability_plot
 from fedkd_flwr.report.rounds_plot import rounds_plot
-from fedkd_flwr.run_record import WITHHELD, RunRecord
+from fedkd_flwr.run_record import WITHHELD, PartyRecord, RunRecord
 
 __all__ = ["write_page"]
 
@@ -49,6 +54,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         _plots(shown, publishable),
         _section("Privacy", sections.privacy(shown)),
         _section("What an attack finds", attack(shown)) if shown.audit else Html(""),
+        _section("Which model each party should use", sections.advice(shown)) if not publishable else Html(""),
         _section("Each party", sections.parties(shown)),
         _section("Each round", sections.rounds(shown, publishable=publishable)),
         _section("Parties left out", sections.left_out(shown, publishable=publishable)),
@@ -66,12 +72,15 @@ def _section(title: str, content: Iterator[Html]) -> Html:
 def _headline(record: RunRecord) -> str:
     if record.status == "failed":
         return f"This run failed after {count(len(record.rounds), 'round')}"
-    both = derived.pairs(record, derived.rows_used(record))
+    rows = derived.rows_used(record)
+    both = derived.pairs(record, rows)
     if both:
         alone, after = derived.means(both)
         verb = "party reaches" if len(both) == 1 else "parties reach"
         average = "" if len(both) == 1 else " on average"
-        return f"With the federation {len(both)} {verb} {after:.2f}{average}; alone {alone:.2f}"
+        found = f"With the federation {len(both)} {verb} {after:.2f}{average}; alone {alone:.2f}"
+        home = home_finding(record) if rows == "common" else ""
+        return f"{found}. {home[:1].upper()}{home[1:]}" if home else found
     if is_number(record.server_accuracy):
         alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record)) for p in record.parties)
         solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
@@ -98,6 +107,8 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
     elif record.status != "completed":
         parts.append(tag("p", f"This run has not ended. Its status is “{record.status}”.", class_="warn"))
     parts += [tag("p", warning, class_="bad") for warning in run_privacy.unproven(record.claims)]
+    if lost := home_warning(record):
+        parts.append(tag("p", tag("b", "Who loses: "), lost, class_="bad"))
     notes = list(dict.fromkeys(record.notes))
     if notes:
         items = tag("ul", *(tag("li", note) for note in notes))
@@ -133,12 +144,12 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
         better = f"{sum(b > a for _, a, b in both)} of {len(both)}"
         if cards:  # the second kind of test rows gets a single card
             change = f"{share(alone.mean)} → {share(after.mean)}"
-            cards.append(("The same on own rows", change, f"better than alone: {better}"))
+            cards.append(("The same on own rows", change, f"better than alone: {better}{_lost(both)}"))
             continue
         cards += [
             ("Accuracy alone", share(alone.mean), f"on {name}; {share(alone.lowest)} to {share(alone.highest)}{only}"),
             ("With the federation", share(after.mean), f"{share(after.lowest)} to {share(after.highest)}{only}"),
-            ("Better than alone", better, "parties"),
+            ("Better than alone", better, f"parties{_lost(both)}"),
         ]
     compared = bool(cards)
     if is_number(record.server_accuracy):
@@ -179,8 +190,22 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
     return tag("dl", *boxes, class_="keys")
 
 
+def _lost(both: list[tuple[PartyRecord, float, float]]) -> str:
+    lost = sum(after < alone for _, alone, after in both)
+    return f"; worse: {lost}" if lost else ""
+
+
 def _plots(record: RunRecord, publishable: bool) -> Html:
-    makers: tuple[Callable[[RunRecord], Plot], ...] = (accuracy_plot, rounds_plot, bytes_plot)
+    makers: tuple[Callable[[RunRecord], Plot], ...] = (
+        accuracy_plot,
+        home_plot,
+        class_mix_plot,
+        class_gain_plot,
+        confusion_plot,
+        reliability_plot,
+        rounds_plot,
+        bytes_plot,
+    )
     try:
         drawn = [make(record) for make in makers]
     except MissingExtraError as error:
@@ -190,6 +215,6 @@ def _plots(record: RunRecord, publishable: bool) -> Html:
         if plot.svg:
             picture = tag("div", Html(plot.svg), class_="plot", tabindex="0", role="img", aria_label=plot.title)
             figures.append(tag("figure", picture, tag("figcaption", plot.caption)))
-        elif not publishable:  # the top of a publishable page says once what is left out
+        elif plot.caption and not publishable:  # the top of a publishable page says once what is left out
             figures.append(tag("p", tag("b", f"{plot.title}. "), plot.caption, class_="soft"))
     return tag("section", tag("h2", "Plots"), *figures) if figures else Html("")

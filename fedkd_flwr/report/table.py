@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
+from fedkd_flwr.report.home import home_warning
 from fedkd_flwr.report.reasons import note_sentence
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
@@ -37,6 +38,8 @@ def summary_table(record: RunRecord) -> str:
     ]
     if record.reason:
         lines += _wrapped("reason: ", record.reason)
+    if lost := home_warning(record):
+        lines += _wrapped("WARNING: ", lost)
     lines.append("─" * WIDTH)
     for label, value in _figures(record):
         lines += _wrapped(f"{label:<26}", value)
@@ -72,7 +75,9 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
             yield "  alone (SOLO)", alone.text()
         if after:
             gain = sum(b > a for _, a, b in both)
+            worse = sum(b < a for _, a, b in both)
             tail = f"; better than alone: {gain} of {count(len(both), 'party', 'parties')}" if both else ""
+            tail += f", worse: {worse}" if worse else ""
             yield "  with the federation", after.text() + tail
     if record.server_accuracy is not None or record.server_model:
         name = f" ({plain(record.server_model)})" if record.server_model else ""

@@ -62,7 +62,7 @@ def lost_classes(labels: Mapping[str, Labels], vote: Labels, *, classes: Sequenc
 
     Examples
     --------
-    >>> labels = {"a": np.array([[0, 0, 1]], np.int16), "b": np.zeros((1, 3), np.int16), "c": np.zeros((1, 3), np.int16)}
+    >>> labels = {"a": np.array([[0, 0, 1]], np.int16)} | {name: np.zeros((1, 3), np.int16) for name in "bc"}
     >>> list(lost_classes(labels, np.zeros(3, np.int16), classes=["flu", "sepsis"]))
     ["Only a ever predicts 'sepsis' (1 public row): the vote loses it."]
     """
