@@ -148,7 +148,7 @@ def line(record: RunRecord, peak: int) -> dict[str, Any]:
         "solo": means.get("solo-common"),
         "federated": means.get("federated-common"),
         "server": record.server_accuracy,
-        "central": record.centralised,
+        "central": record.centralised_accuracy,
         "consensus": last.consensus_accuracy,
         "labelled": last.labelled_share,
         "up KB": last.bytes_up / max(last.asked, 1) / 1e3,

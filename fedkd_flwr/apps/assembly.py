@@ -45,6 +45,7 @@ __all__ = [
     "central_rows",
     "check_simulation",
     "estimated_sensitivity",
+    "held_out_rows",
     "make_client",
     "make_strategy",
     "output_root",
@@ -183,6 +184,17 @@ def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = 
         ]
     positions = np.concatenate(kept)
     return pool.X[positions], pool.y[positions]
+
+
+def held_out_rows(config: RunConfig, num_parties: int, pool: Pool) -> dict[str, Rows]:
+    """Return the common test rows, and those that all simulated parties hold out, pooled, as ``pool`` holds them."""
+    own = [
+        _hold_out(config.seed, party_name(i), positions, config.party_test_fraction)[1]
+        for i, positions in enumerate(_dealt(config, num_parties))
+        if not config.setting("subset_rows", 0)  # a subset is of all rows
+    ]
+    positions = np.concatenate([*own, np.arange(0)])
+    return {"common": (pool.X_test, pool.y_test), "own": (pool.X[positions], pool.y[positions])}
 
 
 def estimated_sensitivity(config: RunConfig, num_parties: int, *, num_tried: int = 3, num_records: int = 5) -> int:

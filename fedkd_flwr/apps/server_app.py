@@ -15,6 +15,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
 from fedkd_flwr.files import write_atomic
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RunRecord
 
@@ -99,6 +100,8 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
     strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
     if (model := getattr(strategy, "model", None)) is not None:
         _keep_model(model, record, folder / "model.fedkd")
+        if record.simulation:
+            record.server = _measured(model, config, len(nodes))
     if record.simulation:
         dealt = party_class_counts(config, len(nodes))
         for party in record.parties:
@@ -152,8 +155,16 @@ def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None
     if (epochs := config.setting("pretrain_epochs", 0)) and model.supports_soft_steps:
         pretrain_on(pool.public, model, epochs=epochs, seed=config.seed)
     config.card.train_pooled(model, X, y, config=config.own, rounds=len(record.rounds))
-    record.centralised["common"] = model.metrics(pool.X_test, pool.y_test)
+    record.centralised = _measured(model, config, num_parties)
     record.centralised_model = spec
+
+
+def _measured(model: Classifier, config: RunConfig, num_parties: int) -> dict[str, Metrics]:
+    """Return how good a model is on the test rows of a simulation."""
+    from fedkd_flwr.apps.assembly import held_out_rows, simulated_pool
+
+    found = held_out_rows(config, num_parties, simulated_pool(config).as_read_by(model))
+    return {rows: model.metrics(X, y) for rows, (X, y) in found.items() if len(y)}
 
 
 def _leave(record: RunRecord, folder: Path) -> None:

@@ -16,27 +16,26 @@ __all__ = ["accuracy_plot", "home_plot"]
 _NAMED_PARTIES = 25  # more parties than this are drawn side by side, without names
 
 
-def home_plot(record: RunRecord, *, figure: str = "accuracy", prefix: str = "home") -> Plot:
+def home_plot(record: RunRecord, *, prefix: str = "home") -> Plot:
     """Draw the same on each party's own test rows: whoever gains on common rows may lose at home.
 
     Parameters and errors are those of `accuracy_plot`. Nothing is drawn, or said, where that plot shows own rows.
     """
     if derived.rows_used(record) == "own":
         return Plot(title="", svg="", caption="")
-    return _plot(record, "own", figure, prefix)
+    return _plot(record, "own", prefix)
 
 
-def accuracy_plot(record: RunRecord, *, figure: str = "accuracy", prefix: str = "accuracy") -> Plot:
+def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
     """Draw each party's accuracy alone and with the federation, from the worst alone to the best alone.
 
+    Where classes are imbalanced it is the balanced accuracy (`fedkd_flwr.report.derived.figure_used`).
     If only the server's model profits, the parties' accuracies alone are drawn beside that of the server's model.
 
     Parameters
     ----------
     record : RunRecord
         The record of the run. Parties without both accuracies are not drawn.
-    figure : {"accuracy", "balanced_accuracy"}
-        What is drawn.
     prefix : str
         Put before every id in the SVG, so that one page can hold several pictures.
 
@@ -45,10 +44,11 @@ def accuracy_plot(record: RunRecord, *, figure: str = "accuracy", prefix: str = 
     MissingExtraError
         If matplotlib is not installed.
     """
-    return _plot(record, derived.rows_used(record), figure, prefix)
+    return _plot(record, derived.rows_used(record), prefix)
 
 
-def _plot(record: RunRecord, rows: str, figure: str, prefix: str) -> Plot:
+def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
+    figure = derived.figure_used(record, rows)
     both = derived.pairs(record, rows, figure)
     server, central = (derived.known(one, rows, figure) for one in (record.server, record.centralised))
     name = figure.replace("_", " ")
@@ -63,8 +63,9 @@ def _plot(record: RunRecord, rows: str, figure: str, prefix: str) -> Plot:
     lost = sum(after < alone for _, alone, after in both)
     alone_mean, after_mean = derived.means(both)
     home = "At home, with" if rows == "own" else "With"
+    reached = "" if figure == "accuracy" else f"{name} "
     title = (
-        f"{home} the federation {after_mean:.2f} on average, alone {alone_mean:.2f}: "
+        f"{home} the federation {reached}{after_mean:.2f} on average, alone {alone_mean:.2f}: "
         f"{gain} of {count(len(both), 'party gains', 'parties gain')}, {count(lost, 'loses', 'lose')}"
     )
     after_too = not math.isnan(after_mean)

@@ -12,13 +12,17 @@ from fedkd_flwr.report.formatting import is_number, plain
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 __all__ = [
+    "FIGURES",
     "ROWS",
     "SIMULATION_ONLY",
+    "Figures",
     "LeftOut",
     "Spread",
     "Traffic",
     "answered",
     "class_name",
+    "figure_used",
+    "figures",
     "known",
     "left_out",
     "means",
@@ -31,6 +35,18 @@ __all__ = [
 ]
 
 SIMULATION_ONLY = "known in simulation only; at real silos they stay with the party"
+FIGURES = {
+    "balanced_accuracy": "bal.acc",
+    "accuracy": "acc",
+    "baseline": "base",
+    "macro_f1": "F1",
+    "roc_auc": "AUC",
+    "average_precision": "AP",
+    "log_loss": "log loss",
+    "brier": "Brier",
+    "calibration_error": "ECE",
+}
+"""Figures of `Metrics` that are one number, with their names in a table (docs/metrics.md explains them)."""
 ROWS = {"common": "common test rows", "own": "each party's own test rows"}
 
 # FedAvg can average a model if a word of its name begins like one of these; trees have no weights to average.
@@ -77,10 +93,10 @@ def known(measured: Mapping[str, Metrics], rows: str, figure: str = "accuracy") 
 def rows_used(record: RunRecord) -> str:
     """Return the key of the test rows to report first: ``"common"`` if any party was tested on them, else ``"own"``.
 
-    Without any accuracy it is ``"common"``.
+    Without any test it is ``"common"``.
     """
     for rows in ROWS:
-        if any(known(one, rows) is not None for p in record.parties for one in (p.solo, p.federated)):
+        if any(rows in one for p in record.parties for one in (p.solo, p.federated)):
             return rows
     return "common"
 
@@ -98,6 +114,65 @@ def pairs(record: RunRecord, rows: str, figure: str = "accuracy") -> list[tuple[
 def means(both: list[tuple[PartyRecord, float, float]]) -> tuple[float, float]:
     """Return the mean accuracy alone and the mean accuracy with the federation, given non-empty `pairs`."""
     return statistics.fmean(alone for _, alone, _ in both), statistics.fmean(after for _, _, after in both)
+
+
+def figure_used(record: RunRecord, rows: str) -> str:
+    """Return the figure to report first on these test rows: ``"balanced_accuracy"`` or ``"accuracy"``.
+
+    It is balanced accuracy where the classes are imbalanced: the rarest of those that occur has less than a third of
+    an equal share of all test rows. It is also used where nobody reports an accuracy.
+    """
+    found = [m for _, measured in _models(record) for one in measured if (m := one.get(rows))]
+    supports = [m.support for m in found if m.support and None not in m.support]
+    pooled = [total for counts in zip(*supports, strict=True) if (total := sum(c or 0 for c in counts))]
+    imbalanced = bool(pooled) and 3 * min(pooled) * len(pooled) < sum(pooled)
+    has = {name for name in ("accuracy", "balanced_accuracy") if any(getattr(m, name) is not None for m in found)}
+    return "balanced_accuracy" if "balanced_accuracy" in has and (imbalanced or "accuracy" not in has) else "accuracy"
+
+
+def _models(record: RunRecord) -> list[tuple[str, list[Mapping[str, Metrics]]]]:
+    """Return who is measured, and the metrics of all such models by test rows."""
+    return [
+        ("alone", [p.solo for p in record.parties]),
+        ("federated", [p.federated for p in record.parties]),
+        ("server", [record.server]),
+        ("centralised", [record.centralised]),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """The means of figures over the models of one kind on test rows of one kind.
+
+    Attributes
+    ----------
+    who : str
+        ``alone``, ``federated``, ``server`` or ``centralised``.
+    rows : str
+        A key of `ROWS`.
+    n : int
+        Test rows; of each party's own: of all parties together.
+    means : dict of str to float
+        By key of `FIGURES`; figures that nobody reports are left out.
+    """
+
+    who: str
+    rows: str
+    n: int
+    means: dict[str, float]
+
+
+def figures(record: RunRecord) -> list[Figures]:
+    """Return one entry for each kind of model and of test rows that was measured."""
+    found = []
+    for rows in ROWS:
+        for who, measured in _models(record):
+            if ms := [m for one in measured if (m := one.get(rows))]:
+                averages = {name: spread(getattr(m, name) for m in ms) for name in FIGURES}
+                n = max(m.n for m in ms) if rows == "common" else sum(m.n for m in ms)
+                known_ones = {name: value.mean for name, value in averages.items() if value}
+                found.append(Figures(who=who, rows=rows, n=n, means=known_ones))
+    return found
 
 
 def simulation_only(record: RunRecord) -> bool:

@@ -20,6 +20,7 @@ from fedkd_flwr.report.home import home_finding, home_warning
 from fedkd_flwr.report.html import Html, save_document, tag
 from fedkd_flwr.report.reliability_plot import reliability_plot
 from fedkd_flwr.report.rounds_plot import rounds_plot
+from fedkd_flwr.report.useless import useless
 from fedkd_flwr.run_record import WITHHELD, PartyRecord, RunRecord
 
 __all__ = ["write_page"]
@@ -73,18 +74,22 @@ def _headline(record: RunRecord) -> str:
     if record.status == "failed":
         return f"This run failed after {count(len(record.rounds), 'round')}"
     rows = derived.rows_used(record)
-    both = derived.pairs(record, rows)
+    figure = derived.figure_used(record, rows)
+    what = "" if figure == "accuracy" else f"{_words(figure)} "
+    both = derived.pairs(record, rows, figure)
     if both:
         alone, after = derived.means(both)
         verb = "party reaches" if len(both) == 1 else "parties reach"
         average = "" if len(both) == 1 else " on average"
-        found = f"With the federation {len(both)} {verb} {after:.2f}{average}; alone {alone:.2f}"
+        found = f"With the federation {len(both)} {verb} {what}{after:.2f}{average}; alone {alone:.2f}"
         home = home_finding(record) if rows == "common" else ""
         return f"{found}. {home[:1].upper()}{home[1:]}" if home else found
     if is_number(record.server_accuracy):
-        alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record)) for p in record.parties)
+        figure = derived.figure_used(record, "common")
+        what = "" if figure == "accuracy" else f"{_words(figure)} "
+        alone_only = derived.spread(derived.known(p.solo, rows, figure) for p in record.parties)
         solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
-        return f"The server's model reaches {record.server_accuracy:.2f}{solo}"
+        return f"The server's model reaches {what}{derived.known(record.server, 'common', figure) or 0.0:.2f}{solo}"
     parties = count(len(record.parties), "party", "parties")
     sent = derived.traffic(record)
     if sent.up is not None:
@@ -107,6 +112,7 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
     elif record.status != "completed":
         parts.append(tag("p", f"This run has not ended. Its status is “{record.status}”.", class_="warn"))
     parts += [tag("p", warning, class_="bad") for warning in run_privacy.unproven(record.claims)]
+    parts += [tag("p", warning, class_="bad") for warning in useless(record)]
     if lost := home_warning(record):
         parts.append(tag("p", tag("b", "Who loses: "), lost, class_="bad"))
     notes = list(dict.fromkeys(record.notes))
@@ -136,32 +142,36 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
     """Return the most important figures as cards; a figure that is not known has no card."""
     cards: list[tuple[str, str, str]] = []
     only = "; simulation only" if derived.simulation_only(record) else ""
+    lead = derived.figure_used(record, derived.rows_used(record))
     for rows, name in ROWS.items():
-        both = derived.pairs(record, rows)
+        figure = derived.figure_used(record, rows)
+        words = _words(figure)
+        both = derived.pairs(record, rows, figure)
         alone, after = derived.spread(a for _, a, _ in both), derived.spread(b for _, _, b in both)
         if not alone or not after:
             continue
         better = f"{sum(b > a for _, a, b in both)} of {len(both)}"
         if cards:  # the second kind of test rows gets a single card
             change = f"{share(alone.mean)} → {share(after.mean)}"
-            cards.append(("The same on own rows", change, f"better than alone: {better}{_lost(both)}"))
+            same = "The same" if figure == lead else words.capitalize()
+            cards.append((f"{same} on own rows", change, f"better than alone: {better}{_lost(both)}"))
             continue
+        where = f"on {name}; {share(alone.lowest)} to {share(alone.highest)}{only}"
         cards += [
-            ("Accuracy alone", share(alone.mean), f"on {name}; {share(alone.lowest)} to {share(alone.highest)}{only}"),
+            (f"{words.capitalize()} alone", share(alone.mean), where),
             ("With the federation", share(after.mean), f"{share(after.lowest)} to {share(after.highest)}{only}"),
             ("Better than alone", better, f"parties{_lost(both)}"),
         ]
     compared = bool(cards)
-    if is_number(record.server_accuracy):
-        cards.append(("Server's model", share(record.server_accuracy), "accuracy on common test rows"))
-    alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record)) for p in record.parties)
+    figure = derived.figure_used(record, "common")
+    if (server := derived.known(record.server, "common", figure)) is not None:
+        cards.append(("Server's model", share(server), f"{_words(figure)} on common test rows"))
+    alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record), lead) for p in record.parties)
     if alone_only and not compared:
         words = f"mean of the parties; {share(alone_only.lowest)} to {share(alone_only.highest)}{only}"
         cards.append(("A party alone", share(alone_only.mean), words))
-    if is_number(record.centralised_accuracy):
-        cards.append(
-            ("Centralised", share(record.centralised_accuracy), "one model trained on all private rows pooled")
-        )
+    if (central := derived.known(record.centralised, "common", figure)) is not None:
+        cards.append(("Centralised", share(central), "one model trained on all private rows pooled"))
     cards.append(("Privacy", *run_privacy.headline(record)))
     last = record.rounds[-1] if record.rounds else None
     if last and publishable and not record.length_told:
@@ -188,6 +198,10 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
         for label, value, more in cards
     )
     return tag("dl", *boxes, class_="keys")
+
+
+def _words(figure: str) -> str:
+    return figure.replace("_", " ")
 
 
 def _lost(both: list[tuple[PartyRecord, float, float]]) -> str:

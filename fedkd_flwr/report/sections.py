@@ -167,7 +167,8 @@ def _claims(shown: Sequence[claims.Claim], *, first: int) -> Iterator[Html]:
 
 def advice(record: RunRecord) -> Iterator[Html]:
     """Yield for each party which of its models its own test rows speak for, and the evidence."""
-    found = [(p, recommendation(p, classes=record.classes)) for p in record.parties]
+    figure = derived.figure_used(record, "own")
+    found = [(p, recommendation(p, classes=record.classes, figure=figure)) for p in record.parties]
     body = [(p.name, one.verdict, one.why) for p, one in found if one is not None]
     if not body:
         yield tag("p", "No party's two models were measured on its own test rows, so nothing can be recommended.")

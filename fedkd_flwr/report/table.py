@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
 from fedkd_flwr.report.home import home_warning
 from fedkd_flwr.report.reasons import note_sentence
+from fedkd_flwr.report.useless import useless
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 __all__ = ["summary_table"]
@@ -40,11 +42,15 @@ def summary_table(record: RunRecord) -> str:
         lines += _wrapped("reason: ", record.reason)
     if lost := home_warning(record):
         lines += _wrapped("WARNING: ", lost)
+    for warning in useless(record):
+        lines += _wrapped("WARNING: ", warning)
     lines.append("─" * WIDTH)
     for label, value in _figures(record):
         lines += _wrapped(f"{label:<26}", value)
     if record.parties:
         lines += ["─" * WIDTH, *_parties(record)]
+    if metrics := _metrics(record):
+        lines += ["─" * WIDTH, *metrics]
     lines += ["─" * WIDTH, *_footer(record), "═" * WIDTH]
     return "\n".join(lines)
 
@@ -64,13 +70,15 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
             later = f"first round {share(values[0])}, last {share(values[-1])}"
             yield label, later if len(values) > 1 else share(values[0])
     for rows, where in ROWS.items():
-        both = derived.pairs(record, rows)
+        figure = derived.figure_used(record, rows)
+        both = derived.pairs(record, rows, figure)
         alone = derived.spread(a for _, a, _ in both)
-        alone = alone or derived.spread(derived.known(p.solo, rows) for p in record.parties)
+        alone = alone or derived.spread(derived.known(p.solo, rows, figure) for p in record.parties)
         after = derived.spread(b for _, _, b in both)
-        after = after or derived.spread(derived.known(p.federated, rows) for p in record.parties)
+        after = after or derived.spread(derived.known(p.federated, rows, figure) for p in record.parties)
         if alone or after:
-            yield f"accuracy, {rows} rows", f"on {where}: mean (lowest to highest party)"
+            label = f"{_words(figure)}, {rows}" + " rows" * (figure == "accuracy")
+            yield label, f"on {where}: mean (lowest to highest party)"
         if alone:
             yield "  alone (SOLO)", alone.text()
         if after:
@@ -79,15 +87,43 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
             tail = f"; better than alone: {gain} of {count(len(both), 'party', 'parties')}" if both else ""
             tail += f", worse: {worse}" if worse else ""
             yield "  with the federation", after.text() + tail
-    if record.server_accuracy is not None or record.server_model:
+    if "common" in record.server or record.server_model:
         name = f" ({plain(record.server_model)})" if record.server_model else ""
-        yield "server's model", share(record.server_accuracy) + name
-    if record.centralised_accuracy is not None:
+        yield "server's model", _reached(record, record.server) + name
+    if "common" in record.centralised:
         name = f"{plain(record.centralised_model)} on " if record.centralised_model else "on "
-        yield "centralised", f"{share(record.centralised_accuracy)} ({name}all private rows pooled: simulation only)"
+        pooled = f" ({name}all private rows pooled: simulation only)"
+        yield "centralised", _reached(record, record.centralised) + pooled
+    if (fixed := derived.figures(record)) and "baseline" in fixed[0].means:
+        answer = "accuracy of always answering the commonest class"
+        yield "baseline", f"{share(fixed[0].means['baseline'])} ({answer}; {fixed[0].n:,} {fixed[0].rows} test rows)"
     yield from _bytes(record)
     started = f" (start-up apart: {time_span(record.startup_seconds)})"
     yield "time", time_span(record.seconds) + (started if record.startup_seconds > 0 else "")
+
+
+def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
+    """Return a model's figures on the common test rows: balanced accuracy first where that leads."""
+    accuracy = share(derived.known(measured, "common"))
+    if (figure := derived.figure_used(record, "common")) == "accuracy":
+        return accuracy
+    return f"{_words(figure)} {share(derived.known(measured, 'common', figure))}, accuracy {accuracy}"
+
+
+def _words(figure: str) -> str:
+    return figure.replace("_", " ")
+
+
+def _metrics(record: RunRecord) -> list[str]:
+    """Return one line for each kind of model and of test rows, with all figures; none where only accuracy is known."""
+    found = derived.figures(record)
+    if not any(one.means.keys() - {"accuracy"} for one in found):
+        return []
+    header = ["metrics (means)", "n", *derived.FIGURES.values()]
+    body = [
+        [f"{one.who}, {one.rows}", f"{one.n:,}", *(share(one.means.get(f)) for f in derived.FIGURES)] for one in found
+    ]
+    return _aligned([header, *body], left=1)
 
 
 def _bytes(record: RunRecord) -> Iterator[tuple[str, str]]:
@@ -108,22 +144,24 @@ def _bytes(record: RunRecord) -> Iterator[tuple[str, str]]:
 def _parties(record: RunRecord) -> list[str]:
     """Return one line per party, or, of many parties, those of the best, the median and the worst."""
     rows = derived.rows_used(record)
+    figure = derived.figure_used(record, rows)
     chosen: list[tuple[str, PartyRecord]]
     if len(record.parties) <= _MANY_PARTIES:
         chosen = [("", p) for p in record.parties]
     else:
-        ranked = sorted(record.parties, key=lambda p: _known(derived.known(p.federated or p.solo, rows)))
+        ranked = sorted(record.parties, key=lambda p: _known(derived.known(p.federated or p.solo, rows, figure)))
         chosen = [("best: ", ranked[-1]), ("median: ", ranked[len(ranked) // 2]), ("worst: ", ranked[0])]
     own = rows == "common" and any("own" in p.federated or "own" in p.solo for p in record.parties)
-    header = ["party", "model", "alone", "with fed.", "gain"] + (["own alone", "own with"] if own else [])
+    name = "party" if figure == "accuracy" else f"party ({_words(figure)})"
+    header = [name, "model", "alone", "with fed.", "gain"] + (["own alone", "own with"] if own else [])
     body = [header]
     for prefix, party in chosen:
-        alone, after = derived.known(party.solo, rows), derived.known(party.federated, rows)
+        alone, after = (derived.known(one, rows, figure) for one in (party.solo, party.federated))
         cells = [plain(prefix + party.name, 26), plain(party.model, 22), share(alone), share(after)]
         both = is_number(alone) and is_number(after)
         cells.append(f"{after - alone:+.3f}" if both else "–")  # type: ignore[operator]
         if own:
-            cells += [share(derived.known(party.solo, "own")), share(derived.known(party.federated, "own"))]
+            cells += [share(derived.known(one, "own", figure)) for one in (party.solo, party.federated)]
         body.append(cells)
     return _aligned(body)
 
@@ -132,12 +170,12 @@ def _known(value: float | None) -> float:
     return value if value is not None and is_number(value) else -1.0
 
 
-def _aligned(body: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines: the first two columns aligned left, the others (numbers) right."""
+def _aligned(body: Sequence[Sequence[str]], left: int = 2) -> list[str]:
+    """Return rows as lines: the first ``left`` columns aligned left, the others (numbers) right."""
     widths = [max(len(row[i]) for row in body) for i in range(len(body[0]))]
     return [
         "  ".join(
-            f"{cell:<{width}}" if i < 2 else f"{cell:>{width}}"
+            f"{cell:<{width}}" if i < left else f"{cell:>{width}}"
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in body

@@ -78,6 +78,9 @@ def test_fedct_with_its_defaults_runs_on_digits_and_leaves_a_record_and_a_page(t
     assert (record.num_classes, record.num_public) == (10, 449)
     assert [r.answered for r in record.rounds] == [[f"party-{i:03d}" for i in range(4)]] * 2
     assert all(set(p.solo) == set(p.federated) == {"common", "own"} for p in record.parties)
+    assert all(len(one.confusion) == 10 and one.brier for p in record.parties for one in p.solo.values())
+    assert (record.server, set(record.centralised)) == ({}, {"common", "own"})
+    assert record.centralised["own"].n == sum(p.solo["own"].n for p in record.parties)
     assert [p.model for p in record.parties] == ["decision-tree"] * 4
     assert record.parties[0].model_bytes
     assert record.rounds[-1].consensus_accuracy > 0.5
@@ -335,9 +338,12 @@ def _deploy(tmp_path, nodes, config=FAST):
 @pytest.mark.parametrize("config", [FAST, FEDKT], ids=["fedct", "fedkt"])
 def test_silos_with_their_own_files_run_and_keep_their_models(tmp_path, silos, config):
     record = _deploy(tmp_path, silos, config)
-    assert (record.status, record.simulation, record.centralised) == ("completed", False, None)
+    assert (record.status, record.simulation, record.centralised) == ("completed", False, {})
     assert [p.name for p in record.parties] == sorted(NAMES)
     assert all(set(p.federated) == {"own"} for p in record.parties)
+    named = {"n", "accuracy", "macro_f1"}
+    measured = [one["own"].as_dict() for p in record.parties for one in (p.solo, p.federated)]
+    assert all(one.keys() - {"no_probabilities"} == named and one["n"] == 8 for one in measured)
     public = load_public(tmp_path / "server" / "public.csv")
     X, y = load_party_table(tmp_path / "north" / "own.csv", public.schema, public.preprocessor)
     for name in NAMES:
@@ -358,7 +364,7 @@ def test_a_silo_s_own_log_says_what_it_did_not_share(tmp_path, silos, caplog):
     silos["north"]["share-metrics"] = ""
     with caplog.at_level(logging.INFO, logger="flwr.party"):
         record = _deploy(tmp_path, silos)
-    assert "accuracy on own test rows" in caplog.text
+    assert "on 8 own test rows: accuracy" in caplog.text
     assert record.party("north").federated == {}
     assert record.party("south").federated
 

@@ -84,7 +84,7 @@ def test_public_labels_of_a_simulated_set_are_known_only_where_the_run_says_so(t
         _run(tmp_path / "b", "fedmd", **net, **{"public-label": "kind"})
     record = _run(tmp_path / "c", "fedmd", **net, **{"public-label": "label"})
     assert record.status == "completed"
-    assert record.centralised is not None
+    assert record.centralised
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from fedkd_flwr.apps.limits import Limits
 from fedkd_flwr.clients import FedCTClient, FedKTClient
 from fedkd_flwr.clients.party import Answer, DumpedModel, Finished
 from fedkd_flwr.clients.pieces import pack_answer, pack_finished, unpack_answer, unpack_finished
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig
@@ -66,6 +67,7 @@ class Unwritable(DecisionTreeClassifier):
 
 
 def test_a_model_that_no_safe_format_holds_comes_back_as_none_and_its_accuracies_all_the_same(caplog):
+    measured = {"own": Metrics(n=4, accuracy=0.5, support=[1, 3], confusion=[[1, 0], [2, 1]])}
     left = Finished(model=Classifier(Unwritable(), num_classes=2), solo=measured, federated=measured)
     with caplog.at_level(logging.WARNING, logger="flwr.party"):
         back = unpack_finished(pack_finished(left, weighed=True))

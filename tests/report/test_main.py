@@ -51,7 +51,7 @@ def test_a_newer_record_is_said(saved, capsys):
     data["schema_version"] = 99
     saved.write_text(json.dumps(data), encoding="utf-8")
     assert main([str(saved)]) == 2
-    assert "schema_version must be 1, got 99" in capsys.readouterr().err
+    assert "schema_version must be 2, got 99" in capsys.readouterr().err
 
 
 def test_a_page_that_cannot_be_written_is_said(saved, capsys):

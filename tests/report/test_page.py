@@ -152,7 +152,7 @@ def test_the_publishable_page_holds_none_of_the_operators_numbers(make_record, t
     text = written(record, tmp_path, publishable=True)
     private = [*(v.accuracy for p in record.parties for v in [*p.solo.values(), *p.federated.values()])]
     private += [v for r in record.rounds for v in (r.agreement, r.consensus_accuracy, *r.accuracy.values())]
-    private += [record.centralised, record.server_accuracy]
+    private += [record.centralised_accuracy, record.server_accuracy]
     page = Page(text)
     assert not [v for v in private if f"{v:.3f}" in page.text]
     for word in ("4.73", "3 rows", "one class only", "/home/ann", "2.1 s", "23.4"):
@@ -200,7 +200,7 @@ def test_the_headline_hides_no_losses_at_home_and_a_box_names_the_losers(make_re
 def test_running_again_needs_the_changed_settings_alone(make_record, tmp_path):
     record = make_record(2, 2)
     record.changed = ["num-rounds"]
-    again = Page(written(record, tmp_path)).text.split("How to run this again")[1].split("Configuration")[0]
+    again = Page(written(record, tmp_path)).text.split("How to run this again")[1].split("setting value")[0]
     assert "num-rounds = 2" in again
     assert 'algorithm = "fedct"' in again
     assert "quorum" not in again

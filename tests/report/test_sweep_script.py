@@ -32,11 +32,12 @@ def fake(config):
     record = RunRecord(
         run_id="1", algorithm="fedkt", parties=[PartyRecord(name="a", solo={"common": Metrics(n=5, accuracy=0.6)})]
     )
-    record.server = {"common": Metrics(n=5, accuracy=0.8 + config["seed"] / 100)}
+    accuracy = 0.8 + config["seed"] / 100
     if "epsilon" in config:
         record.claims = [{**SWEPT, "epsilon": config["epsilon"] * 0.99}]
         record.claims.append({**SWEPT, "epsilon": 0.001, "publishable": False})
-        record.server_accuracy -= 0.1 / config["epsilon"]
+        accuracy -= 0.1 / config["epsilon"]
+    record.server = {"common": Metrics(n=5, accuracy=accuracy)}
     return record
 
 

@@ -306,14 +306,20 @@ def test_a_hostile_reply_brings_no_text_and_no_wild_number_into_the_record():
             return reply
         if reply.metadata.message_type == "train":
             return spoil(reply)
-        wild = {**dict(reply.content["evaluateres.metrics"]), "federated-common": float("nan"), "solo-common": -5.0}
+        wild = dict(reply.content["evaluateres.metrics"])
+        wild |= {"federated-common": float("nan"), "solo-common": b'{"n": 50, "accuracy": 1.5}'}
         return _answer(reply, reply_record("evaluate", [], 60, {**wild, "model-bytes": -1}))
 
     strategy = _strategy()
     strategy.start(fedct_grid(parties(3), tamper=tamper), num_rounds=1)
     hostile = strategy.record.party("party-001")
     assert "party-001" not in strategy.record.rounds[0].accuracy
-    assert (hostile.solo, hostile.federated, hostile.model_bytes, hostile.notes) == ({}, {}, None, ["one-class"])
+    assert (hostile.solo, hostile.federated, hostile.model_bytes) == ({}, {}, None)
+    assert [note.split(" have ")[0] for note in hostile.notes] == [
+        "one-class",
+        "its metrics solo-common",
+        "its metrics federated-common",
+    ]
 
 
 def test_a_code_or_a_name_that_is_free_text_does_not_reach_the_record():

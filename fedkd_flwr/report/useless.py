@@ -1,0 +1,92 @@
+"""Sentences about models that are no use although their accuracy may look well: what a reader must see first."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+
+from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.report import derived
+from fedkd_flwr.report.formatting import count, plain
+from fedkd_flwr.run_record import RunRecord
+
+__all__ = ["useless"]
+
+_MANY_CLASSES = 3  # classes named in a warning; further ones are counted
+
+
+def useless(record: RunRecord) -> list[str]:
+    """Return sentences about models that do not find a class, or are no better than one fixed answer.
+
+    The server's model is judged on the common test rows, and the parties' models with the federation (alone, where
+    there is neither) on those of `fedkd_flwr.report.derived.rows_used`. A reader must see them before any accuracy.
+    """
+    found: list[str] = []
+    if server := record.server.get("common"):
+        found += _useless_model(record, server)
+    rows = derived.rows_used(record)
+    models = [m for p in record.parties if (m := p.federated.get(rows))]
+    kind = "with the federation"
+    if not models and not server:
+        models, kind = [m for p in record.parties if (m := p.solo.get(rows))], "alone"
+    return found + list(_useless_parties(record, models, f"{kind}, on {derived.ROWS[rows]}"))
+
+
+def _useless_model(record: RunRecord, m: Metrics) -> Iterator[str]:
+    missed = _missed(m)
+    if (only := _only_class(m)) is not None:
+        yield (
+            f"The server's model is useless: it gives {_class(record, only)} to all {m.n:,} common test rows and finds "
+            f"none of {_classes(record, missed, m)}. An accuracy of {m.support[only] / m.n:.3f} comes from that alone."  # type: ignore[operator]
+        )
+        return
+    if missed:
+        yield f"The server's model finds none of the common test rows of {_classes(record, missed, m)}."
+    if m.accuracy is not None and m.baseline is not None and m.accuracy <= m.baseline:
+        yield (
+            f"The server's model's accuracy {m.accuracy:.3f} is not above that of always answering the commonest class "
+            f"({m.baseline:.3f})."
+        )
+
+
+def _useless_parties(record: RunRecord, models: list[Metrics], where: str) -> Iterator[str]:
+    fixed = [m for m in models if _only_class(m) is not None]
+    if fixed:
+        models_in_all = count(len(models), "model", "models")
+        yield f"{len(fixed)} of {models_in_all} {where}: useless, one class is given to all rows."
+    tested = Counter(c for m in models for c, n in enumerate(m.support) if n and m.recall and m.recall[c] is not None)
+    missing = Counter(c for m in models for c in _missed(m))
+    said = Counter(c for m in fixed for c in _missed(m))  # the sentence above tells of these
+    often = [c for c in missing if 2 * missing[c] >= tested[c] and missing[c] > said[c]]
+    often.sort(key=lambda c: (-missing[c] / tested[c], c))
+    for c in often[:_MANY_CLASSES]:
+        yield f"{missing[c]} of {count(tested[c], 'model', 'models')} {where}: no row of {_class(record, c)} is found."
+    if len(often) > _MANY_CLASSES:
+        yield f"The same holds for {len(often) - _MANY_CLASSES} more classes."
+    both = [(m.accuracy, m.baseline) for m in models if m.accuracy is not None and m.baseline is not None]
+    if both and (mean := statistics.fmean(a for a, _ in both)) <= (base := statistics.fmean(b for _, b in both)):
+        yield f"Mean accuracy {where}: {mean:.3f}, not above that of always answering the commonest class ({base:.3f})."
+
+
+def _missed(m: Metrics) -> list[int]:
+    """Return the classes that have test rows of which the model finds none."""
+    return [c for c, (share, n) in enumerate(zip(m.recall, m.support, strict=False)) if n and share == 0]
+
+
+def _only_class(m: Metrics) -> int | None:
+    """Return the class that the model gives to all rows, None if it gives several or all rows are of one class."""
+    for c, (share, right, n) in enumerate(zip(m.recall, m.precision, m.support, strict=False)):
+        if share == 1 and right and n and n < m.n and round(n / right) == m.n:
+            return c
+    return None
+
+
+def _classes(record: RunRecord, classes: list[int], m: Metrics) -> str:
+    named = [f"{_class(record, c)} ({count(m.support[c] or 0, 'row', 'rows')})" for c in classes[:_MANY_CLASSES]]
+    more = len(classes) - len(named)
+    return ", ".join(named) + (f" and {count(more, 'more class', 'more classes')}" if more else "")
+
+
+def _class(record: RunRecord, c: int) -> str:
+    return f"class '{plain(record.classes[c], 40)}'" if c < len(record.classes) else f"class {c}"
