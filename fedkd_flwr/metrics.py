@@ -291,8 +291,10 @@ def _valid(found: dict[str, Any], num_classes: int) -> bool:
     if not all(isinstance(values, list) and len(values) == num_classes for values in by_class):
         return False
     support, confusion = found.get("support", []), found.get("confusion", [])
+    held = [x is None for x in support]  # a class is held back in all lists, or in none
     return (
-        all(_number(found[name], *ends) for name, ends in _FIGURES.items() if name in found)
+        all([x is None for x in values] == held for values in by_class)
+        and all(_number(found[name], *ends) for name, ends in _FIGURES.items() if name in found)
         and all(x is None or _number(x, 0.0, 1.0) for name in _BY_CLASS for x in found.get(name, []))
         and all(x is None or _whole(x, 0, n) for x in support)
         and sum(x or 0 for x in support) <= n

@@ -219,6 +219,7 @@ GOOD = {"n": 4, "accuracy": 0.5, "recall": [0.5, None], "support": [2, None], "c
         {"accuracy": 1.5}, {"accuracy": -0.1}, {"accuracy": "1"}, {"accuracy": True}, {"accuracy": None},
         {"accuracy": float("nan")}, {"log_loss": float("inf")}, {"log_loss": -1.0}, {"brier": 2.5}, {"colour": "red"},
         {"recall": [0.5]}, {"recall": [0.5, 2]}, {"recall": {"0": 1}}, {"recall": 3}, {"recall": [0.5, [1]]},
+        {"support": [3, 1]}, {"support": [None, 1]}, {"recall": [None, 1.0]}, {"confusion": [None, [0, 1]]},
         {"support": [3, 3]}, {"support": [-1, 2]}, {"support": [1.5, 2]}, {"support": [1, 1, 1]},
         {"confusion": [[1, 1]]}, {"confusion": [[1, 1], [1]]}, {"confusion": [[1, 1], [5, 0]]},
         {"confusion": [[1, 1], [-1, 0]]}, {"confusion": [1, 2]}, {"confusion": []},
@@ -239,6 +240,11 @@ def test_a_value_of_a_wrong_type_size_or_range_leaves_nothing(change):
 )
 def test_bytes_that_are_no_metrics_leave_nothing(data):
     assert Metrics.opened(data, num_classes=2) is None
+
+
+def test_figures_by_class_come_with_their_numbers_of_rows():
+    assert Metrics.opened(b'{"n": 4, "recall": [0.5, 1.0]}', num_classes=2) is None
+    assert Metrics.opened(b'{"n": 4, "recall": [0.5, 1.0], "support": [2, 2]}', num_classes=2) is not None
 
 
 def test_a_matrix_of_too_many_classes_is_refused():

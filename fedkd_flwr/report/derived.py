@@ -27,6 +27,7 @@ __all__ = [
     "left_out",
     "means",
     "model_sharing",
+    "models",
     "pairs",
     "rows_used",
     "simulation_only",
@@ -122,7 +123,7 @@ def figure_used(record: RunRecord, rows: str) -> str:
     It is balanced accuracy where the classes are imbalanced: the rarest of those that occur has less than a third of
     an equal share of all test rows. It is also used where nobody reports an accuracy.
     """
-    found = [m for _, measured in _models(record) for one in measured if (m := one.get(rows))]
+    found = [m for _, measured in models(record) for one in measured if (m := one.get(rows))]
     supports = [m.support for m in found if m.support and None not in m.support]
     pooled = [total for counts in zip(*supports, strict=True) if (total := sum(c or 0 for c in counts))]
     imbalanced = bool(pooled) and 3 * min(pooled) * len(pooled) < sum(pooled)
@@ -130,7 +131,7 @@ def figure_used(record: RunRecord, rows: str) -> str:
     return "balanced_accuracy" if "balanced_accuracy" in has and (imbalanced or "accuracy" not in has) else "accuracy"
 
 
-def _models(record: RunRecord) -> list[tuple[str, list[Mapping[str, Metrics]]]]:
+def models(record: RunRecord) -> list[tuple[str, list[Mapping[str, Metrics]]]]:
     """Return who is measured, and the metrics of all such models by test rows."""
     return [
         ("alone", [p.solo for p in record.parties]),
@@ -166,7 +167,7 @@ def figures(record: RunRecord) -> list[Figures]:
     """Return one entry for each kind of model and of test rows that was measured."""
     found = []
     for rows in ROWS:
-        for who, measured in _models(record):
+        for who, measured in models(record):
             if ms := [m for one in measured if (m := one.get(rows))]:
                 averages = {name: spread(getattr(m, name) for m in ms) for name in FIGURES}
                 n = max(m.n for m in ms) if rows == "common" else sum(m.n for m in ms)

@@ -18,6 +18,7 @@ from fedkd_flwr.report.figure import Plot
 from fedkd_flwr.report.formatting import count, is_number, plain, share, size, time_span
 from fedkd_flwr.report.home import home_finding, home_warning
 from fedkd_flwr.report.html import Html, save_document, tag
+from fedkd_flwr.report.metrics_section import metrics
 from fedkd_flwr.report.reliability_plot import reliability_plot
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.useless import useless
@@ -57,6 +58,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         _section("What an attack finds", attack(shown)) if shown.audit else Html(""),
         _section("Which model each party should use", sections.advice(shown)) if not publishable else Html(""),
         _section("Each party", sections.parties(shown)),
+        _section("Metrics", metrics(shown)) if not publishable else Html(""),
         _section("Each round", sections.rounds(shown, publishable=publishable)),
         _section("Parties left out", sections.left_out(shown, publishable=publishable)),
         _section("How to run this again", sections.again(shown)),
@@ -111,8 +113,7 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
         parts.append(tag("p", tag("b", "Why it failed: "), reason, class_="bad", role="alert"))
     elif record.status != "completed":
         parts.append(tag("p", f"This run has not ended. Its status is “{record.status}”.", class_="warn"))
-    parts += [tag("p", warning, class_="bad") for warning in run_privacy.unproven(record.claims)]
-    parts += [tag("p", warning, class_="bad") for warning in useless(record)]
+    parts += [tag("p", warning, class_="bad") for warning in (*run_privacy.unproven(record.claims), *useless(record))]
     if lost := home_warning(record):
         parts.append(tag("p", tag("b", "Who loses: "), lost, class_="bad"))
     notes = list(dict.fromkeys(record.notes))
