@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
 from fedkd_flwr.apps.limits import limits_of
 from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, own_params, party_roles
+from fedkd_flwr.apps.owner import owners_page
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
@@ -337,6 +338,15 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         root = ledgers = output_root(node.state_dir, "state-dir")
         common = {"keep_model": True, "rows_at_least": node.rows_at_least}
         common |= {"share_metrics": _listed(node.share_metrics), "min_support": node.min_support}
+        common["show"] = owners_page(
+            config,
+            run_id=run_id,
+            party=name,
+            model_name=spec,
+            public=public,
+            y=held.y[usable],
+            path=PartyState(root, run_id=run_id, party=name).path.with_suffix(".html"),
+        )
         if held.fault is not None:
             common |= {"fault": held.fault, "slots": np.flatnonzero(learnt), "num_slots": len(train)}
     # whoever simulates a party decides for it; a silo's own list is all it takes part in
