@@ -19,7 +19,7 @@ from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RunRecord
 
-__all__ = ["app"]
+__all__ = ["app", "federate"]
 
 app = ServerApp()
 
@@ -27,6 +27,11 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run one federation."""
+    federate(grid, context)
+
+
+def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
+    """Run one federation and return its record; ``page``: also draw its page, which takes seconds."""
     from fedkd_flwr.apps.assembly import output_root
 
     began = time.monotonic()
@@ -52,7 +57,8 @@ def main(grid: Grid, context: Context) -> None:
         log(ERROR, "run failed: %s", record.reason)
         raise
     finally:
-        _leave(record, folder)
+        _leave(record, folder, page=page)
+    return record
 
 
 def _prepare(folder: Path, record: RunRecord) -> None:
@@ -167,7 +173,7 @@ def _measured(model: Classifier, config: RunConfig, num_parties: int) -> dict[st
     return {rows: model.metrics(X, y) for rows, (X, y) in found.items() if len(y)}
 
 
-def _leave(record: RunRecord, folder: Path) -> None:
+def _leave(record: RunRecord, folder: Path, *, page: bool) -> None:
     """Write the record and the page; log the table and where they are."""
     from fedkd_flwr.report.page import write_page
     from fedkd_flwr.report.table import summary_table
@@ -176,9 +182,9 @@ def _leave(record: RunRecord, folder: Path) -> None:
     try:
         for line in summary_table(record).splitlines():
             log(INFO, "%s", line)
-        page = write_page(record, folder / "report.html").absolute()
         log(INFO, "record: %s", (folder / "record.json").absolute())
-        log(INFO, "report: %s", page)
+        if page:
+            log(INFO, "report: %s", write_page(record, folder / "report.html").absolute())
     except Exception as error:  # the run's own outcome matters more than its picture
         log(WARN, "the table or the page could not be made: %s", error)
 

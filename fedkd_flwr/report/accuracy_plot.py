@@ -98,9 +98,9 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
         svg = canvas.svg(prefix)
     caption = (
         f"Each line is one party. It goes from the party's {name} alone (hollow circle) to its {name} with the "
-        f"federation (full circle), on the {derived.ROWS[rows]}. An orange line means that the party lost."
+        f"federation (full circle), on {derived.ROWS[rows]}. An orange line means that the party lost."
         if after_too
-        else f"Each circle is one party's {name} alone, on the {derived.ROWS[rows]}."
+        else f"Each circle is one party's {name} alone, on {derived.ROWS[rows]}."
     )
     if rows == "own":
         caption += " Behind a party's name stand its test rows; of few rows a difference may be noise."

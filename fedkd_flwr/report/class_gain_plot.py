@@ -69,7 +69,7 @@ def class_gain_plot(record: RunRecord, *, prefix: str = "classes") -> Plot:
         svg = canvas.svg(prefix)
     caption = (
         f"Each line is one class. It goes from the parties' recall alone (hollow circle) to their recall with the "
-        f"federation (full circle), on the {derived.ROWS[rows]}. An orange line means that the class lost."
+        f"federation (full circle), on {derived.ROWS[rows]}. An orange line means that the class lost."
     )
     if len(drawn) < len(found):
         caption += f" Of {len(found)} classes the {len(drawn)} that changed most are drawn."

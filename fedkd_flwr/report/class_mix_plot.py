@@ -27,14 +27,16 @@ def class_mix_plot(record: RunRecord, *, prefix: str = "mix") -> Plot:
     most = max(held, key=lambda p: sum(p.class_counts))
     least = min(held, key=lambda p: sum(p.class_counts))
     missing = sum(sum(n == 0 for n in p.class_counts) for p in held) / len(held)
-    title = (
-        f"{count(len(held), 'party', 'parties')} with {sum(least.class_counts):,} to {sum(most.class_counts):,} rows; "
-        f"on average a party lacks {missing:.1f} of {num_classes} classes"
-    )
+    title = f"{sum(most.class_counts):,} rows, none of {missing:.0f} of {num_classes} classes"
+    if len(held) > 1:
+        title = (
+            f"{count(len(held), 'party', 'parties')} with {sum(least.class_counts):,} to {sum(most.class_counts):,} rows; "
+            f"on average a party lacks {missing:.1f} of {num_classes} classes"
+        )
     shares = [[n / sum(p.class_counts) for n in p.class_counts] for p in held]
     top = max(map(max, shares))
     named = len(held) <= _NAMED_PARTIES
-    with Canvas(1.3 + (0.235 * len(held) if named else 4.0)) as canvas:
+    with Canvas(1.3 + (max(0.235 * len(held), 1.2) if named else 4.0)) as canvas:
         axes = canvas.figure.add_subplot()
         image = canvas.heatmap(axes, shares, top=top)
         if len(held) * num_classes <= _CELLS and num_classes <= 15:

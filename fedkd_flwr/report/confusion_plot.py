@@ -53,7 +53,7 @@ def confusion_plot(record: RunRecord, *, prefix: str = "confusion") -> Plot:
     last, matrix = list(shown.items())[-1]
     title = _title(last, matrix, record)
     classes = len(matrix)
-    height = 3.5 if len(shown) > 1 else 4.6
+    height = 3.9 if len(shown) > 1 else 5.0
     with Canvas(height + 0.3) as canvas:
         all_axes = canvas.figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
         for axes, (name, counts) in zip(all_axes, shown.items(), strict=True):
@@ -65,7 +65,7 @@ def confusion_plot(record: RunRecord, *, prefix: str = "confusion") -> Plot:
         canvas.title(title)
         svg = canvas.svg(prefix)
     caption = (
-        f"Test rows of all parties together, on the {derived.ROWS[rows]}. Each row is a true class and adds up to 1; "
+        f"Test rows of all parties together, on {derived.ROWS[rows]}. Each row is a true class and adds up to 1; "
         "the diagonal is its recall. A dark column off the diagonal is a class that swallows others."
     )
     return Plot(title=title, svg=svg, caption=caption)

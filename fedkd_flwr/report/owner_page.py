@@ -55,7 +55,12 @@ def write_owner_page(record: RunRecord, path: Path, *, models: Mapping[str, Path
     """
     [party] = record.parties
     advice = owner_advice(record)
-    headline = f"Recommended: {advice.verdict}" if advice else "There is one model only, or none was measured"
+    if advice is None:
+        headline = "There is one model only, or none was measured"
+    elif advice.verdict == "no recommendation":
+        headline = "Your own test rows do not tell which model is better"
+    else:
+        headline = f"Recommended: {advice.verdict}"
     top = [
         tag("p", f"{record.algorithm} · run {record.run_id} · {plain(party.name, 60)}", class_="soft"),
         tag("h1", headline),
