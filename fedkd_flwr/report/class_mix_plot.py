@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.figure import Canvas, Plot
-from fedkd_flwr.report.formatting import count, plain
+from fedkd_flwr.report.formatting import plain
 from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["class_mix_plot"]
@@ -30,7 +30,7 @@ def class_mix_plot(record: RunRecord, *, prefix: str = "mix") -> Plot:
     title = f"{sum(most.class_counts):,} rows, none of {missing:.0f} of {num_classes} classes"
     if len(held) > 1:
         title = (
-            f"{count(len(held), 'party', 'parties')} with {sum(least.class_counts):,} to {sum(most.class_counts):,} rows; "
+            f"{len(held)} parties with {sum(least.class_counts):,} to {sum(most.class_counts):,} rows; "
             f"on average a party lacks {missing:.1f} of {num_classes} classes"
         )
     shares = [[n / sum(p.class_counts) for n in p.class_counts] for p in held]
