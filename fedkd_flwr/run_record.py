@@ -96,6 +96,7 @@ class PartyRecord:
     solo: dict[str, Metrics] = field(default_factory=dict)
     federated: dict[str, Metrics] = field(default_factory=dict)
     model_bytes: int | None = None  # size of its model as one upload
+    class_counts: list[int] = field(default_factory=list)  # its private rows by class, where they are known
     notes: list[str] = field(default_factory=list)
 
     def report(self, metrics: Mapping[str, Any], *, num_classes: int) -> None:
@@ -176,6 +177,7 @@ class RunRecord:
     simulation: bool = False
     seed: int = 0
     config: dict[str, Any] = field(default_factory=dict)
+    changed: list[str] | None = None  # the settings in ``config`` that are not the defaults; None: not known
     versions: dict[str, str] = field(default_factory=dict)
     num_public: int = 0
     num_classes: int = 0
@@ -260,7 +262,7 @@ class RunRecord:
 
         - They are known before any private row is touched: ``run_id algorithm sends one_shot schema_version started
           simulation seed versions num_public num_classes classes fingerprint server_model centralised_model`` and
-          ``config``. Folders are cut off, and a ``sensitivity-labels`` estimated from private rows is removed.
+          ``config changed``. Folders are cut off, and a ``sensitivity-labels`` estimated from private rows is removed.
         - They were computed without looking at private rows: ``claims`` that may be published. Of another claim only
           the statement stays, without its numbers. It is left out entirely if a publishable claim has the same unit
           and adversary, because then its existence depends on the votes.
@@ -307,6 +309,7 @@ class RunRecord:
                 for key, value in self.config.items()
                 if not (estimated and _name(key) == "sensitivity-labels")
             },
+            changed=None if self.changed is None else list(self.changed),
             versions=dict(self.versions),
             num_public=self.num_public,
             num_classes=self.num_classes,

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
 from fedkd_flwr.apps.limits import limits_of
 from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, own_model, party_roles
+from fedkd_flwr.apps.owner import owners_page
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
@@ -49,6 +50,7 @@ __all__ = [
     "make_client",
     "make_strategy",
     "output_root",
+    "party_class_counts",
     "party_name",
     "party_sizes",
     "refuse_foreign_algorithm",
@@ -145,6 +147,15 @@ def _hold_out(seed: int, party: str, positions: NDArray[np.int64], fraction: flo
 def party_sizes(config: RunConfig, num_parties: int) -> list[int]:
     """Return how many rows each simulated party holds."""
     return [len(positions) for positions in _dealt(config, num_parties)]
+
+
+def party_class_counts(config: RunConfig, num_parties: int) -> dict[str, list[int]]:
+    """Return how many rows of each class each simulated party holds, its own test rows among them."""
+    pool = simulated_pool(config)
+    return {
+        party_name(i): np.bincount(pool.y[positions], minlength=pool.public.num_classes).tolist()
+        for i, positions in enumerate(_dealt(config, num_parties))
+    }
 
 
 @lru_cache(maxsize=128)
@@ -328,6 +339,15 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         root = ledgers = output_root(node.state_dir, "state-dir")
         common = {"keep_model": True, "rows_at_least": node.rows_at_least}
         common |= {"share_metrics": _listed(node.share_metrics), "min_support": node.min_support}
+        common["show"] = owners_page(
+            config,
+            run_id=run_id,
+            party=name,
+            model_name=spec,
+            public=public,
+            y=held.y[usable],
+            path=PartyState(root, run_id=run_id, party=name).path.with_suffix(".html"),
+        )
         if held.fault is not None:
             common |= {"fault": held.fault, "slots": np.flatnonzero(learnt), "num_slots": len(train)}
     # whoever simulates a party decides for it; a silo's own list is all it takes part in

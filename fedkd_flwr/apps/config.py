@@ -184,6 +184,15 @@ class RunConfig(Config):
         if self.partitioner == "file" and not self.partition_path:
             raise ConfigError(explain("partition-path", 'be given with partitioner "file"', self.partition_path))
 
+    def changed_keys(self) -> list[str]:
+        """Return the keys of the settings that are not the defaults, of the algorithm's too."""
+        return [
+            key
+            for config in (self, self.own)
+            for name, key in config.keys().items()
+            if getattr(config, name) != config.default(name)
+        ]
+
     def as_scalars(self) -> dict[str, Any]:
         """Return the settings that this run reads, by key."""
         general = {key: getattr(self, name) for name, key in self.keys().items()}

@@ -19,7 +19,7 @@ from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RunRecord
 
-__all__ = ["app"]
+__all__ = ["app", "federate"]
 
 app = ServerApp()
 
@@ -27,6 +27,11 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run one federation."""
+    federate(grid, context)
+
+
+def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
+    """Run one federation and return its record; ``page``: also draw its page, which takes seconds."""
     from fedkd_flwr.apps.assembly import output_root
 
     began = time.monotonic()
@@ -41,6 +46,7 @@ def main(grid: Grid, context: Context) -> None:
         seed=config.seed,
         simulation=not config.public_path,
         config=config.as_scalars(),
+        changed=config.changed_keys(),
         versions=_versions(),
     )
     _prepare(folder, record)
@@ -51,7 +57,8 @@ def main(grid: Grid, context: Context) -> None:
         log(ERROR, "run failed: %s", record.reason)
         raise
     finally:
-        _leave(record, folder)
+        _leave(record, folder, page=page)
+    return record
 
 
 def _prepare(folder: Path, record: RunRecord) -> None:
@@ -64,7 +71,7 @@ def _prepare(folder: Path, record: RunRecord) -> None:
 
 
 def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: float) -> None:
-    from fedkd_flwr.apps.assembly import check_simulation, make_strategy, simulated_pool
+    from fedkd_flwr.apps.assembly import check_simulation, make_strategy, party_class_counts, simulated_pool
     from fedkd_flwr.data.tables import load_public
     from fedkd_flwr.strategies.waiting import start_processes, wait_for_nodes
 
@@ -101,6 +108,10 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
         _keep_model(model, record, folder / "model.fedkd")
         if record.simulation:
             record.server = _measured(model, config, len(nodes))
+    if record.simulation:
+        dealt = party_class_counts(config, len(nodes))
+        for party in record.parties:
+            party.class_counts = dealt.get(party.name, [])
     if record.simulation and config.centralised:
         _centralised(config, record, len(nodes))
 
@@ -113,6 +124,7 @@ def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunCon
     log(INFO, "estimated sensitivity: one record changes at most %d labels, as far as was tried", labels)
     own = config.own.changed(sensitivity_labels=labels)
     record.config[own.keys()["sensitivity_labels"]] = labels
+    record.changed = config.model_copy(update={"own": own}).changed_keys()
     return config.model_copy(update={"own": own})
 
 
@@ -161,7 +173,7 @@ def _measured(model: Classifier, config: RunConfig, num_parties: int) -> dict[st
     return {rows: model.metrics(X, y) for rows, (X, y) in found.items() if len(y)}
 
 
-def _leave(record: RunRecord, folder: Path) -> None:
+def _leave(record: RunRecord, folder: Path, *, page: bool) -> None:
     """Write the record and the page; log the table and where they are."""
     from fedkd_flwr.report.page import write_page
     from fedkd_flwr.report.table import summary_table
@@ -170,9 +182,9 @@ def _leave(record: RunRecord, folder: Path) -> None:
     try:
         for line in summary_table(record).splitlines():
             log(INFO, "%s", line)
-        page = write_page(record, folder / "report.html").absolute()
         log(INFO, "record: %s", (folder / "record.json").absolute())
-        log(INFO, "report: %s", page)
+        if page:
+            log(INFO, "report: %s", write_page(record, folder / "report.html").absolute())
     except Exception as error:  # the run's own outcome matters more than its picture
         log(WARN, "the table or the page could not be made: %s", error)
 

@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.checks import check_whole
-from fedkd_flwr.clients.party import Answer, Charge, DumpedModel, Finished, Instruction, Party
+from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import dump, pack_answer, pack_finished, unpack_answer, unpack_finished, weight
 from fedkd_flwr.errors import Code, DataError, FedkdError, Note, PayloadError, RefusalError, explain
 from fedkd_flwr.files import write_atomic
@@ -146,7 +147,7 @@ class PartyClient(NumPyClient, ABC):
         """Take the final labels in; return the zero-one loss and metrics, None where they stay here."""
         finished = self._finished_apart(instruction)
         party, model, federated = self.party, finished.model, finished.federated or {}
-        self._keep(model)
+        self._show(finished, self._keep(finished))
         for rows, found in {} if party.simulated else federated.items():
             for kind, one in (("with the federation", found), ("alone", finished.solo[rows])):
                 words = "%s, on %d %s test rows: accuracy %.4f, balanced accuracy %.4f"
@@ -386,16 +387,34 @@ class PartyClient(NumPyClient, ABC):
         except PayloadError:
             return False  # such an instruction is refused before a private row is read
 
-    def _keep(self, model: Classifier | DumpedModel) -> None:
-        """Store the final model, or forget the run where nothing is to be kept."""
-        state = self.party.state
+    def _keep(self, finished: Finished) -> dict[str, Path]:
+        """Store the final models and return their files by kind, or forget the run where nothing is to be kept.
+
+        The model trained alone is kept beside that of the federation, which may be worse at home.
+        """
+        state, kept = self.party.state, {}
         if state is not None and not self.party.keep_model:
             state.remove()
         elif state is not None:
-            path = state.path.with_suffix(".model")
-            if data := dump(model):  # the party has learnt all the same
-                write_atomic(path, data)
-                logger.info("%s: model kept at %s", self.party.name, path)
+            kinds = {"federated" if finished.learnt else "alone": finished.model}
+            if finished.alone is not None:
+                kinds["alone"] = finished.alone
+            for kind, model in kinds.items():
+                path = state.path.with_suffix(".alone.model" if kind == "alone" else ".model")
+                if data := dump(model):  # the party has learnt all the same
+                    write_atomic(path, data)
+                    kept[kind] = path
+                    logger.info("%s: model (%s) kept at %s", self.party.name, kind, path)
+        return kept
+
+    def _show(self, finished: Finished, models: Mapping[str, Path]) -> None:
+        """Show the owner what this party is left with; a page that cannot be made changes nothing that leaves."""
+        if self.party.show is None:
+            return
+        try:
+            self.party.show(finished, models)
+        except Exception:
+            logger.exception("%s: its own page could not be made", self.party.name)
 
     def _open(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Instruction:
         party = self.party

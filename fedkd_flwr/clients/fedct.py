@@ -88,12 +88,13 @@ class FedCTClient(PartyClient):
         model, _ = self._restore(instruction)
         self._train(model, instruction)
         saved = instruction.saved
-        if not model.continues and saved is not None and "alone" in saved.meta:
+        # where models are kept, the one trained alone is made again: only its figures were saved in round 1
+        if not party.keep_model and not model.continues and saved is not None and "alone" in saved.meta:
             return Finished(model=model, solo=unpack_metrics(saved.meta["alone"]))
         alone = party.model(seed=instruction.seed("model"))
         steps = instruction.config.steps_per_round * (instruction.server_round + 1)
         alone.update(party.X, party.y, steps=steps)
-        return Finished(model=model, solo=party.metrics(alone))
+        return Finished(model=model, solo=party.metrics(alone), alone=alone)
 
     def _restore(self, instruction: Instruction) -> tuple[Classifier, list[str]]:
         fresh = self.party.model(seed=instruction.seed("model"))

@@ -52,7 +52,7 @@ class FedProxClient(PartyClient):
         party, epochs = self.party, instruction.config.solo_epochs
         model = self._received(instruction, "final")
         alone = party.model(seed=instruction.seed("model")).train_epochs(party.X, party.y, epochs=epochs)
-        return Finished(model=model, solo=party.metrics(alone))
+        return Finished(model=model, solo=party.metrics(alone), alone=alone)
 
     def _received(self, instruction: Instruction, *stream: str | int) -> Classifier:
         return self.party.net_with(list(instruction.arrays.values()), seed=instruction.seed(*stream))

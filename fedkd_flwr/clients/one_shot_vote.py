@@ -31,4 +31,4 @@ class OneShotVoteClient(PartyClient):
             X = np.concatenate([X, party.public.X[labelled]])
             y = np.concatenate([y, instruction.labels[labelled]])
         model = party.model(seed=instruction.seed("model")).fit(X, y)
-        return Finished(model=model, solo=party.metrics(alone))
+        return Finished(model=model, solo=party.metrics(alone), alone=alone)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -102,6 +103,9 @@ class Party:
     rows_at_least : int
         So many rows it holds or more, as anybody may know. NFDP's numbers are those of so many rows, because its true
         number is private. 0: nothing is known.
+    show : callable, optional
+        ``show(finished, models)`` shows this party's owner, and nobody else, what it is left with, and the files of its
+        models by kind (``federated``, ``alone``). Called in the final visit; what it raises is logged.
     apart : callable, optional
         Where it learns, if not in this process: work that takes too long or too much memory is ended there.
     """
@@ -129,6 +133,7 @@ class Party:
     slots: NDArray[np.int64] | None = None
     num_slots: int = 0
     rows_at_least: int = 0
+    show: Callable[[Finished, Mapping[str, Path]], None] | None = None
     apart: Apart | None = None
 
     def __post_init__(self) -> None:
@@ -337,9 +342,12 @@ class Finished:
         Whether ``model`` learnt from the final labels; else it is the one trained alone.
     federated : mapping of str to Metrics, optional
         How good ``model`` is; None where nobody has measured it yet.
+    alone : Classifier or DumpedModel, optional
+        The model that learnt from its own rows alone; None where ``model`` is that one.
     """
 
     model: Classifier | DumpedModel
     solo: Mapping[str, Metrics]
     learnt: bool = True
     federated: Mapping[str, Metrics] | None = None
+    alone: Classifier | DumpedModel | None = None

@@ -82,24 +82,27 @@ def unpack_answer(data: bytes) -> Answer:
 
 
 def pack_finished(finished: Finished, *, weighed: bool) -> bytes:
-    """Return what a party is left with as bytes; ``weighed`` says whether an upload of the model is weighed too."""
+    """Return what a party is left with as bytes; ``weighed`` says whether an upload of its model is weighed too."""
     rest = {
         "solo": pack_metrics(finished.solo),
         "federated": pack_metrics(finished.federated or {}),
         "learnt": finished.learnt,
         "weight": weight(finished.model) if weighed else 0,
     }
-    return _pack({}, rest, dump(finished.model))
+    alone = dump(finished.alone) if finished.alone is not None else b""
+    return _pack({"alone": np.frombuffer(alone, dtype=np.uint8)}, rest, dump(finished.model))
 
 
 def unpack_finished(data: bytes) -> Finished:
-    """Return what `pack_finished` wrote, with the model as bytes."""
-    _, rest, model = _unpack(data)
+    """Return what `pack_finished` wrote, with the models as bytes."""
+    arrays, rest, model = _unpack(data)
+    alone = arrays["alone"].tobytes()
     return Finished(
         model=DumpedModel(model, rest["weight"]),
         solo=unpack_metrics(rest["solo"]),
         learnt=rest["learnt"],
         federated=unpack_metrics(rest["federated"]),
+        alone=DumpedModel(alone) if alone else None,
     )
 
 

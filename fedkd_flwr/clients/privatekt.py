@@ -77,7 +77,7 @@ class PrivateKTClient(PartyClient):
         party, epochs = self.party, instruction.config.solo_epochs
         model = self._received(instruction, "final")
         alone = party.model(seed=instruction.seed("model")).train_epochs(party.X, party.y, epochs=epochs)
-        return Finished(model=model, solo=party.metrics(alone))
+        return Finished(model=model, solo=party.metrics(alone), alone=alone)
 
     def _mechanism(self, instruction: Instruction) -> RandomizedResponse:
         config: PrivateKTConfig = instruction.config

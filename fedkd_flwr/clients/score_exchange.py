@@ -149,7 +149,7 @@ class ScoreClient(PartyClient):
         self._start(alone, X, y, instruction)
         if alone.supports_soft_steps:
             self.practise(alone, X, y, instruction)
-        return Finished(model=model, solo=self.party.metrics(alone))
+        return Finished(model=model, solo=self.party.metrics(alone), alone=alone)
 
     def _taught(self, instruction: Instruction) -> tuple[Classifier, list[str]]:
         fresh = self.party.model(seed=instruction.seed("model"))

@@ -1,25 +1,35 @@
-"""The picture of each party's accuracy, alone and with the federation."""
+"""The pictures of each party's accuracy, alone and with the federation: on common test rows, and at home."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
-from typing import Any
 
 from fedkd_flwr.report import derived
-from fedkd_flwr.report.figure import BLUE, GREEN, INK, ORANGE, PINK, Canvas, Plot
-from fedkd_flwr.report.formatting import count, is_number, plain, share
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.report.dumbbells import dumbbells
+from fedkd_flwr.report.figure import GREEN, PINK, Canvas, Plot
+from fedkd_flwr.report.formatting import count, plain, share
+from fedkd_flwr.run_record import PartyRecord, RunRecord
 
-__all__ = ["accuracy_plot"]
+__all__ = ["accuracy_plot", "home_plot"]
 
 _NAMED_PARTIES = 25  # more parties than this are drawn side by side, without names
+
+
+def home_plot(record: RunRecord, *, prefix: str = "home") -> Plot:
+    """Draw the same on each party's own test rows: whoever gains on common rows may lose at home.
+
+    Parameters and errors are those of `accuracy_plot`. Nothing is drawn, or said, where that plot shows own rows.
+    """
+    if derived.rows_used(record) == "own":
+        return Plot(title="", svg="", caption="")
+    return _plot(record, "own", prefix)
 
 
 def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
     """Draw each party's accuracy alone and with the federation, from the worst alone to the best alone.
 
+    Where classes are imbalanced it is the balanced accuracy (`fedkd_flwr.report.derived.figure_used`).
     If only the server's model profits, the parties' accuracies alone are drawn beside that of the server's model.
 
     Parameters
@@ -34,40 +44,49 @@ def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
     MissingExtraError
         If matplotlib is not installed.
     """
-    rows = derived.rows_used(record)
-    both = derived.pairs(record, rows)
-    server = is_number(record.server_accuracy)
-    if not both and server:
-        alone_only = [(p, derived.known(p.solo, rows)) for p in record.parties]
+    return _plot(record, derived.rows_used(record), prefix)
+
+
+def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
+    figure = derived.figure_used(record, rows)
+    both = derived.pairs(record, rows, figure)
+    server, central = (derived.known(one, rows, figure) for one in (record.server, record.centralised))
+    name = figure.replace("_", " ")
+    if not both and server is not None:
+        alone_only = [(p, derived.known(p.solo, rows, figure)) for p in record.parties]
         both = sorted(((p, value, math.nan) for p, value in alone_only if value is not None), key=lambda item: item[1])
     if not both:
-        caption = "Not drawn: no party's accuracy is known both alone and with the federation."
-        return Plot(title="Accuracy of each party", svg="", caption=caption)
+        where = "" if rows == derived.rows_used(record) else " on its own rows"
+        caption = f"Not drawn: no party's {name}{where} is known both alone and with the federation."
+        return Plot(title=f"{name.capitalize()} of each party{where}", svg="", caption=caption)
     gain = sum(after > alone for _, alone, after in both)
+    lost = sum(after < alone for _, alone, after in both)
     alone_mean, after_mean = derived.means(both)
+    home = "At home, with" if rows == "own" else "With"
+    reached = "" if figure == "accuracy" else f"{name} "
     title = (
-        f"With the federation {after_mean:.2f} on average, alone {alone_mean:.2f}: "
-        f"{gain} of {count(len(both), 'party gains', 'parties gain')}"
+        f"{home} the federation {reached}{after_mean:.2f} on average, alone {alone_mean:.2f}: "
+        f"{gain} of {count(len(both), 'party gains', 'parties gain')}, {count(lost, 'loses', 'lose')}"
     )
     after_too = not math.isnan(after_mean)
-    if not after_too:
-        better = sum(alone < (record.server_accuracy or 0.0) for _, alone, _ in both)
+    if not after_too and server is not None:
+        better = sum(alone < server for _, alone, _ in both)
         title = (
-            f"The server's model reaches {record.server_accuracy:.2f}, a party alone {alone_mean:.2f} on average: "
+            f"The server's model reaches {server:.2f}, a party alone {alone_mean:.2f} on average: "
             f"it is better than {better} of {count(len(both), 'party', 'parties')}"
         )
     named = len(both) <= _NAMED_PARTIES
     with Canvas(1.75 + 0.235 * len(both) if named else 3.9) as canvas:
         axes = canvas.figure.add_subplot()
-        _dumbbells(axes, both, named=named)
+        names = [_label(p, rows) for p, _, _ in both]
+        dumbbells(axes, names, [a for _, a, _ in both], [b for _, _, b in both], named=named)
         mark = axes.axvline if named else axes.axhline
-        if server:
-            label = f"server's model {share(record.server_accuracy)}"
-            mark(record.server_accuracy, color=GREEN, linestyle="--", linewidth=1.6, label=label)
-        if is_number(record.centralised_accuracy):
-            label = f"centralised {share(record.centralised_accuracy)}"
-            mark(record.centralised_accuracy, color=PINK, linestyle=":", linewidth=1.9, label=label)
-        words = f"accuracy: share of {derived.ROWS[rows]} that are right"
+        if server is not None:
+            mark(server, color=GREEN, linestyle="--", linewidth=1.6, label=f"server's model {share(server)}")
+        if central is not None:
+            mark(central, color=PINK, linestyle=":", linewidth=1.9, label=f"centralised {share(central)}")
+        what = "share that is right" if figure == "accuracy" else "mean recall of the classes"
+        words = f"{name}: {what}, on {derived.ROWS[rows]}"
         axes.grid(axis="x" if named else "y")
         if named:
             axes.set_xlabel(words)
@@ -78,42 +97,20 @@ def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
         canvas.legend(axes)
         svg = canvas.svg(prefix)
     caption = (
-        f"Each line is one party. It goes from the party's accuracy alone (hollow circle) to its accuracy with the "
-        f"federation (full circle), on the {derived.ROWS[rows]}. An orange line means that the party lost."
+        f"Each line is one party. It goes from the party's {name} alone (hollow circle) to its {name} with the "
+        f"federation (full circle), on {derived.ROWS[rows]}. An orange line means that the party lost."
         if after_too
-        else f"Each circle is one party's accuracy alone, on the {derived.ROWS[rows]}."
+        else f"Each circle is one party's {name} alone, on {derived.ROWS[rows]}."
     )
+    if rows == "own":
+        caption += " Behind a party's name stand its test rows; of few rows a difference may be noise."
     if derived.simulation_only(record):
         caption += f" The parties' accuracies are {derived.SIMULATION_ONLY}."
-    if is_number(record.centralised_accuracy):
+    if central is not None:
         caption += " Centralised is one model trained on all private rows pooled, which a federation avoids."
     return Plot(title=title, svg=svg, caption=caption)
 
 
-def _dumbbells(axes: Any, both: Sequence[tuple[Any, float, float]], *, named: bool) -> None:
-    """Draw one dumbbell per party: as rows with names, or side by side without names.
-
-    The two kinds of points differ in shape as well as in colour, so that a black-and-white print can be read.
-    """
-    places = list(range(len(both)))
-    alone, after = [item[1] for item in both], [item[2] for item in both]
-    colours = [ORANGE if b < a else "#9cc3dd" for a, b in zip(alone, after, strict=True)]
-    area = 40.0 if named else max(7.0, 900.0 / len(both))
-    edge = {"edgecolors": INK, "linewidths": 1.2 if named else 0.9}
-    hollow = {"s": area, "facecolors": "white", "label": "alone (SOLO)", **edge}
-    full = {"s": area, "color": BLUE}
-    if not all(map(math.isnan, after)):  # NaN is not drawn, so the legend must not name it.
-        full["label"] = "with the federation"
-    lines, width = (axes.hlines, 2.4) if named else (axes.vlines, max(1.0, 140 / len(both)))
-    lines(places, alone, after, colors=colours, linewidth=width, zorder=1)
-    for values, zorder, look in ((alone, 3, hollow), (after, 2, full)):
-        axes.scatter(*((values, places) if named else (places, values)), zorder=zorder, **look)
-    if named:
-        axes.set_yticks(places)
-        # A party's name may hold dollar signs, which matplotlib would read as mathematics.
-        axes.set_yticklabels([plain(p.name, 24) for p, _, _ in both], parse_math=False)
-        axes.set_ylim(-0.7, len(both) - 0.3)
-        axes.tick_params(axis="y", length=0)
-    else:
-        axes.set_xticks([])
-        axes.set_xlim(-1, len(both))
+def _label(party: PartyRecord, rows: str) -> str:
+    name = plain(party.name, 24)
+    return f"{name} ({party.solo[rows].n:,})" if rows == "own" else name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fedkd_flwr.metrics import Metrics
@@ -20,6 +20,7 @@ __all__ = [
     "Spread",
     "Traffic",
     "answered",
+    "class_name",
     "figure_used",
     "figures",
     "known",
@@ -259,3 +260,8 @@ def answered(record: RunRecord) -> str:
 
 def _range(values: list[int]) -> str:
     return f"{min(values)}" if min(values) == max(values) else f"{min(values)} to {max(values)}"
+
+
+def class_name(classes: Sequence[str], number: int) -> str:
+    """Return a class's name, ``class 3`` where the record names none."""
+    return str(classes[number]) if number < len(classes) else f"class {number}"

@@ -24,6 +24,8 @@ __all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PINK", "Canvas", "Plot"]
 
 BLUE, ORANGE, GREEN, PINK, INK, GREY = "#0072B2", "#D55E00", "#007A5A", "#AA4488", "#222222", "#8a8a8a"
 _WIDTH = 6.8  # inches
+_SHADES = 20  # of a heatmap; matplotlib writes the colour bar of 50 and more as an image
+_PALEST = 0.005
 _STYLE = {
     "font.family": "sans-serif",
     "font.size": 9.5,
@@ -103,7 +105,8 @@ class Canvas:
 
     def title(self, text: str) -> None:
         """Write the title above the axes, left-aligned and wrapped."""
-        self.figure.suptitle("\n".join(textwrap.wrap(text, 78)), x=0.01, ha="left", fontsize=10.5, weight="bold")
+        lines = "\n".join(textwrap.wrap(text, 78))
+        self.figure.suptitle(lines, x=0.01, ha="left", fontsize=10.5, weight="bold", parse_math=False)
 
     def legend(self, axes: Any, *, columns: int = 0) -> None:
         """Place the legend above the axes, where it covers no data; ``columns=0`` chooses the number of columns."""
@@ -140,6 +143,31 @@ class Canvas:
         axes.xaxis.set_major_locator(FixedLocator(written))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+
+    def heatmap(self, axes: Any, shares: Sequence[Sequence[float]], *, top: float) -> Any:
+        """Draw rows of shares within 0..top as coloured cells, the first row on top; return what a colour bar needs.
+
+        Cells are vector shapes: a page may load no image, not even one that stands in the page itself. Cells too pale
+        to be seen are not drawn, and NaN is not.
+        """
+        import matplotlib
+        from matplotlib.collections import PatchCollection
+        from matplotlib.patches import Rectangle
+
+        seen = [
+            (i, j, value) for i, row in enumerate(shares) for j, value in enumerate(row) if value >= _PALEST * top > 0
+        ]
+        cells = PatchCollection([Rectangle((j - 0.5, i - 0.5), 1.0, 1.0) for i, j, _ in seen], linewidth=0)
+        cells.set_array([value for _, _, value in seen])
+        cells.set_cmap(matplotlib.colormaps["Blues"].resampled(_SHADES))
+        cells.set_clim(0.0, top)
+        axes.add_collection(cells)
+        axes.set_xlim(-0.5, len(shares[0]) - 0.5)
+        axes.set_ylim(len(shares) - 0.5, -0.5)
+        axes.tick_params(length=0)
+        for side in axes.spines.values():
+            side.set_visible(False)
+        return cells
 
     def save(self, path: Path) -> None:
         """Write the figure to a file, in the format of the file name's ending (``.svg``, ``.png`` or ``.pdf``)."""

@@ -7,17 +7,22 @@ from pathlib import Path
 
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.report import claims, derived, run_privacy, sections
-from fedkd_flwr.report.accuracy_plot import accuracy_plot
+from fedkd_flwr.report.accuracy_plot import accuracy_plot, home_plot
 from fedkd_flwr.report.attack import attack
 from fedkd_flwr.report.bytes_plot import bytes_plot
+from fedkd_flwr.report.class_gain_plot import class_gain_plot
+from fedkd_flwr.report.class_mix_plot import class_mix_plot
+from fedkd_flwr.report.confusion_plot import confusion_plot
 from fedkd_flwr.report.derived import ROWS
 from fedkd_flwr.report.figure import Plot
 from fedkd_flwr.report.formatting import count, is_number, plain, share, size, time_span
+from fedkd_flwr.report.home import home_finding, home_warning
 from fedkd_flwr.report.html import Html, save_document, tag
 from fedkd_flwr.report.metrics_section import metrics
+from fedkd_flwr.report.reliability_plot import reliability_plot
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.useless import useless
-from fedkd_flwr.run_record import WITHHELD, RunRecord
+from fedkd_flwr.run_record import WITHHELD, PartyRecord, RunRecord
 
 __all__ = ["write_page"]
 
@@ -51,6 +56,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         _plots(shown, publishable),
         _section("Privacy", sections.privacy(shown)),
         _section("What an attack finds", attack(shown)) if shown.audit else Html(""),
+        _section("Which model each party should use", sections.advice(shown)) if not publishable else Html(""),
         _section("Each party", sections.parties(shown)),
         _section("Metrics", metrics(shown)) if not publishable else Html(""),
         _section("Each round", sections.rounds(shown, publishable=publishable)),
@@ -69,16 +75,23 @@ def _section(title: str, content: Iterator[Html]) -> Html:
 def _headline(record: RunRecord) -> str:
     if record.status == "failed":
         return f"This run failed after {count(len(record.rounds), 'round')}"
-    both = derived.pairs(record, derived.rows_used(record))
+    rows = derived.rows_used(record)
+    figure = derived.figure_used(record, rows)
+    what = "" if figure == "accuracy" else f"{_words(figure)} "
+    both = derived.pairs(record, rows, figure)
     if both:
         alone, after = derived.means(both)
         verb = "party reaches" if len(both) == 1 else "parties reach"
         average = "" if len(both) == 1 else " on average"
-        return f"With the federation {len(both)} {verb} {after:.2f}{average}; alone {alone:.2f}"
+        found = f"With the federation {len(both)} {verb} {what}{after:.2f}{average}; alone {alone:.2f}"
+        home = home_finding(record) if rows == "common" else ""
+        return f"{found}. {home[:1].upper()}{home[1:]}" if home else found
     if is_number(record.server_accuracy):
-        alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record)) for p in record.parties)
+        figure = derived.figure_used(record, "common")
+        what = "" if figure == "accuracy" else f"{_words(figure)} "
+        alone_only = derived.spread(derived.known(p.solo, rows, figure) for p in record.parties)
         solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
-        return f"The server's model reaches {record.server_accuracy:.2f}{solo}"
+        return f"The server's model reaches {what}{derived.known(record.server, 'common', figure) or 0.0:.2f}{solo}"
     parties = count(len(record.parties), "party", "parties")
     sent = derived.traffic(record)
     if sent.up is not None:
@@ -101,6 +114,8 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
     elif record.status != "completed":
         parts.append(tag("p", f"This run has not ended. Its status is “{record.status}”.", class_="warn"))
     parts += [tag("p", warning, class_="bad") for warning in (*run_privacy.unproven(record.claims), *useless(record))]
+    if lost := home_warning(record):
+        parts.append(tag("p", tag("b", "Who loses: "), lost, class_="bad"))
     notes = list(dict.fromkeys(record.notes))
     if notes:
         items = tag("ul", *(tag("li", note) for note in notes))
@@ -128,32 +143,36 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
     """Return the most important figures as cards; a figure that is not known has no card."""
     cards: list[tuple[str, str, str]] = []
     only = "; simulation only" if derived.simulation_only(record) else ""
+    lead = derived.figure_used(record, derived.rows_used(record))
     for rows, name in ROWS.items():
-        both = derived.pairs(record, rows)
+        figure = derived.figure_used(record, rows)
+        words = _words(figure)
+        both = derived.pairs(record, rows, figure)
         alone, after = derived.spread(a for _, a, _ in both), derived.spread(b for _, _, b in both)
         if not alone or not after:
             continue
         better = f"{sum(b > a for _, a, b in both)} of {len(both)}"
         if cards:  # the second kind of test rows gets a single card
             change = f"{share(alone.mean)} → {share(after.mean)}"
-            cards.append(("The same on own rows", change, f"better than alone: {better}"))
+            same = "The same" if figure == lead else words.capitalize()
+            cards.append((f"{same} on own rows", change, f"better than alone: {better}{_lost(both)}"))
             continue
+        where = f"on {name}; {share(alone.lowest)} to {share(alone.highest)}{only}"
         cards += [
-            ("Accuracy alone", share(alone.mean), f"on {name}; {share(alone.lowest)} to {share(alone.highest)}{only}"),
+            (f"{words.capitalize()} alone", share(alone.mean), where),
             ("With the federation", share(after.mean), f"{share(after.lowest)} to {share(after.highest)}{only}"),
-            ("Better than alone", better, "parties"),
+            ("Better than alone", better, f"parties{_lost(both)}"),
         ]
     compared = bool(cards)
-    if is_number(record.server_accuracy):
-        cards.append(("Server's model", share(record.server_accuracy), "accuracy on common test rows"))
-    alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record)) for p in record.parties)
+    figure = derived.figure_used(record, "common")
+    if (server := derived.known(record.server, "common", figure)) is not None:
+        cards.append(("Server's model", share(server), f"{_words(figure)} on common test rows"))
+    alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record), lead) for p in record.parties)
     if alone_only and not compared:
         words = f"mean of the parties; {share(alone_only.lowest)} to {share(alone_only.highest)}{only}"
         cards.append(("A party alone", share(alone_only.mean), words))
-    if is_number(record.centralised_accuracy):
-        cards.append(
-            ("Centralised", share(record.centralised_accuracy), "one model trained on all private rows pooled")
-        )
+    if (central := derived.known(record.centralised, "common", figure)) is not None:
+        cards.append(("Centralised", share(central), "one model trained on all private rows pooled"))
     cards.append(("Privacy", *run_privacy.headline(record)))
     last = record.rounds[-1] if record.rounds else None
     if last and publishable and not record.length_told:
@@ -182,8 +201,26 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
     return tag("dl", *boxes, class_="keys")
 
 
+def _words(figure: str) -> str:
+    return figure.replace("_", " ")
+
+
+def _lost(both: list[tuple[PartyRecord, float, float]]) -> str:
+    lost = sum(after < alone for _, alone, after in both)
+    return f"; worse: {lost}" if lost else ""
+
+
 def _plots(record: RunRecord, publishable: bool) -> Html:
-    makers: tuple[Callable[[RunRecord], Plot], ...] = (accuracy_plot, rounds_plot, bytes_plot)
+    makers: tuple[Callable[[RunRecord], Plot], ...] = (
+        accuracy_plot,
+        home_plot,
+        class_mix_plot,
+        class_gain_plot,
+        confusion_plot,
+        reliability_plot,
+        rounds_plot,
+        bytes_plot,
+    )
     try:
         drawn = [make(record) for make in makers]
     except MissingExtraError as error:
@@ -193,6 +230,6 @@ def _plots(record: RunRecord, publishable: bool) -> Html:
         if plot.svg:
             picture = tag("div", Html(plot.svg), class_="plot", tabindex="0", role="img", aria_label=plot.title)
             figures.append(tag("figure", picture, tag("figcaption", plot.caption)))
-        elif not publishable:  # the top of a publishable page says once what is left out
+        elif plot.caption and not publishable:  # the top of a publishable page says once what is left out
             figures.append(tag("p", tag("b", f"{plot.title}. "), plot.caption, class_="soft"))
     return tag("section", tag("h2", "Plots"), *figures) if figures else Html("")

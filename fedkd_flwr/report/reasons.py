@@ -1,11 +1,11 @@
-"""Why a party was left out of a round: for each code, what it means and what can be done about it."""
+"""What the codes of parties mean: why one was left out of a round, and what it says beside an answer."""
 
 from __future__ import annotations
 
-from fedkd_flwr.errors import Code
+from fedkd_flwr.errors import Code, Note
 from fedkd_flwr.report.formatting import plain
 
-__all__ = ["REASONS", "reason_sentence"]
+__all__ = ["NOTES", "REASONS", "note_sentence", "reason_sentence"]
 
 _OWN_LOG = "The full text of the error is in that party's own log"
 
@@ -95,3 +95,21 @@ def reason_sentence(code: str) -> str:
         f"This release of the page has no explanation for the code {plain(code, 60)!r}. "
         "Look at the party's own log and the server's.",
     )
+
+
+NOTES: dict[str, str] = {
+    Note.FEWER_SUBSETS: "It holds fewer rows than teachers-per-student, so each of its teachers learnt from one row.",
+    Note.FIXED_ANSWER: "Its training failed. It sent a fixed answer through the mechanism, which was counted.",
+    Note.ONE_CLASS: "Its private rows hold a single class, which it gives to every public row.",
+    Note.STATE_LOST: "It lost what it kept between rounds, and started its model afresh.",
+    Note.STATE_OLDER: "It holds the state of an older round, and went on from that.",
+}
+
+
+def note_sentence(code: str) -> str:
+    """Return what a party's note means; the note itself if this release does not know it.
+
+    >>> note_sentence("one-class")
+    'Its private rows hold a single class, which it gives to every public row.'
+    """
+    return NOTES.get(code, plain(code, 200))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.figure import BLUE, GREEN, INK, ORANGE, Canvas, Plot
@@ -10,6 +12,8 @@ from fedkd_flwr.report.formatting import is_number
 from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["rounds_plot"]
+
+_PARTY_LINES = 25  # of more parties only the range is drawn
 
 _Line = tuple[str, Sequence[float | None], str, str, str]  # label, values, colour, marker, line style
 
@@ -47,10 +51,7 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
         all_axes = canvas.figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (lines, words) in zip(all_axes, panels, strict=True):
             if lines is lower and any(bands):
-                low = [b.lowest if b else float("nan") for b in bands]
-                high = [b.highest if b else float("nan") for b in bands]
-                label = "lowest to highest party"
-                axes.fill_between(x, low, high, color=BLUE, alpha=0.15, linewidth=0, label=label)
+                _draw_parties(axes, record)
             for label, values, colour, marker, style in lines:
                 if _known(values):
                     y = [v if v is not None and is_number(v) else float("nan") for v in values]
@@ -80,6 +81,26 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
 
 def _known(values: Sequence[float | None]) -> list[float]:
     return [v for v in values if v is not None and is_number(v)]
+
+
+def _draw_parties(axes: Any, record: RunRecord) -> None:
+    """Draw a thin line for each party; of many parties the band from the lowest to the highest."""
+    x = [r.server_round for r in record.rounds]
+    names = sorted({name for r in record.rounds for name in r.accuracy})
+    if len(names) > _PARTY_LINES:
+        bands = [derived.spread(r.accuracy.values()) for r in record.rounds]
+        low = [b.lowest if b else math.nan for b in bands]
+        high = [b.highest if b else math.nan for b in bands]
+        label = f"lowest to highest of {len(names)} parties"
+        axes.fill_between(x, low, high, color=BLUE, alpha=0.15, linewidth=0, label=label)
+        return
+    labels = {False: "a party", True: "a party that fell"}
+    for name in names:
+        y = [r.accuracy.get(name, math.nan) for r in record.rounds]
+        told = [value for value in y if is_number(value)]
+        fell = bool(told) and told[-1] < told[0]
+        look = {"color": ORANGE if fell else "#9cc3dd", "linewidth": 1.1, "zorder": 1.5 if fell else 1}
+        axes.plot(x, y, label=labels.pop(fell, None), linestyle="--" if fell else "-", **look)
 
 
 def _rounds_title(record: RunRecord, bands: Sequence[derived.Spread | None]) -> str:

@@ -10,10 +10,11 @@ from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
 from fedkd_flwr.report.formatting import count, is_number, rounds_text, share, size, time_span
 from fedkd_flwr.report.html import Html, join, table, tag
-from fedkd_flwr.report.reasons import reason_sentence
+from fedkd_flwr.report.reasons import note_sentence, reason_sentence
+from fedkd_flwr.report.recommendation import LEVEL, recommendation
 from fedkd_flwr.run_record import WITHHELD, RunRecord
 
-__all__ = ["again", "configuration", "left_out", "parties", "privacy", "rounds"]
+__all__ = ["advice", "again", "configuration", "left_out", "parties", "privacy", "rounds"]
 
 
 def parties(record: RunRecord) -> Iterator[Html]:
@@ -41,7 +42,7 @@ def parties(record: RunRecord) -> Iterator[Html]:
             known = is_number(alone) and is_number(after)
             gain = f"{after - alone:+.3f}" if known else "–"  # type: ignore[operator]
             cells += [share(alone)] + [share(after), gain] * after_too
-        cells += [size(party.model_bytes)] * weighed + ["; ".join(party.notes)] * noted
+        cells += [size(party.model_bytes)] * weighed + [" ".join(map(note_sentence, party.notes))] * noted
         body.append(cells)
     yield table(header, body, numbers=numbers, label="Each party's accuracy")
     if seen:
@@ -164,18 +165,41 @@ def _claims(shown: Sequence[claims.Claim], *, first: int) -> Iterator[Html]:
     yield table(header, body, label="Privacy claims")
 
 
+def advice(record: RunRecord) -> Iterator[Html]:
+    """Yield for each party which of its models its own test rows speak for, and the evidence."""
+    figure = derived.figure_used(record, "own")
+    found = [(p, recommendation(p, classes=record.classes, figure=figure)) for p in record.parties]
+    body = [(p.name, one.verdict, one.why) for p, one in found if one is not None]
+    if not body:
+        yield tag("p", "No party's two models were measured on its own test rows, so nothing can be recommended.")
+        return
+    yield table(["party", "recommended", "evidence"], body, label="Which model each party should use")
+    yield tag(
+        "p",
+        f"± is the {LEVEL:.0%} confidence interval. A difference within it may be noise, and nothing is recommended "
+        "from it. At a silo both models lie in the state-dir, and its owner finds the same advice there.",
+        class_="soft",
+    )
+
+
 def again(record: RunRecord) -> Iterator[Html]:
-    """Yield the configuration and the command that repeat the run."""
+    """Yield the settings that are not the defaults, and the command that repeats the run."""
     nodes = count(len(record.parties), "party", "parties")
     yield tag(
         "p",
         "Save these lines as ",
         tag("code", "again.toml"),
         f", install the versions listed below, and run with {nodes}. The same seed, data and versions give the same "
-        "consensus and model. Only privacy noise differs: it is drawn anew in each run.",
+        "consensus and model. Only privacy noise differs: it is drawn anew in each run. All other settings had their "
+        "defaults; the section Configuration lists them too."
+        if record.changed is not None
+        else "consensus and model. Only privacy noise differs: it is drawn anew in each run.",
     )
+    told = record.config if record.changed is None else {*record.changed, "algorithm", "seed"}
     lines = "\n".join(
-        f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in record.config.items() if _flat(value)
+        f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}"
+        for key, value in record.config.items()
+        if _flat(value) and key in told
     )
     yield tag("pre", tag("code", lines or "# the record holds no configuration"))
     size = f' --federation-config "num-supernodes={len(record.parties)} client-resources-num-cpus=1"'

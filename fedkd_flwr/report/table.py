@@ -9,6 +9,8 @@ from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
+from fedkd_flwr.report.home import home_warning
+from fedkd_flwr.report.reasons import note_sentence
 from fedkd_flwr.report.useless import useless
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
@@ -38,6 +40,8 @@ def summary_table(record: RunRecord) -> str:
     ]
     if record.reason:
         lines += _wrapped("reason: ", record.reason)
+    if lost := home_warning(record):
+        lines += _wrapped("WARNING: ", lost)
     for warning in useless(record):
         lines += _wrapped("WARNING: ", warning)
     lines.append("─" * WIDTH)
@@ -79,7 +83,9 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
             yield "  alone (SOLO)", alone.text()
         if after:
             gain = sum(b > a for _, a, b in both)
+            worse = sum(b < a for _, a, b in both)
             tail = f"; better than alone: {gain} of {count(len(both), 'party', 'parties')}" if both else ""
+            tail += f", worse: {worse}" if worse else ""
             yield "  with the federation", after.text() + tail
     if "common" in record.server or record.server_model:
         name = f" ({plain(record.server_model)})" if record.server_model else ""
@@ -200,7 +206,7 @@ def _footer(record: RunRecord) -> Iterator[str]:
         yield f"left out: {len(gone) - _MANY_NOTES} more are in the record"
     notes = list(dict.fromkeys(record.notes))
     for party in record.parties:
-        notes += [f"{plain(party.name, 40)}: {note}" for note in party.notes]
+        notes += [f"{plain(party.name, 40)}: {note_sentence(note)}" for note in party.notes]
     for note in notes[:_MANY_NOTES]:
         yield from _wrapped("note: ", note)
     if len(notes) > _MANY_NOTES:

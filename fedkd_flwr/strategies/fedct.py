@@ -68,8 +68,16 @@ class FedCT(LabelExchange):
         )
         this.kept_share = facts.kept_share
         if server_round == 1:
-            self.note_votes(facts, len(answers))
+            self.note_votes(facts, answers, consensus)
         return consensus
+
+    def way_to_labels(self) -> str:
+        """Return the setting that leaves rows unlabelled."""
+        if self.config.consensus == "qualified-majority":
+            return f"Lower the quorum ({self.config.quorum:g}), or use another consensus."
+        if self.config.consensus == "dawid-skene":
+            return f"Lower the confidence ({self.config.confidence:g})."
+        return ""
 
     def claim(self) -> list[PrivacyClaim]:
         """Return the claim of the privatised labels, over all rounds of the party asked most often."""

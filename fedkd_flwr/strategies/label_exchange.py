@@ -22,6 +22,7 @@ from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
+from fedkd_flwr.strategies.vote_notes import advice, lost_classes, uninformative_parties
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.records import Reply
 
@@ -123,9 +124,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         labelled = vote != ABSTAIN
         this.labelled_share = float(labelled.mean())
         if not labelled.any():
-            way_out = "Lower the quorum, or use majority or dawid-skene."
-            text = explain("consensus", "label at least one public row", f"none in round {this.server_round}", way_out)
-            self.note(text)
+            self.note(f"The vote of round {this.server_round} labels no public row. {self.way_to_labels()}".rstrip())
         elif self.payload == "labels":
             shares = [agreement(labels, vote) for a in answers for labels in a.labels]
             this.agreement = float(np.mean(shares))
@@ -134,19 +133,39 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         if self.public.y is not None and labelled.any():
             this.consensus_accuracy = float((vote[labelled] == self.public.y[labelled]).mean())
 
-    def note_votes(self, facts: VoteFacts, num_parties: int) -> None:
-        """Say how many parties cast less than a full vote, and which classes no party, or one alone, ever gave."""
-        if facts.discounted:
-            share = "half their votes" if self.config.voters_rule == "half" else "no vote"
-            self.note(f"{facts.discounted} of {num_parties} parties label every public row alike and cast {share}.")
+    def note_votes(
+        self, facts: VoteFacts, answers: Sequence[PartyLabels], vote: Labels, rows: NDArray[np.int64] | None = None
+    ) -> None:
+        """Say who casts less than a full vote, and which classes the vote loses.
+
+        Parameters
+        ----------
+        facts : VoteFacts
+            Of this vote. Under the parties' noise each gives every class, and there is nothing to say.
+        answers : sequence of PartyLabels
+            What was counted.
+        vote : ndarray of shape (num_public,), int16
+            What the vote made of it.
+        rows : ndarray of shape (num_asked,), int64, optional
+            The public rows that were asked; all by default.
+        """
         if facts.class_voters is None:
             return
-        for c, voters in enumerate(facts.class_voters):
-            rule, name = "be given by >= 2 parties", f"class {self.public.schema.classes[c]!r}"
-            if voters == 0:
-                self.note(explain(name, rule, 0, "Nothing learnt from this vote can know it."))
-            elif voters == 1 and facts.class_voters.max() > 1:
-                self.note(explain(name, rule, 1, "A majority outvotes that party; dawid-skene may not."))
+        classes, labels = self.public.schema.classes, {answer.party: answer.labels for answer in answers}
+        if facts.discounted:
+            self.note(uninformative_parties(labels, config=self.config, classes=classes))
+        if not (vote != ABSTAIN).any():
+            return  # it lost all classes, and `_describe` says so
+        asked = slice(None) if rows is None else rows
+        lost = list(lost_classes({p: one[:, asked] for p, one in labels.items()}, vote[asked], classes=classes))
+        for text in lost:
+            self.note(text)
+        if lost and (way_out := advice(self.config, self.spec.num_classes)):
+            self.note(way_out)
+
+    def way_to_labels(self) -> str:
+        """Return what to change where a vote labels no row; overridden where settings may be the cause."""
+        return ""
 
     def converged(self, previous: Labels, answers: Sequence[PartyLabels], this: RoundRecord) -> bool:
         """Tell whether another round can change nothing; overridden where that can be known."""

@@ -120,7 +120,6 @@ class OneShotVote(LabelExchange):
             num_classes=self.spec.num_classes,
             consistent=self.consistent,
         )
-        self.note_votes(facts, len(answers))
         answered = self._answers(self.votes, server_round, this)
         rows = self.queries if self.plan is not None else np.arange(self.spec.num_public)
         labelled = answered.labels != ABSTAIN
@@ -129,6 +128,7 @@ class OneShotVote(LabelExchange):
             raise ConfigError(explain("the vote", "label at least one public row", 0, way_out))
         self.vote = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote[rows] = answered.labels
+        self.note_votes(facts, answers, self.vote, rows)
         log(INFO, "\tfitting the final model on %d public rows", int(labelled.sum()))
         self.model = self._taught(rows, answered, "final-model")
         if self.test is not None and len(self.test[1]):
@@ -144,7 +144,9 @@ class OneShotVote(LabelExchange):
         )
         if self.plan is None:
             if dropped := int((answers.labels == ABSTAIN).sum()):
-                self.record.notes.append(f"{dropped} public rows had no vote and train nothing.")
+                why = "no party's students agree on them" if self.consistent else "no party voted on them"
+                count = self.spec.num_public
+                self.note(f"{dropped} of {count} public rows train nothing: {why}.")
             return answers
         if self.ledger is not None:
             arrays = {"labels": answers.labels} | ({} if answers.counts is None else {"counts": answers.counts})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import stat
 import sys
 import time
 from pathlib import Path
@@ -109,7 +110,8 @@ def test_a_simulation_keeps_no_party_files_when_it_is_over(tmp_path):
 def test_a_simulation_keeps_the_parties_models_where_asked(tmp_path):
     _simulate(tmp_path, {**FAST, "save-party-models": True})
     kept = sorted(tmp_path.rglob("*.model"))
-    assert [path.stem for path in kept] == [f"party-{i:03d}" for i in range(4)]
+    names = [f"party-{i:03d}" for i in range(4)]
+    assert sorted(path.stem for path in kept) == sorted([*names, *(f"{name}.alone" for name in names)])
     assert all(serialize.load(path).num_classes == 3 for path in kept)
 
 
@@ -349,6 +351,38 @@ def test_silos_with_their_own_files_run_and_keep_their_models(tmp_path, silos, c
     for name in NAMES:
         model = serialize.load(tmp_path / name / "state" / "runs" / "1" / "parties" / f"{name}.model")
         assert (model.predict(X) == y).mean() > 0.8
+
+
+@pytest.mark.parametrize("config", [FAST, FEDKT], ids=["fedct", "fedkt"])
+def test_a_silo_keeps_the_model_trained_alone_too_and_its_owner_alone_gets_a_page(tmp_path, silos, config, caplog):
+    for node in silos.values():
+        node["share-metrics"] = ""
+    with caplog.at_level("INFO", logger="flwr.party"):
+        _deploy(tmp_path, silos, config)
+    public = load_public(tmp_path / "server" / "public.csv")
+    for name in NAMES:
+        folder = tmp_path / name / "state" / "runs" / "1" / "parties"
+        X, y = load_party_table(tmp_path / name / "own.csv", public.schema, public.preprocessor)
+        alone = serialize.load(folder / f"{name}.alone.model")
+        assert (alone.predict(X) == y).mean() > 0.8
+        page = folder / f"{name}.html"
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+        text = page.read_text(encoding="utf-8")
+        assert f"{name}.alone.model" in text
+        assert "Recommended: " in text or "do not tell which model is better" in text
+        assert "is sent to nobody" in text
+        assert f"{name}: recommended: " in caplog.text
+    assert not list((tmp_path / "server").rglob("*.alone.model"))
+
+
+def test_a_page_that_cannot_be_made_changes_nothing_that_leaves(tmp_path, silos, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("no page")
+
+    monkeypatch.setattr("fedkd_flwr.report.owner_page.write_owner_page", broken)
+    record = _deploy(tmp_path, silos)
+    assert record.status == "completed"
+    assert all(set(p.federated) == {"own"} and not p.notes for p in record.parties)
 
 
 def test_a_silo_that_shares_no_metrics_sends_no_accuracy(tmp_path, silos):

@@ -8,20 +8,8 @@ import pytest
 
 from fedkd_flwr.apps.audit import audit, main
 from fedkd_flwr.apps.config import parse_run_config
-from fedkd_flwr.errors import ConfigError, MissingExtraError
-from fedkd_flwr.report.figure import Canvas
+from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.run_record import RunRecord
-
-
-@pytest.fixture(autouse=True)
-def _no_pictures(monkeypatch):
-    """Pages without pictures, which take most of their time."""
-
-    def none(self, height):
-        raise MissingExtraError("no pictures here")
-
-    monkeypatch.setattr(Canvas, "__init__", none)
-
 
 SMALL = {"dataset": "synthetic", "synthetic-rows": 400, "num-parties": 2, "partitioner": "iid", "num-test": 40}
 SMALL |= {"num-public": 60, "num-private": 120, "model": "decision-tree"}

@@ -12,7 +12,7 @@ from fedkd_flwr.run_record import PartyRecord, RunRecord
 @pytest.mark.parametrize(("parties", "rounds"), [(1, 1), (5, 10), (10, 5), (100, 1), (100, 10)])
 def test_a_page_needs_nothing_else(make_record, tmp_path, parties, rounds):
     page = check_safe_and_alone(written(make_record(parties, rounds), tmp_path))
-    assert page.tags.count("svg") == (3 if rounds > 1 else 2)
+    assert page.tags.count("svg") == (4 if rounds > 1 else 3)  # the parties' two, bytes, and rounds
 
 
 def test_every_text_and_key_of_a_hostile_record_is_escaped(hostile_record, tmp_path, hostile):
@@ -174,3 +174,36 @@ def test_writing_a_page_leaves_the_record_as_it_was(make_record, tmp_path):
     before = dataclasses.asdict(record)
     write_page(record, tmp_path / "a.html", publishable=True)
     assert record.as_dict() == before
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_the_headline_hides_no_losses_at_home_and_a_box_names_the_losers(make_record, tmp_path):
+    record = make_record(2, 2)
+    record.parties = [
+        PartyRecord(
+            name=name,
+            solo={"common": Metrics(n=2000, accuracy=0.59), "own": Metrics(n=400, accuracy=0.898)},
+            federated={"common": Metrics(n=2000, accuracy=0.71), "own": Metrics(n=400, accuracy=0.784)},
+        )
+        for name in ("a", "b")
+    ]
+    text = written(record, tmp_path)
+    headline = "With the federation 2 parties reach 0.71 on average; alone 0.59. "
+    assert f"<h1>{headline}At home, on their own rows, all lose: 0.90 alone, 0.78 with it</h1>" in text
+    page = Page(text)
+    assert "a 0.898 to 0.784 (400 rows), b 0.898 to 0.784 (400 rows)" in page.text
+    assert "stay alone" in page.text
+    assert "Who loses" not in written(record, tmp_path, publishable=True)
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_running_again_needs_the_changed_settings_alone(make_record, tmp_path):
+    record = make_record(2, 2)
+    record.changed = ["num-rounds"]
+    again = Page(written(record, tmp_path)).text.split("How to run this again")[1].split("setting value")[0]
+    assert "num-rounds = 2" in again
+    assert 'algorithm = "fedct"' in again
+    assert "quorum" not in again
+    record.changed = None  # a record that does not know
+    again = Page(written(record, tmp_path)).text.split("How to run this again")[1]
+    assert "quorum = 0.9" in again

@@ -2,8 +2,8 @@ import re
 from pathlib import Path
 
 import fedkd_flwr
-from fedkd_flwr.errors import Code
-from fedkd_flwr.report.reasons import REASONS
+from fedkd_flwr.errors import Code, Note
+from fedkd_flwr.report.reasons import NOTES, REASONS
 
 
 def test_every_code_has_a_sentence_with_a_way_out():
@@ -23,3 +23,7 @@ def test_every_code_the_package_gives_has_a_sentence():
             given |= set(returned.findall(path.read_text()))
     assert {"no-reply", "wrong-length", "duplicate-name", "bad-name"} <= given  # so the patterns do find codes
     assert given <= REASONS.keys()
+
+
+def test_every_note_of_a_party_has_a_sentence():
+    assert {str(note) for note in Note} == NOTES.keys()

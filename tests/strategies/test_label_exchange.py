@@ -92,22 +92,36 @@ def test_parties_that_tell_no_classes_apart_are_named_in_the_first_round_alone()
     strategy.combine(2, blind, RoundRecord(server_round=2))
     assert strategy.record.notes == []
     strategy.combine(1, blind, RoundRecord(server_round=1))
-    assert strategy.record.notes == ["1 of 3 parties label every public row alike and cast no vote."]
+    assert strategy.record.notes == ["1 of 3 parties gives every public row one class, and casts no vote: 2 ('green')."]
+
+
+def test_a_class_that_the_vote_loses_is_noted_once_with_advice_that_this_algorithm_can_take():
+    strategy = _strategy()
+    answers = _answers([0, 1, 2, 1], [0, 1, 0, 1], [0, 1, 1, 1])
+    strategy.combine(1, answers, RoundRecord(server_round=1))
+    lost, way_out = strategy.record.notes
+    assert lost == "Only 0 ever predicts 'blue' (1 public row): the vote loses it."
+    assert "consensus=" in way_out
+
+
+def test_of_rows_that_were_not_asked_nothing_is_noted():
+    strategy = _strategy()
+    answers = _answers([0, 1, 2, 1], [0, 1, 2, 1], [0, 1, 1, 1])
+    facts, vote = VoteFacts(class_voters=np.array([3, 3, 2])), np.array([0, 1, ABSTAIN, 1], np.int16)
+    strategy.note_votes(facts, answers, vote, np.array([0, 1, 3]))
+    assert "No party predicts 'blue'" in strategy.record.notes[0]
+    strategy.note_votes(VoteFacts(class_voters=None), answers, vote)  # the parties' noise gives every class
+    assert len(strategy.record.notes) == 1 + ("consensus=" in strategy.record.notes[-1])
 
 
 @pytest.mark.parametrize(
-    ("voters", "notes"),
+    ("settings", "way_out"),
     [
-        ([2, 2, 0], ["class 'blue' must be given by >= 2 parties, got 0. Nothing learnt from this vote can know it."]),
-        (
-            [2, 2, 1],
-            ["class 'blue' must be given by >= 2 parties, got 1. A majority outvotes that party; dawid-skene may not."],
-        ),
-        ([1, 1, 1], []),  # nobody is outvoted
-        ([2, 3, 2], []),
+        ({"consensus": "qualified-majority", "quorum": 0.9}, "Lower the quorum (0.9)"),
+        ({"consensus": "dawid-skene"}, "Lower the confidence (0.9999)"),
     ],
 )
-def test_classes_that_nobody_or_one_party_alone_gave_are_named(voters, notes):
-    strategy = _strategy()
-    strategy.note_votes(VoteFacts(class_voters=np.array(voters, dtype=np.int32)), 3)
-    assert strategy.record.notes == notes
+def test_a_vote_that_labels_nothing_says_which_setting_to_change(settings, way_out):
+    strategy = _strategy(**settings)
+    strategy._describe(RoundRecord(server_round=2), [])
+    assert strategy.record.notes[0].startswith(f"The vote of round 2 labels no public row. {way_out}")

@@ -66,7 +66,7 @@ def test_without_party_models_parties_report_what_they_reach_alone():
 def test_rows_without_a_consistent_party_train_nothing():
     strategy = _strategy(public=public_set(3))
     strategy.combine(1, _answers([[0, 1, 2], [1, 1, 2]], [[2, 1, 2], [0, 1, 2]]), _this())
-    assert "1 public rows had no vote and train nothing." in strategy.record.notes
+    assert "1 of 3 public rows train nothing: no party's students agree on them." in strategy.record.notes
 
 
 def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
@@ -83,12 +83,12 @@ def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
         (
             {},
             [[8, 0, 0], [4, 4, 0], [4, 0, 4]],
-            "2 of 3 parties label every public row alike and cast half their votes.",
+            "2 of 3 parties give every public row one class, and cast half a vote each: 1 ('red'), 2 ('red').",
         ),
         (
             {"uninformative_voters": "leave-out"},
             [[2, 0, 0], [0, 2, 0], [0, 0, 2]],
-            "2 of 3 parties label every public row alike and cast no vote.",
+            "2 of 3 parties give every public row one class, and cast no vote: 1 ('red'), 2 ('red').",
         ),
         ({"informative_voters_only": False}, [[6, 0, 0], [4, 2, 0], [4, 0, 2]], None),
     ],
@@ -104,13 +104,13 @@ def test_uninformative_voters_are_discounted_unless_the_paper_is_reproduced(sett
 def test_a_class_nobody_votes_for_is_named():
     strategy = _strategy(public=public_set(3))
     strategy.combine(1, _answers([[0, 1, 1]] * 2), _this())
-    assert "class 'blue' must be given by >= 2 parties, got 0." in strategy.record.notes[-1]
+    assert "No party predicts 'blue' on any public row" in strategy.record.notes[-1]
 
 
 def test_a_class_that_one_party_alone_gives_is_named():
     strategy = _strategy(public=public_set(3))
-    strategy.combine(1, _answers([[0, 1, 1]] * 2, [[0, 1, 2]] * 2), _this())
-    assert "class 'blue' must be given by >= 2 parties, got 1." in strategy.record.notes[-1]
+    strategy.combine(1, _answers([[0, 1, 1]] * 2, [[0, 1, 1]] * 2, [[0, 1, 2]] * 2), _this())
+    assert "Only 2 ever predicts 'blue' (1 public row): the vote loses it." in strategy.record.notes
 
 
 def test_students_that_never_agree_are_an_error_with_the_way_out():

@@ -1,0 +1,292 @@
+"""Compare candidates on a user's own table: the same parties and seeds for each, simulated in this process.
+
+A difference counts as one only where it is more than noise: the candidates meet the same splits of each seed, so their
+differences are compared seed by seed, with Student's t and Bonferroni's correction for all pairs of candidates.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal, get_args
+
+from flwr.app import Context, RecordDict
+from scipy import stats
+
+from fedkd_flwr.algorithms import cards
+from fedkd_flwr.apps import client_app, server_app
+from fedkd_flwr.apps.assembly import party_name
+from fedkd_flwr.apps.config import RunConfig, parse_run_config
+from fedkd_flwr.apps.in_process import InProcessGrid
+from fedkd_flwr.errors import ConfigError, FedkdError, explain
+from fedkd_flwr.report import derived
+from fedkd_flwr.run_record import RunRecord
+
+__all__ = ["WHOSE", "Comparison", "Outcome", "candidates", "choose", "comparison_text"]
+
+LEVEL = 0.95
+ALONE = "each party alone"
+Whose = Literal["parties", "home", "server"]
+_ALGORITHMS = ("fedct", "fedkt", "pate")  # those that send labels, and that any model can join
+WHOSE = {
+    "parties": "the parties' models on common test rows",
+    "home": "the parties' models on their own test rows",
+    "server": "the server's model on common test rows",
+}
+
+
+@dataclass
+class Outcome:
+    """What one candidate reached, one entry a seed; NaN where a run did not say.
+
+    Parameters
+    ----------
+    name : str
+        The candidate.
+    figures : dict
+        (whose, figure) -> values, with figure ``accuracy`` or ``balanced_accuracy``.
+    kilobytes, seconds : list of float
+        Sent by a party over the whole run; time of the run.
+    failed : str
+        Why a run of it failed; "" if none did.
+    """
+
+    name: str
+    figures: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    kilobytes: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    failed: str = ""
+
+    def of(self, whose: str, figure: str) -> list[float]:
+        """Return the values of a figure; [] if a run did not give it."""
+        values = self.figures.get((whose, figure), [])
+        return [] if any(map(math.isnan, values)) else values
+
+
+@dataclass(kw_only=True)
+class Comparison:
+    """The outcomes of all candidates, and by which figure they are ranked."""
+
+    seeds: list[int]
+    whose: Whose
+    figure: str
+    outcomes: list[Outcome]
+
+    @property
+    def ranked(self) -> list[Outcome]:
+        """The candidates that have a value for each seed, the best mean first."""
+        known = [one for one in self.outcomes if one.of(self.whose, self.figure)]
+        return sorted(known, key=lambda one: -statistics.fmean(one.of(self.whose, self.figure)))
+
+    def ahead(self, best: Outcome, other: Outcome) -> tuple[float, float]:
+        """Return by how much one candidate is ahead of another, and half its confidence interval; infinity: unknown."""
+        pairs = zip(best.of(self.whose, self.figure), other.of(self.whose, self.figure), strict=True)
+        gaps = [a - b for a, b in pairs]
+        if len(gaps) < 2:
+            return gaps[0], math.inf
+        compared = len(list(combinations(self.ranked, 2)))
+        t = float(stats.t.isf((1 - LEVEL) / 2 / compared, len(gaps) - 1))
+        return statistics.fmean(gaps), t * statistics.stdev(gaps) / math.sqrt(len(gaps))
+
+    def within_noise(self) -> list[Outcome]:
+        """Return the candidates that the best one cannot be told from; without spread between seeds, equal ones."""
+        best, *others = self.ranked
+        return [one for one in others if (gap := self.ahead(best, one))[0] <= gap[1]]
+
+
+def candidates(num_classes: int) -> dict[str, dict[str, Any]]:
+    """Return the candidates by name, each with the settings that make it: algorithms that send labels, by consensus.
+
+    Dawid-Skene is left out with two classes, where it harms.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name in _ALGORITHMS:
+        config = cards()[name].config
+        choices = get_args(config.model_fields["consensus"].annotation) if "consensus" in config.model_fields else ()
+        for rule in choices:
+            if rule != "dawid-skene" or num_classes > 2:
+                found[f"{name}:{rule}"] = {"algorithm": name, config.keys()["consensus"]: rule}
+        if not choices:
+            found[name] = {"algorithm": name}
+    return found
+
+
+def choose(
+    values: Mapping[str, Any],
+    *,
+    names: Sequence[str] = (),
+    seeds: int = 5,
+    whose: Whose = "parties",
+    figure: str = "",
+    progress: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Run each candidate with each seed, and return what they reach.
+
+    Parameters
+    ----------
+    values : mapping
+        Settings of all runs, as for ``flwr run``: a simulation of ``num-parties`` parties.
+    names : sequence of str
+        Which of `candidates`; all by default.
+    seeds : int
+        How many seeds, 1 or more, from ``values["seed"]`` (1 by default) on. Of one seed nothing can be said about
+        noise.
+    whose : {"parties", "home", "server"}
+        Whose model counts.
+    figure : {"", "accuracy", "balanced_accuracy"}
+        What candidates are ranked by; by default balanced accuracy where the classes are imbalanced, else accuracy.
+    progress : callable
+        Called with a line after each run.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is wrong, a candidate is not known, or every run failed.
+    DataError
+        If the data cannot be loaded.
+    """
+    from fedkd_flwr.apps.assembly import check_simulation, simulated_pool
+
+    first = parse_run_config({**values, "algorithm": "fedct"})
+    if first.public_path or first.num_parties < 2:
+        rule = "be a simulation of at least 2 parties"
+        raise ConfigError(explain("the comparison", rule, f"num-parties {first.num_parties}", "Give --parties."))
+    check_simulation(first, first.num_parties)
+    known = candidates(simulated_pool(first).public.num_classes)
+    for name in names:
+        if name not in known:
+            raise ConfigError(explain("candidate", f"be one of {', '.join(known)}", name))
+    chosen = {name: known[name] for name in names} or known
+    start = first.seed
+    configs = {  # all settings are checked before the first run
+        (name, seed): parse_run_config({**values, **settings, "seed": seed, "centralised": False})
+        for name, settings in chosen.items()
+        for seed in range(start, start + seeds)
+    }
+    alone, outcomes = Outcome(ALONE), {name: Outcome(name) for name in chosen}
+    records: list[RunRecord] = []
+    began = time.monotonic()
+    for number, ((name, seed), config) in enumerate(configs.items(), 1):
+        outcome = outcomes[name]
+        if not outcome.failed:
+            try:
+                records.append(record := _run(config))
+            except (FedkdError, RuntimeError) as error:
+                outcome.failed = f"seed {seed}: {str(error).splitlines()[0]}"
+            else:
+                _enter(outcome, record, "federated")
+                if outcome is next(iter(outcomes.values())):
+                    _enter(alone, record, "solo")
+        told = f"failed, {outcome.failed}" if outcome.failed else "done"
+        progress(f"run {number} of {len(configs)}: {name}, seed {seed}: {told} ({time.monotonic() - began:.0f} s)")
+    if not records:
+        raise ConfigError("Every run failed. " + "; ".join(f"{one.name}, {one.failed}" for one in outcomes.values()))
+    lead = figure or derived.figure_used(records[0], "own" if whose == "home" else "common")
+    kept = list(range(start, start + seeds))
+    done = [one for one in (alone, *outcomes.values()) if one.failed or one.figures]
+    return Comparison(seeds=kept, whose=whose, figure=lead, outcomes=done)
+
+
+def _enter(outcome: Outcome, record: RunRecord, kind: str) -> None:
+    for figure in ("accuracy", "balanced_accuracy"):
+        means = record.mean_accuracies(figure)
+        server = derived.known(record.server, "common", figure) if kind == "federated" else None
+        for whose, value in (
+            ("parties", means.get(f"{kind}-common")),
+            ("home", means.get(f"{kind}-own")),
+            ("server", server),
+        ):
+            outcome.figures.setdefault((whose, figure), []).append(math.nan if value is None else value)
+    if kind == "federated":
+        sent = sum(r.bytes_up / len(r.answered) for r in record.rounds if r.answered)
+        outcome.kilobytes.append(sent / 1000)
+        outcome.seconds.append(record.seconds)
+
+
+def _run(config: RunConfig) -> RunRecord:
+    """Run one federation in this process, and return its record; nothing stays on disk."""
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        config = config.model_copy(update={"output_dir": folder})
+        scalars, count = config.as_scalars(), config.num_parties
+        nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i)} for i in range(count)]
+        grid = InProcessGrid(client_app.app, nodes, scalars)
+        return server_app.federate(grid, Context(1, 1, {}, RecordDict(), scalars), page=False)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the runs: their logs would bury the comparison."""
+    loggers = [logging.getLogger(name) for name in ("flwr", "flwr.party")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def comparison_text(found: Comparison) -> str:
+    """Return the comparison as a table of plain text, with what can be said of it and what cannot."""
+    lead = found.figure.replace("_", " ")
+    columns = [
+        ("accuracy", "parties", "accuracy"),
+        ("bal. acc.", "parties", "balanced_accuracy"),
+        ("at home: acc.", "home", "accuracy"),
+        ("bal. acc.", "home", "balanced_accuracy"),
+        ("server: acc.", "server", "accuracy"),
+        ("bal. acc.", "server", "balanced_accuracy"),
+    ]
+    names = [one.name for one in found.outcomes]
+    width = max(map(len, names))
+    head = f"{'':<{width}}" + "".join(f"  {title:>14}" for title, _, _ in columns) + f"  {'KB up':>8}  {'s':>6}"
+    lines = [f"mean (standard deviation) over {len(found.seeds)} seeds, {found.seeds[0]} to {found.seeds[-1]}", head]
+    for one in found.outcomes:
+        if one.failed:
+            lines.append(f"{one.name:<{width}}  failed, {one.failed}")
+            continue
+        cells = "".join(f"  {_cell(one.of(whose, figure)):>14}" for _, whose, figure in columns)
+        cost = f"  {_mean(one.kilobytes, 1):>8}  {_mean(one.seconds, 1):>6}"
+        lines.append(f"{one.name:<{width}}{cells}{cost}")
+    lines.append("")
+    ranked = found.ranked
+    if not ranked:
+        return "\n".join([*lines, f"No candidate has {lead} of {WHOSE[found.whose]}."])
+    best = ranked[0]
+    lines.append(f"Ranked by {lead} of {WHOSE[found.whose]}.")
+    for other in ranked[1:]:
+        gap, half = found.ahead(best, other)
+        told = f"{gap:.3f} ± {half:.3f}" if half < math.inf else f"{gap:.3f}, of one seed"
+        lines.append(f"{best.name} is ahead of {other.name} by {told}{'' if gap > half else ': within noise'}.")
+    level = f"± is a {LEVEL:.0%} interval for all pairs together (paired by seed, Student's t, Bonferroni)."
+    if len(found.seeds) > 1 and len(ranked) > 1:
+        lines.append(level)
+    equal = [one.name for one in found.within_noise()]
+    if len(found.seeds) == 1:
+        lines.append("One seed says nothing about noise: no best candidate is named. Give --seeds 5 or more.")
+    elif ALONE in equal or best.name == ALONE:
+        lines.append("No candidate is better than staying alone by more than noise.")
+    elif equal:
+        lines.append(f"Best: {best.name}, but it cannot be told from {', '.join(equal)}. More --seeds tell more apart.")
+    else:
+        lines.append(f"Best: {best.name}.")
+    return "\n".join(lines)
+
+
+def _cell(values: Sequence[float]) -> str:
+    if not values:
+        return "–"
+    spread = f" ({statistics.stdev(values):.3f})" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.3f}{spread}"
+
+
+def _mean(values: Sequence[float], digits: int) -> str:
+    return f"{statistics.fmean(values):,.{digits}f}" if values else "–"

@@ -1,0 +1,59 @@
+"""Who gains and who loses at home: a party's two models on its own test rows, which are like the rows it will see."""
+
+from __future__ import annotations
+
+from fedkd_flwr.report import derived
+from fedkd_flwr.report.formatting import count, plain
+from fedkd_flwr.report.recommendation import Difference, difference
+from fedkd_flwr.run_record import PartyRecord, RunRecord
+
+__all__ = ["changes", "home_finding", "home_warning"]
+
+_NAMED = 6  # further parties are counted, not named
+
+
+def changes(record: RunRecord) -> list[tuple[PartyRecord, Difference]]:
+    """Return each party's difference on its own test rows, where it is known; the largest loss comes first.
+
+    It is of the figure that leads on own rows (`fedkd_flwr.report.derived.figure_used`).
+    """
+    figure = derived.figure_used(record, "own")
+    found = [(p, difference(p.solo.get("own"), p.federated.get("own"), figure)) for p in record.parties]
+    return sorted(((p, d) for p, d in found if d is not None), key=lambda item: (item[1].value, item[0].name))
+
+
+def home_finding(record: RunRecord) -> str:
+    """Return in half a sentence what the federation does to the parties' own rows; "" where that is not known.
+
+    It stands beside every finding on common rows, so that gains there hide no losses at home.
+    """
+    found = changes(record)
+    if not found:
+        return ""
+    alone = sum(d.alone for _, d in found) / len(found)
+    after = sum(d.after for _, d in found) / len(found)
+    lost = sum(d.value < 0 for _, d in found)
+    who = "none loses" if not lost else "all lose" if lost == len(found) else f"{lost} of {len(found)} lose"
+    return f"at home, on their own rows, {who}: {alone:.2f} alone, {after:.2f} with it"
+
+
+def home_warning(record: RunRecord) -> str:
+    """Return a warning that names the parties that lose at home by more than noise; "" if none does."""
+    found = changes(record)
+    lost = [(p, d) for p, d in found if d.value < 0]
+    clear = [(p, d) for p, d in lost if d.clear()]
+    if not clear:
+        return ""
+    who = ", ".join(
+        f"{plain(p.name, 40)} {d.alone:.3f} to {d.after:.3f} ({count(d.n, 'row')})" for p, d in clear[:_NAMED]
+    )
+    more = f" and {len(clear) - _NAMED} more" if len(clear) > _NAMED else ""
+    rest = len(lost) - len(clear)
+    noise = f" {count(rest, 'more party loses', 'more parties lose')} within noise." if rest else ""
+    of = count(len(found), "party", "parties")
+    words = "loses" if len(clear) == 1 else "lose"
+    name = derived.figure_used(record, "own").replace("_", " ")
+    return (
+        f"At home, on their own test rows, {len(clear)} of {of} {words} by the federation (from {name} alone to "
+        f"{name} with it): {who}{more}.{noise} They are better off with the model that they trained alone."
+    )

@@ -1,0 +1,119 @@
+"""What the operator must know of a vote: who cast less than a full vote, and which classes the vote lost.
+
+A note says what happened in this vote. Advice follows only where the algorithm offers it and it can help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import get_args
+
+import numpy as np
+
+from fedkd_flwr.algorithms.exchange import VotersConfig
+from fedkd_flwr.labels import ABSTAIN, Labels, is_informative
+
+__all__ = ["advice", "lost_classes", "uninformative_parties"]
+
+_NAMED = 5  # more parties or classes than this are counted, not named
+
+
+def uninformative_parties(labels: Mapping[str, Labels], *, config: VotersConfig, classes: Sequence[str]) -> str:
+    """Return a note on the parties that give every public row one class; "" where their votes count like all others.
+
+    Parameters
+    ----------
+    labels : mapping of str to ndarray of shape (num_arrays, num_public), int16
+        Each party's label arrays.
+    config : VotersConfig
+        Says what such votes count.
+    classes : sequence of str
+        The schema's class names.
+
+    Examples
+    --------
+    >>> labels = {"a": np.array([[0, 1]], np.int16), "b": np.array([[1, 1]], np.int16)}
+    >>> uninformative_parties(labels, config=VotersConfig(), classes=["no", "yes"])
+    "1 of 2 parties gives every public row one class, and casts half a vote: b ('yes')."
+    """
+    blind = {name: int(arrays.max()) for name, arrays in labels.items() if not is_informative(arrays)}
+    if config.voters_rule == "count" or not blind:
+        return ""
+    who = _list([f"{name} ({classes[c]!r})" if c != ABSTAIN else name for name, c in blind.items()])
+    if len(blind) == len(labels) and config.privacy != "server":
+        return f"Every party gives all public rows one class: {who}. Their votes count alike: none tells classes apart."
+    one = len(blind) == 1
+    gives, casts = ("gives", "casts") if one else ("give", "cast")
+    cast = "no vote" if config.voters_rule == "leave-out" else "half a vote" if one else "half a vote each"
+    return f"{len(blind)} of {len(labels)} parties {gives} every public row one class, and {casts} {cast}: {who}."
+
+
+def lost_classes(labels: Mapping[str, Labels], vote: Labels, *, classes: Sequence[str]) -> Iterator[str]:
+    """Yield notes on the classes that no party predicts, that the vote gives no row, or that one party alone predicts.
+
+    Parameters
+    ----------
+    labels : mapping of str to ndarray of shape (num_arrays, num_public), int16
+        Each party's label arrays, as it sent them.
+    vote : ndarray of shape (num_public,), int16
+        What the vote made of them; ``ABSTAIN`` where a row stays unlabelled.
+    classes : sequence of str
+        The schema's class names.
+
+    Examples
+    --------
+    >>> labels = {"a": np.array([[0, 0, 1]], np.int16)} | {name: np.zeros((1, 3), np.int16) for name in "bc"}
+    >>> list(lost_classes(labels, np.zeros(3, np.int16), classes=["flu", "sepsis"]))
+    ["Only a ever predicts 'sepsis' (1 public row): the vote loses it."]
+    """
+    unknown, notes = [], []
+    for c, name in enumerate(classes):
+        gave = {party: rows for party, arrays in labels.items() if (rows := (arrays == c).any(axis=0)).any()}
+        won = vote == c
+        if not gave and not won.any():
+            unknown.append(repr(name))
+            continue
+        rows = np.any(list(gave.values()), axis=0) if gave else won
+        count, kept = int(rows.sum()), int((rows & won).sum())
+        on = f"{count} public {'row' if count == 1 else 'rows'}"
+        becomes = f"the vote keeps {kept} of them." if won.any() else "the vote loses it."
+        if len(gave) == 1 and kept < count / 2:
+            notes.append(f"Only {next(iter(gave))} ever predicts {name!r} ({on}): {becomes}")
+        elif not won.any():
+            notes.append(f"{len(gave)} of {len(labels)} parties predict {name!r} ({on}): {becomes}")
+    if unknown:
+        yield f"No party predicts {_list(unknown)} on any public row: nothing learnt from this vote can know it."
+    yield from notes[:_NAMED]
+    if len(notes) > _NAMED:
+        yield f"{len(notes) - _NAMED} more classes are lost in the vote, or are known to one party that it outvotes."
+
+
+def advice(config: VotersConfig, num_classes: int) -> str:
+    """Return what may help where a vote loses classes, as far as this algorithm offers it; "" if nothing does.
+
+    Examples
+    --------
+    >>> advice(VotersConfig(), 10)
+    ''
+    """
+    field = type(config).model_fields.get("consensus")
+    if field is None or config.privacy != "none":
+        return ""
+    offered, chosen = get_args(field.annotation), getattr(config, "consensus", "")
+    if chosen in ("auto", "density-ratio"):
+        return ""
+    if "density-ratio" in offered:
+        return 'consensus="density-ratio" asks each party how well it knows each class, and may keep them.'
+    if num_classes > 2 and "dawid-skene" in offered and chosen != "dawid-skene":
+        return 'consensus="dawid-skene" learns which party tells which classes apart, and may keep them.'
+    return ""
+
+
+def _list(names: Sequence[str]) -> str:
+    """Return the names with commas; of many the first ones, and how many there are more.
+
+    >>> _list(["a", "b"]), _list(list("abcdefg"))
+    ('a, b', 'a, b, c, d, e and 2 more')
+    """
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

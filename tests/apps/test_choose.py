@@ -1,0 +1,114 @@
+"""The comparison of candidates: what it says of noise by hand, and one through whole runs."""
+
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+from fedkd_flwr.apps import command
+from fedkd_flwr.apps.choose import ALONE, Comparison, Outcome, candidates, choose, comparison_text
+from fedkd_flwr.errors import ConfigError
+
+SMALL = {"dataset": "synthetic", "synthetic-rows": 300, "num-parties": 2, "partitioner": "iid", "num-test": 60}
+SMALL |= {"num-public": 60, "model": "decision-tree"}
+
+
+def _comparison(**accuracies):
+    outcomes = [Outcome(name, figures={("parties", "accuracy"): list(values)}) for name, values in accuracies.items()]
+    seeds = list(range(1, 1 + max(map(len, accuracies.values()))))
+    return Comparison(seeds=seeds, whose="parties", figure="accuracy", outcomes=outcomes)
+
+
+def test_a_difference_that_each_seed_shows_is_more_than_noise_however_seeds_differ():
+    found = _comparison(a=[0.5, 0.7, 0.9, 0.6], b=[0.45, 0.65, 0.85, 0.551])
+    assert [one.name for one in found.ranked] == ["a", "b"]
+    assert found.within_noise() == []
+    assert comparison_text(found).endswith("Best: a.")
+
+
+def test_a_difference_within_noise_names_no_sole_best():
+    found = _comparison(a=[0.6, 0.7, 0.8], b=[0.7, 0.6, 0.75])
+    assert [one.name for one in found.within_noise()] == ["b"]
+    assert "Best: a, but it cannot be told from b." in comparison_text(found)
+
+
+def test_the_interval_is_student_s_by_hand():
+    gap, half = _comparison(a=[0.6, 0.7, 0.8], b=[0.5, 0.5, 0.5]).ahead(
+        *_comparison(a=[0.6, 0.7, 0.8], b=[0.5, 0.5, 0.5]).ranked
+    )
+    assert gap == pytest.approx(0.2)
+    assert half == pytest.approx(4.30265 * 0.1 / math.sqrt(3), rel=1e-4)  # t of 2 degrees of freedom, one pair
+
+
+def test_more_candidates_make_wider_intervals():
+    two, three = _comparison(a=[0.6, 0.7], b=[0.5, 0.5]), _comparison(a=[0.6, 0.7], b=[0.5, 0.5], c=[0.1, 0.1])
+    assert three.ahead(*three.ranked[:2])[1] > two.ahead(*two.ranked[:2])[1]
+
+
+def test_one_seed_names_no_best():
+    text = comparison_text(_comparison(a=[0.9], b=[0.1]))
+    assert "One seed says nothing about noise" in text
+    assert "Best" not in text
+
+
+def test_staying_alone_is_a_candidate():
+    text = comparison_text(_comparison(**{ALONE: [0.7, 0.71, 0.72], "a": [0.7, 0.72, 0.71]}))
+    assert "No candidate is better than staying alone by more than noise." in text
+
+
+def test_a_candidate_that_failed_is_told_and_not_ranked():
+    found = _comparison(a=[0.7, 0.8])
+    found.outcomes.append(Outcome("b", failed="seed 1: no memory"))
+    assert "b  failed, seed 1: no memory" in comparison_text(found)
+
+
+def test_dawid_skene_is_no_candidate_with_two_classes():
+    assert "fedct:dawid-skene" in candidates(3)
+    assert not [name for name in candidates(2) if "dawid-skene" in name]
+    assert {name.partition(":")[0] for name in candidates(2)} == {"fedct", "fedkt", "pate"}
+
+
+def test_whole_runs_are_compared_and_progress_is_told():
+    told = []
+    name = next(iter(candidates(3)))
+    found = choose(SMALL, names=[name], seeds=2, progress=told.append)
+    assert [one.name for one in found.outcomes] == [ALONE, name]
+    assert all(len(one.of("parties", "balanced_accuracy")) == 2 for one in found.outcomes)
+    assert found.seeds == [1, 2]
+    assert len(told) == 2
+    assert told[0].startswith(f"run 1 of 2: {name}, seed 1: done")
+
+
+def test_what_is_wrong_is_said_before_the_first_run():
+    with pytest.raises(ConfigError, match="candidate must be one of"):
+        choose(SMALL, names=["fedct:magic"])
+    with pytest.raises(ConfigError, match="at least 2 parties"):
+        choose({**SMALL, "num-parties": 0})
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([], "either --table or --dataset, got 'neither'"),
+        (["--dataset", "digits", "--for", "me"], "--for must be one of parties, home, server, got 'me'"),
+        (["--dataset", "digits", "--by", "luck"], "--by must be one of accuracy, balanced-accuracy, got 'luck'"),
+        (["--dataset", "digits", "--set", "a"], "--set must be KEY=VALUE as in TOML"),
+    ],
+)
+def test_the_command_says_what_is_wrong(words, error):
+    found = CliRunner().invoke(command.app, ["choose", *words])
+    assert isinstance(found.exception, ConfigError)
+    assert error in str(found.exception)
+
+
+def test_the_command_compares_a_table(tmp_path):
+    rows = [f"{i % 7},{i % 3},{'yes' if i % 7 > 3 else 'no'}" for i in range(200)]
+    (tmp_path / "rows.csv").write_text("a,b,outcome\n" + "\n".join(rows), encoding="utf-8")
+    words = ["--table", str(tmp_path / "rows.csv"), "--label", "outcome", "--parties", "2", "--seeds", "1"]
+    name = next(iter(candidates(2)))
+    found = CliRunner().invoke(
+        command.app, ["choose", *words, "--model", "decision-tree", "--alpha", "100", "--candidate", name]
+    )
+    assert found.exception is None, found.exception
+    assert name in found.output
+    assert "One seed says nothing about noise" in found.output

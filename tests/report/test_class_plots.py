@@ -1,0 +1,91 @@
+"""The pictures by class: who holds what, recall, confusion, calibration."""
+
+import pytest
+from pages import texts
+
+from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.report.class_gain_plot import class_gain_plot, class_gains
+from fedkd_flwr.report.class_mix_plot import class_mix_plot
+from fedkd_flwr.report.confusion_plot import confusion_plot, pooled
+from fedkd_flwr.report.reliability_plot import merged, reliability_plot
+from fedkd_flwr.run_record import PartyRecord, RunRecord
+
+MAKERS = (class_mix_plot, class_gain_plot, confusion_plot, reliability_plot)
+
+
+def _confusion(classes):
+    """Half of each class is right, half is taken for the next class."""
+    return [[2 * (j in (i, (i + 1) % classes)) for j in range(classes)] for i in range(classes)]
+
+
+def _record(classes=3, parties=2):
+    record = RunRecord(run_id="7", algorithm="fedct", classes=["flu", "cold", "$\\frac{$"][:classes])
+    for i in range(parties):
+        alone = Metrics(
+            n=4 * classes,
+            recall=[0.5] * classes,
+            support=[4] * classes,
+            confusion=_confusion(classes),
+            reliability=[[4, 0.3, 0.2], [4 * classes - 4, 0.9, 0.5]],
+        )
+        after = Metrics(n=4 * classes, recall=[0.25] + [0.75] * (classes - 1), support=[4] * classes)
+        party = PartyRecord(name=f"p{i}", solo={"common": alone}, federated={"common": after})
+        party.solo["common"] = alone
+        party.class_counts = [8 * (i + 1), *[0] * (classes - 1)]
+        record.parties.append(party)
+    for party in record.parties:  # the reports tell which rows lead by accuracy
+        for measured in (party.solo, party.federated):
+            measured["common"] = Metrics(**{**measured["common"].as_dict(), "accuracy": 0.5})
+    return record
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_without_the_figures_a_sentence_takes_the_place_of_the_picture(make):
+    plot = make(RunRecord(run_id="7", algorithm="fedct", parties=[PartyRecord(name="a")]))
+    assert plot.svg == ""
+    assert plot.caption.startswith("Not drawn")
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_picture_is_made_of_shapes_alone_and_writes_hostile_class_names(make):
+    for record in (_record(), _record(classes=2), _record(parties=50), _record(classes=3, parties=1)):
+        svg = make(record).svg
+        assert svg
+        assert "<image" not in svg  # which the page's own policy would not load
+
+
+def test_the_class_mix_says_who_holds_how_much_and_what_is_missing():
+    plot = class_mix_plot(_record())
+    assert plot.title == "2 parties with 8 to 16 rows; on average a party lacks 2.0 of 3 classes"
+    assert {"p0 (8)", "p1 (16)", "flu"} <= set(texts(plot.svg))
+
+
+def test_recall_is_weighted_by_rows_and_losing_classes_are_orange():
+    assert class_gains(_record(), "common")[0] == (0, 0.5, 0.25, 8)
+    plot = class_gain_plot(_record())
+    assert plot.title.endswith("1 lost")
+    assert "#d55e00" in plot.svg.lower()
+    held_back = _record()
+    held_back.parties[0].solo["common"].recall[0] = None
+    assert class_gains(held_back, "common")[0] == (0, 0.5, 0.25, 4)
+
+
+def test_of_many_classes_those_that_changed_most_are_drawn():
+    plot = class_gain_plot(_record(classes=40))
+    assert "Of 40 classes the 30 that changed most are drawn." in plot.caption
+    assert "class 10 (8)" in texts(plot.svg)
+
+
+def test_confusion_matrices_add_up_and_the_worst_confusion_is_the_title():
+    assert pooled([None, Metrics(n=1)]) == []
+    assert pooled([Metrics(n=2, confusion=[[1, 0], None])]) == []  # held back in part
+    plot = confusion_plot(_record(classes=2))
+    assert plot.title == "Most confused (alone (SOLO)): 50% of cold is taken for flu, 4 of 8 rows"
+
+
+def test_bins_of_one_place_are_merged_and_the_gap_has_a_direction():
+    assert merged(p.solo["common"] for p in _record().parties) == [
+        (8, pytest.approx(0.3), pytest.approx(0.2)),
+        (16, pytest.approx(0.9), pytest.approx(0.5)),
+    ]
+    assert "too sure of itself, by 0.30" in reliability_plot(_record()).title

@@ -1,0 +1,41 @@
+from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.report.home import changes, home_finding, home_warning
+from fedkd_flwr.run_record import PartyRecord, RunRecord
+
+
+def _record(*pairs, n=400):
+    record = RunRecord(run_id="7", algorithm="fedct")
+    for i, (alone, after) in enumerate(pairs):
+        party = PartyRecord(name=f"p{i}", solo={"own": Metrics(n=n, accuracy=alone)})
+        party.federated["own"] = Metrics(n=n, accuracy=after)
+        record.parties.append(party)
+    return record
+
+
+def test_the_finding_says_how_many_lose():
+    assert home_finding(_record()) == ""
+    two = _record((0.9, 0.8), (0.9, 0.7))
+    assert home_finding(two) == "at home, on their own rows, all lose: 0.90 alone, 0.75 with it"
+    assert "1 of 2 lose" in home_finding(_record((0.9, 0.8), (0.7, 0.7)))
+    assert "none loses" in home_finding(_record((0.7, 0.8), (0.7, 0.7)))
+
+
+def test_the_warning_names_those_who_lose_by_more_than_noise_the_largest_loss_first():
+    text = home_warning(_record((0.9, 0.8), (0.95, 0.025), (0.9, 0.89), (0.5, 0.9)))
+    assert "2 of 4 parties lose by the federation" in text
+    assert "p1 0.950 to 0.025 (400 rows), p0 0.900 to 0.800 (400 rows)." in text
+    assert "1 more party loses within noise." in text
+
+
+def test_losses_within_noise_are_no_warning():
+    assert home_warning(_record((0.9, 0.8), n=10)) == ""
+
+
+def test_of_many_losers_some_are_counted():
+    text = home_warning(_record(*[(0.9, 0.5)] * 9))
+    assert text.count("0.900 to 0.500") == 6
+    assert "and 3 more." in text
+
+
+def test_changes_come_with_the_largest_loss_first():
+    assert [p.name for p, _ in changes(_record((0.5, 0.9), (0.9, 0.5)))] == ["p1", "p0"]

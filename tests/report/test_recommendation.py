@@ -1,0 +1,96 @@
+import math
+
+import pytest
+
+from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.report.recommendation import class_differences, difference, recommendation
+from fedkd_flwr.run_record import PartyRecord
+
+
+def _party(alone, after, common=None):
+    party = PartyRecord(name="a", solo={"own": alone}, federated={"own": after})
+    if common:
+        party.solo["common"], party.federated["common"] = common
+    return party
+
+
+def _classes(n, recall, f1=None):
+    support = [n] * len(recall)
+    return Metrics(
+        n=sum(support),
+        accuracy=sum(recall) / len(recall),
+        balanced_accuracy=sum(recall) / len(recall),
+        recall=list(recall),
+        f1=list(f1 or recall),
+        support=support,
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "alone", "after", "verdict"),
+    [
+        (200, 0.9, 0.78, "stay alone"),
+        (200, 0.78, 0.9, "federated"),
+        (20, 0.9, 0.8, "no recommendation"),
+        (200, 0.9, 0.9, "no recommendation"),
+        (9, 1.0, 0.1, "no recommendation"),  # a share of nine rows proves nothing, however it looks
+        (40, 0.95, 0.025, "stay alone"),
+    ],
+)
+def test_nothing_is_recommended_from_noise(n, alone, after, verdict):
+    found = recommendation(_party(Metrics(n=n, accuracy=alone), Metrics(n=n, accuracy=after)))
+    assert found.verdict == verdict
+    assert f"on {n} rows" in found.why
+
+
+def test_the_standard_error_is_agresti_and_caffo_s_by_hand():
+    found = difference(Metrics(n=8, accuracy=1.0), Metrics(n=8, accuracy=0.5))
+    p, q = 9 / 10, 5 / 10
+    assert found.error == pytest.approx(math.sqrt((p * (1 - p) + q * (1 - q)) / 10))
+    assert found.value == -0.5
+    assert found.margin() == pytest.approx(1.959964 * found.error)
+
+
+def test_balanced_accuracy_has_the_error_of_the_mean_recall():
+    found = difference(_classes(8, [1.0, 0.5]), _classes(8, [0.5, 1.0]), "balanced_accuracy")
+    one = difference(Metrics(n=8, accuracy=1.0), Metrics(n=8, accuracy=0.5)).error
+    assert found.error == pytest.approx(one * math.sqrt(2) / 2)
+    held_back = Metrics(n=16, accuracy=0.5, balanced_accuracy=0.5)
+    assert difference(held_back, held_back, "balanced_accuracy") is None
+    assert recommendation(_party(held_back, held_back), figure="balanced_accuracy").verdict == "no recommendation"
+
+
+def test_both_models_are_recommended_where_each_is_better_in_a_class():
+    found = recommendation(
+        _party(_classes(200, [0.9, 0.1, 0.5]), _classes(200, [0.5, 0.8, 0.5])), classes=["flu", "cold", "measles"]
+    )
+    assert found.verdict == "both, by class"
+    assert "Better with the federation: cold (recall 0.10 alone, 0.80 with it, 200 rows)." in found.why
+    assert "Better alone: flu" in found.why
+    assert "measles" not in found.why
+
+
+def test_a_class_whose_recall_grows_because_it_swallows_others_is_not_won():
+    alone = _classes(200, [0.9, 0.6], f1=[0.8, 0.7])
+    after = _classes(200, [0.3, 1.0], f1=[0.4, 0.6])
+    assert recommendation(_party(alone, after)).verdict == "stay alone"
+
+
+def test_what_common_rows_say_stands_beside_a_recommendation_to_stay_alone():
+    party = _party(
+        Metrics(n=200, accuracy=0.9),
+        Metrics(n=200, accuracy=0.7),
+        common=(Metrics(n=2000, accuracy=0.5), Metrics(n=2000, accuracy=0.8)),
+    )
+    assert "On rows like those of all parties the federation is better: 0.500 alone" in recommendation(party).why
+
+
+def test_without_both_models_measured_at_home_there_is_none():
+    assert recommendation(PartyRecord(name="a", solo={"own": Metrics(n=3, accuracy=1.0)})) is None
+    assert recommendation(_party(Metrics(n=3), Metrics(n=3))) is None
+    assert difference(Metrics(n=3, accuracy=1.0), Metrics(n=4, accuracy=1.0)) is None  # not the same rows
+
+
+def test_classes_without_rows_or_held_back_have_no_difference():
+    alone = Metrics(n=5, recall=[1.0, None, 0.0], support=[5, None, 0])
+    assert list(class_differences(alone, alone)) == [0]
