@@ -1,6 +1,7 @@
 """What label arrays and votes mean. NumPy only (SciPy for Dawid-Skene); knows no Flower."""
 
 from fedkd_flwr.labels.consensus import Ties, agreement, dawid_skene, majority, qualified_majority
+from fedkd_flwr.labels.density import OTHER_FLOOR, DensityVote, density_ratios, ratio_codes, ratios_of
 from fedkd_flwr.labels.voting import (
     ABSTAIN,
     HALF,
@@ -16,6 +17,8 @@ from fedkd_flwr.labels.voting import (
 __all__ = [
     "ABSTAIN",
     "HALF",
+    "OTHER_FLOOR",
+    "DensityVote",
     "Labels",
     "Ties",
     "Uninformative",
@@ -24,8 +27,11 @@ __all__ = [
     "check_labels",
     "consistent_labels",
     "dawid_skene",
+    "density_ratios",
     "is_informative",
     "majority",
     "qualified_majority",
+    "ratio_codes",
+    "ratios_of",
     "voter_weights",
 ]
