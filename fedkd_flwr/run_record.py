@@ -94,6 +94,7 @@ class PartyRecord:
     federated: dict[str, float] = field(default_factory=dict)
     model_bytes: int | None = None  # size of its model as one upload
     notes: list[str] = field(default_factory=list)
+    public_fit: float | None = None  # how much the public rows resemble its own, as its density ratios say; 0: not
 
     def report(self, metrics: Mapping[str, Any]) -> None:
         """Store what the party reported at the end. A value of the wrong type or range is ignored."""
@@ -182,6 +183,8 @@ class RunRecord:
     final_bytes_down: int = 0  # of the final result that goes back, all parties together
     server_model: str = ""  # name and file of the server's model, "" if it has none
     server_accuracy: float | None = None  # of that model on the common test rows
+    consensus_rule: str = ""  # how answers became the consensus, where it was chosen from the answers
+    consensus_reason: str = ""  # why
     centralised: float | None = None  # accuracy of one model trained on all private rows pooled; simulation only
     centralised_model: str = ""
     claims: list[dict[str, Any]] = field(default_factory=list)  # as `PrivacyClaim.as_dict` writes them

@@ -27,6 +27,7 @@ from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.algorithms.density_vote import DENSITY_BITS
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.party import Answer, Charge, DumpedModel, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import dump, pack_answer, pack_finished, unpack_answer, unpack_finished, weight
@@ -36,8 +37,9 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.party_state import Saved, StoredReply
-from fedkd_flwr.wire.envelope import digest
+from fedkd_flwr.wire.envelope import digests
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
+from fedkd_flwr.wire.ratio_codec import encode_ratios
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar, named_arrays
 
 __all__ = ["PartyClient", "RefusingClient"]
@@ -95,11 +97,21 @@ class PartyClient(NumPyClient, ABC):
     ) -> dict[str, NDArray[Any]]:
         """Return the values as wire arrays; ``base`` are values of an earlier reply that the server holds."""
         public = self.party.spec.rows(self.num_rows(instruction))
-        specs = {"labels": public, "bits": public.bits}
-        return {
-            name: encode_labels(array, public=specs[name], server_round=instruction.server_round, base=base.get(name))
-            for name, array in values.items()
-        }
+        specs, at = {"labels": public, "bits": public.bits}, instruction.server_round
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, array in values.items():
+            if name == "ratios":
+                arrays[name] = encode_ratios(
+                    array,
+                    bits=DENSITY_BITS,
+                    public=public,
+                    server_round=at,
+                    class_counts=values.get("class-counts"),
+                    base=base.get(name),
+                )
+            elif name != "class-counts":
+                arrays[name] = encode_labels(array, public=specs[name], server_round=at, base=base.get(name))
+        return arrays
 
     def fit(
         self, parameters: list[NDArray[Any]], config: dict[str, Scalar]
@@ -333,11 +345,12 @@ class PartyClient(NumPyClient, ABC):
         if saved.meta.get("charge") and ledger and ledger.load().entry(self.party.run_id, saved.server_round) is None:
             return {}  # its charge was refused: it never left, and whether a guess at it is right must not show
         values = self.referable(saved, instruction)
-        return values if [digest(array).hex() for array in values.values()] == [named] else {}
+        return values if digests(values.values()) == named else {}
 
     def referable(self, saved: Saved, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
-        """Return what a reply of changes may refer to: here the values of the last reply."""
-        return {name: saved.arrays[f"value.{name}"] for name in saved.meta["values"]}
+        """Return what a reply of changes may refer to: here the values of the last reply, but class counts."""
+        names = (name for name in saved.meta["values"] if name != "class-counts")
+        return {name: saved.arrays[f"value.{name}"] for name in names}
 
     def _claimed(self, instruction: Instruction) -> bool:
         """Tell whether an earlier reply of this run came with a claim."""
@@ -395,6 +408,9 @@ class PartyClient(NumPyClient, ABC):
         told = self.card.config.from_told(config)
         if told.privacy == "none" and config.get("privacy") == "party":
             raise PayloadError(explain("privacy", "be what the settings amount to, none", "party"))
+        wants = _wants(config.get("wants", "labels"))
+        if "ratios" in wants and config.get("privacy") != "none":
+            raise PayloadError(explain("wants", "be labels alone in a run with noise", "ratios"))
         labels = None
         if "labels" in arrays:
             labels = decode_labels(arrays["labels"], public=party.spec, server_round=server_round, num_arrays=1)[0]
@@ -403,6 +419,7 @@ class PartyClient(NumPyClient, ABC):
             config=told,
             last_round=check_whole("last-round", config.get("last-round", 0), 0, error=PayloadError),
             base=str(config.get("base", "")),
+            wants=wants,
             arrays=arrays,
             labels=labels,
             saved=party.state.load() if party.state is not None else None,
@@ -437,6 +454,14 @@ class RefusingClient(NumPyClient):
     def _refusal(self, config: Any) -> dict[str, Scalar]:
         asked = config.get("privacy") if isinstance(config, Mapping) else None
         return _refusal(self.party, self.error, withheld=self.withheld or asked == "party")
+
+
+def _wants(said: object) -> frozenset[str]:
+    """Return what a reply is to hold, of payloads that a server may choose among."""
+    wants = frozenset(str(said).split(","))
+    if not wants <= {"labels", "ratios"}:
+        raise PayloadError(explain("wants", "be labels, ratios, or both", str(said)))
+    return wants
 
 
 def _signed(party: str, **values: Scalar) -> dict[str, Scalar]:
