@@ -19,6 +19,7 @@ from flwr.common import log
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept, tally
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels
@@ -120,8 +121,11 @@ class OneShotVote(LabelExchange):
             num_classes=self.spec.num_classes,
             consistent=self.consistent,
         )
-        self.note_votes(facts, len(answers))
-        answered = self._answers(self.votes, server_round, this)
+        if self.settle(answers, otherwise="majority") == DENSITY_RATIO:
+            answered = NoisyAnswers(labels=self.by_ratios(answers))
+        else:
+            self.note_votes(facts, len(answers))
+            answered = self._answers(self.votes, server_round, this)
         rows = self.queries if self.plan is not None else np.arange(self.spec.num_public)
         labelled = answered.labels != ABSTAIN
         if not labelled.any():
