@@ -53,7 +53,6 @@ class Note(StrEnum):
 
     FEWER_SUBSETS = "fewer-subsets"
     FIXED_ANSWER = "fixed-answer"
-    NO_RATIOS = "no-ratios"
     ONE_CLASS = "one-class"
     STATE_LOST = "state-lost"
     STATE_OLDER = "state-older"

@@ -84,7 +84,8 @@ def choose(sent: Mapping[str, PartyRatios | None], *, wanted: str, num_classes: 
     """
     ratios = {name: one for name, one in sent.items() if one is not None}
     if not ratios:
-        return Choice(rule=otherwise, reason=f"No party sent density ratios, so the labels are counted by {otherwise}.")
+        reason = f"None of {len(sent)} parties sent density ratios; a node sends them if its allow names density-ratio."
+        return Choice(rule=otherwise, reason=reason)
     fits = {name: public_fit(one) for name, one in ratios.items()}
     far = tuple(name for name, fit in fits.items() if fit < _FAR_OFF)
     if len(far) * 2 > len(sent) or len(far) == len(ratios):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.density_vote import DENSITY_BITS, DENSITY_RATIO
 from fedkd_flwr.clients.party import Answer, Instruction, Party
 from fedkd_flwr.clients.pieces import dump
-from fedkd_flwr.errors import ModelBytesError, Note, RefusalError, explain
+from fedkd_flwr.errors import ModelBytesError, RefusalError, explain
 from fedkd_flwr.labels.density import density_ratios, ratio_codes
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.open_set import open_set, widened
@@ -50,12 +50,12 @@ def with_ratios(answer: Answer, party: Party, instruction: Instruction, *, steps
         return answer
     if DENSITY_RATIO not in party.allow:
         logger.warning(
-            "%s: density ratios are wanted, and this node's allow does not name %s: labels alone leave. Ratios and "
-            "class counts tell more than labels; see docs/deploy.md before you add it.",
+            "%s: the run asks for density ratios too, and this node's allow does not name %s: labels alone leave. "
+            "Class counts and ratios tell more than labels; docs/deploy.md says what.",
             party.name,
             DENSITY_RATIO,
         )
-        return replace(answer, notes=[*answer.notes, Note.NO_RATIOS])
+        return answer
     codes, kept = _codes(party, instruction, steps)
     values = {name: array for name, array in answer.values.items() if name in instruction.wants}
     values["ratios"] = codes
