@@ -11,6 +11,7 @@ from fedkd_flwr.labels.density import (
     public_fit,
     ratio_codes,
     ratios_of,
+    steady_codes,
 )
 from fedkd_flwr.labels.voting import (
     ABSTAIN,
@@ -50,5 +51,6 @@ __all__ = [
     "qualified_majority",
     "ratio_codes",
     "ratios_of",
+    "steady_codes",
     "voter_weights",
 ]

@@ -27,6 +27,7 @@ __all__ = [
     "public_fit",
     "ratio_codes",
     "ratios_of",
+    "steady_codes",
 ]
 
 Robust = Literal["trust", "none"]
@@ -159,6 +160,27 @@ def _levels(num_classes: int, bits: int) -> NDArray[np.float64]:
     check_whole("bits", bits, min(_OCTAVES_PER_CODE), max(_OCTAVES_PER_CODE))
     below_top = np.arange(2**bits - 2, -1, -1) * _OCTAVES_PER_CODE[bits]
     return np.concatenate([[0.0], 2.0 * num_classes * 2.0**-below_top])
+
+
+def steady_codes(codes: NDArray[np.uint8], base: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return codes that keep a row of the last round's where it says about the same, so that it need not be sent.
+
+    A row is kept where the class of the largest code is the same and no code moved by more than one step: models that
+    are fitted anew differ by so much from one seed to the next.
+
+    Parameters
+    ----------
+    codes, base : ndarray of shape (num_public, num_classes), uint8
+        This round's codes, and those that the receiver holds.
+
+    Examples
+    --------
+    >>> steady_codes(np.array([[0, 6], [4, 0]], np.uint8), np.array([[0, 5], [6, 0]], np.uint8)).tolist()
+    [[0, 5], [4, 0]]
+    """
+    moved = np.abs(codes.astype(np.int16) - base).max(axis=1) > 1
+    other = codes.argmax(axis=1) != base.argmax(axis=1)
+    return np.where((moved | other)[:, None], codes, base)
 
 
 def public_fit(ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> float:
