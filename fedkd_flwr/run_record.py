@@ -94,7 +94,8 @@ class PartyRecord:
     federated: dict[str, float] = field(default_factory=dict)
     model_bytes: int | None = None  # size of its model as one upload
     notes: list[str] = field(default_factory=list)
-    public_fit: float | None = None  # how much the public rows resemble its own, as its density ratios say; 0: not
+    public_fit: float | None = None  # how much of its rows the public rows show it, as its density ratios say
+    trust: float | None = None  # how far the others' density ratios confirm its own; 1: fully
 
     def report(self, metrics: Mapping[str, Any]) -> None:
         """Store what the party reported at the end. A value of the wrong type or range is ignored."""

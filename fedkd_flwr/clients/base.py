@@ -27,7 +27,6 @@ from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
-from fedkd_flwr.algorithms.density_vote import DENSITY_BITS
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.party import Answer, Charge, DumpedModel, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import dump, pack_answer, pack_finished, unpack_answer, unpack_finished, weight
@@ -100,16 +99,21 @@ class PartyClient(NumPyClient, ABC):
         specs, at = {"labels": public, "bits": public.bits}, instruction.server_round
         arrays: dict[str, NDArray[Any]] = {}
         for name, array in values.items():
-            if name == "ratios":
-                arrays[name] = encode_ratios(
-                    array,
-                    bits=DENSITY_BITS,
+            if name == "labels" and "ratios" in values:
+                known = (base["ratios"], base["labels"][0]) if "ratios" in base else None
+                arrays["ratios"] = encode_ratios(
+                    values["ratios"],
+                    array[0],
                     public=public,
                     server_round=at,
-                    class_counts=values.get("class-counts"),
-                    base=base.get(name),
+                    # the server keeps those that came with an answer it holds
+                    class_counts=values["class-counts"] if known is None else None,
+                    base=known,
                 )
-            elif name != "class-counts":
+                if len(array) > 1:  # further students' labels are nearly the first's
+                    like = np.broadcast_to(array[0], array[1:].shape)
+                    arrays[name] = encode_labels(array[1:], public=public, server_round=at, base=like)
+            elif name in specs:
                 arrays[name] = encode_labels(array, public=specs[name], server_round=at, base=base.get(name))
         return arrays
 
@@ -389,6 +393,11 @@ class PartyClient(NumPyClient, ABC):
                 write_atomic(path, data)
                 logger.info("%s: model kept at %s", self.party.name, path)
 
+    def _refuse_beside_a_claim(self, config: Mapping[str, Scalar]) -> None:
+        """Refuse to send density ratios in a run with noise: no claim covers them."""
+        if config.get("privacy") != "none" or self._noisy(config):
+            raise PayloadError(explain("ratios", "not be asked for in a run with noise", config.get("privacy")))
+
     def _open(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Instruction:
         party = self.party
         arrays = named_arrays(parameters, config)
@@ -408,9 +417,8 @@ class PartyClient(NumPyClient, ABC):
         told = self.card.config.from_told(config)
         if told.privacy == "none" and config.get("privacy") == "party":
             raise PayloadError(explain("privacy", "be what the settings amount to, none", "party"))
-        wants = _wants(config.get("wants", "labels"))
-        if "ratios" in wants and config.get("privacy") != "none":
-            raise PayloadError(explain("wants", "be labels alone in a run with noise", "ratios"))
+        if ratios := config.get("ratios", False) is True:
+            self._refuse_beside_a_claim(config)
         labels = None
         if "labels" in arrays:
             labels = decode_labels(arrays["labels"], public=party.spec, server_round=server_round, num_arrays=1)[0]
@@ -419,7 +427,7 @@ class PartyClient(NumPyClient, ABC):
             config=told,
             last_round=check_whole("last-round", config.get("last-round", 0), 0, error=PayloadError),
             base=str(config.get("base", "")),
-            wants=wants,
+            ratios=ratios,
             arrays=arrays,
             labels=labels,
             saved=party.state.load() if party.state is not None else None,
@@ -454,14 +462,6 @@ class RefusingClient(NumPyClient):
     def _refusal(self, config: Any) -> dict[str, Scalar]:
         asked = config.get("privacy") if isinstance(config, Mapping) else None
         return _refusal(self.party, self.error, withheld=self.withheld or asked == "party")
-
-
-def _wants(said: object) -> frozenset[str]:
-    """Return what a reply is to hold, of payloads that a server may choose among."""
-    wants = frozenset(str(said).split(","))
-    if not wants <= {"labels", "ratios"}:
-        raise PayloadError(explain("wants", "be labels, ratios, or both", str(said)))
-    return wants
 
 
 def _signed(party: str, **values: Scalar) -> dict[str, Scalar]:

@@ -14,28 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.density_vote import DENSITY_BITS, DENSITY_RATIO
+from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.clients.party import Answer, Instruction, Party
 from fedkd_flwr.clients.pieces import dump
-from fedkd_flwr.errors import ModelBytesError, RefusalError, explain
-from fedkd_flwr.labels.density import density_ratios, ratio_codes
+from fedkd_flwr.errors import ModelBytesError
+from fedkd_flwr.labels.density import default_ratio_bits, density_ratios, ratio_codes, steady_codes
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.open_set import open_set, widened
 
-__all__ = ["check_wants", "with_ratios"]
+__all__ = ["with_ratios"]
 
 logger = logging.getLogger("flwr.party")
 
 
-def check_wants(party: Party, instruction: Instruction) -> None:
-    """Refuse a reply of ratios alone where the party's owner does not let them out; called before rows are read."""
-    if "labels" not in instruction.wants and DENSITY_RATIO not in party.allow:
-        way_out = f'Add "{DENSITY_RATIO}" to this node\'s allow if class counts and ratios may leave.'
-        raise RefusalError(explain("consensus", "be one that this node allows", DENSITY_RATIO, way_out))
-
-
 def with_ratios(answer: Answer, party: Party, instruction: Instruction, *, steps: int | None = None) -> Answer:
-    """Return an answer with this party's ratios, where they are wanted and allowed, and without labels nobody wants.
+    """Return an answer with this party's ratios, where they are asked for and allowed.
 
     Parameters
     ----------
@@ -46,7 +39,7 @@ def with_ratios(answer: Answer, party: Party, instruction: Instruction, *, steps
     steps : int, optional
         Minibatch steps of nets, as in `fedkd_flwr.models.open_set.open_set`.
     """
-    if "ratios" not in instruction.wants:
+    if not instruction.ratios:
         return answer
     if DENSITY_RATIO not in party.allow:
         logger.warning(
@@ -57,10 +50,7 @@ def with_ratios(answer: Answer, party: Party, instruction: Instruction, *, steps
         )
         return answer
     codes, kept = _codes(party, instruction, steps)
-    values = {name: array for name, array in answer.values.items() if name in instruction.wants}
-    values["ratios"] = codes
-    if not instruction.last_round:  # the server has them from the first valid answer on
-        values["class-counts"] = _class_counts(party)
+    values = {**answer.values, "ratios": codes, "class-counts": _class_counts(party)}
     return replace(answer, values=values, kept={**answer.kept, **kept})
 
 
@@ -70,9 +60,9 @@ def _codes(
     """Return this round's codes, and what is kept for the next: the codes of models that would be fitted alike."""
     fresh = party.model(seed=instruction.seed("open-set"))
     kept = instruction.saved.arrays if instruction.saved is not None else {}
-    if not fresh.takes_steps and "kept.ratios" in kept:
-        codes: NDArray[np.uint8] = kept["kept.ratios"]
-        return codes, {"ratios": codes}
+    last: NDArray[np.uint8] | None = kept.get("kept.ratios")
+    if last is not None and not fresh.takes_steps:
+        return last, {"ratios": last}
     found = open_set(
         fresh,
         party.X,
@@ -82,10 +72,13 @@ def _codes(
         steps=steps,
         models=_nets(fresh, kept),
     )
+    num_classes = party.public.num_classes
     ratios = density_ratios(found.probs, _class_counts(party))
-    codes = ratio_codes(ratios, num_classes=party.public.num_classes, bits=DENSITY_BITS)
+    codes = ratio_codes(ratios, num_classes=num_classes, bits=default_ratio_bits(num_classes))
+    if last is not None:
+        codes = steady_codes(codes, last)
     nets = {f"open-set.{i}": np.frombuffer(dump(net), dtype=np.uint8) for i, net in enumerate(found.models)}
-    return codes, nets or {"ratios": codes}
+    return codes, {"ratios": codes, **nets}
 
 
 def _nets(fresh: Classifier, kept: Mapping[str, NDArray[Any]]) -> list[Classifier]:

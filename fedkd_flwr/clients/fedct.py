@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.density import check_wants, with_ratios
+from fedkd_flwr.clients.density import with_ratios
 from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.labels import ABSTAIN
@@ -59,10 +59,6 @@ class FedCTClient(PartyClient):
             meta=meta,
         )
         return with_ratios(answer, self.party, instruction, steps=instruction.config.steps_per_round)
-
-    def check(self, instruction: Instruction, *, final: bool) -> None:
-        """Refuse ratios alone where they may not leave."""
-        check_wants(self.party, instruction)
 
     def charge(self, instruction: Instruction) -> Charge | None:
         """Return what a round of privatised labels costs, whatever the server assumes: any label may change."""

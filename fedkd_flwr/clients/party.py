@@ -197,8 +197,8 @@ class Instruction:
         The last round in which the server got a valid answer of this party; 0: in none.
     base : str
         Digests, in hexadecimal, of the answer that the server holds and changes may refer to; "" for none.
-    wants : frozenset of {"labels", "ratios"}
-        What the server would have in the answer, where there is a choice.
+    ratios : bool
+        Whether the server asks for density ratios beside labels.
     arrays : mapping of str to ndarray
         What it brings, by name.
     labels : ndarray of shape (num_public,), int16, optional
@@ -213,7 +213,7 @@ class Instruction:
     config: Any
     last_round: int = 0
     base: str = ""
-    wants: frozenset[str] = frozenset({"labels"})
+    ratios: bool = False
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     labels: Labels | None = None
     saved: Saved | None = None

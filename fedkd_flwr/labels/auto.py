@@ -30,7 +30,13 @@ class RuleChoice(NamedTuple):
     reason: str
 
 
-def choose_rule(*, num_classes: int, class_counts: NDArray[np.integer] | None, coverage: float | None) -> RuleChoice:
+def choose_rule(
+    *,
+    num_classes: int,
+    class_counts: NDArray[np.integer] | None,
+    coverage: float | None,
+    may_estimate: bool = True,
+) -> RuleChoice:
     """Return the rule that the answers support.
 
     Density ratios wherever the public rows look like private ones. Otherwise Dawid-Skene for three or more classes of
@@ -44,6 +50,8 @@ def choose_rule(*, num_classes: int, class_counts: NDArray[np.integer] | None, c
         Private rows of each class, all parties together; where the parties did not tell, how often they voted for it.
     coverage : float or None
         `DensityVote.coverage`, within [0, 1]; None where the parties sent no ratios.
+    may_estimate : bool
+        Whether the run can estimate confusion matrices (Dawid-Skene).
 
     Examples
     --------
@@ -65,6 +73,8 @@ def choose_rule(*, num_classes: int, class_counts: NDArray[np.integer] | None, c
         )
     else:
         why = "The parties sent labels alone"
+    if not may_estimate:
+        return RuleChoice("majority", f"{why}, so the majority of the labels counts.")
     if num_classes == 2:
         return RuleChoice("majority", f"{why}, and with two classes the majority of the labels is the safer rule.")
     if class_counts is None or num_classes * int(np.min(class_counts)) < _RAREST * int(np.sum(class_counts)):

@@ -3,7 +3,7 @@
 A model with one class more than the party's learns its rows and, as class "other", the public rows; either side has the
 same total weight. A public row is scored by a model that did not see it:
 
-- a forest by those of its trees that did not draw the row, so that one fit does;
+- a forest by those of its trees that did not draw the row: one fit, of three times as many trees;
 - a net, which goes on from round to round, by the one of two nets that learns the other half of the public rows; half
   of each minibatch are own rows;
 - any other estimator by the one of three fits that leaves a third of the public rows out.
@@ -29,7 +29,7 @@ __all__ = ["OpenSet", "open_set", "widened"]
 
 _FOLDS = 3
 _NET_FOLDS = 2
-_FEWEST_TREES = 30  # of fewer, too few leave any one row out
+_FEWEST_TREES = 10  # of fewer, too few leave any one row out
 
 
 class OpenSet:
@@ -110,7 +110,11 @@ def _refitted(
     other = wide.num_classes - 1
     estimator = wide.template
     if type(estimator) in (RandomForestClassifier, ExtraTreesClassifier) and estimator.n_estimators >= _FEWEST_TREES:
-        bagged = Classifier(wide.fresh_estimator().set_params(bootstrap=True), num_classes=wide.num_classes)
+        # a row is out of the bag of a third of the trees: with three times as many, as many as usual speak of it
+        trees = estimator.n_estimators * _FOLDS
+        bagged = Classifier(
+            wide.fresh_estimator().set_params(bootstrap=True, n_estimators=trees), num_classes=wide.num_classes
+        )
         _fit_balanced(bagged, X, y, X_public, other, rng)
         return _out_of_bag(bagged, len(X), X_public)
     probs = np.empty((len(X_public), wide.num_classes))
@@ -165,7 +169,9 @@ def _continued(
     """Let nets go on for some steps, or as many as their ``fit`` would take."""
     other = wide.num_classes - 1
     folds = list(_folds(len(X_public), _NET_FOLDS, rng))
-    nets = list(models) if len(models) == len(folds) else [Classifier(wide.fresh_estimator(), num_classes=wide.num_classes) for _ in folds]
+    nets = list(models)
+    if len(nets) != len(folds):
+        nets = [Classifier(wide.fresh_estimator(), num_classes=wide.num_classes) for _ in folds]
     if steps is None:
         epochs = getattr(wide.template, "epochs", 1)
         steps = -(-epochs * len(X) * len(folds) // getattr(wide.template, "batch_size", 64))
@@ -177,9 +183,7 @@ def _continued(
     return OpenSet(probs, nets)
 
 
-def _folds(
-    count: int, number: int, rng: np.random.Generator
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _folds(count: int, number: int, rng: np.random.Generator) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Return, for each fold, the rows to learn from and the rows to score; one row alone is scored as it is learnt."""
     order = rng.permutation(count)
     if count == 1:

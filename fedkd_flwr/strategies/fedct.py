@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate
 from fedkd_flwr.labels import Labels
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
@@ -61,12 +60,12 @@ class FedCT(LabelExchange):
 
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
         """Form the consensus of the parties' ratios or labels."""
-        if (rule := self.settle(answers, otherwise=self._on_labels)) == DENSITY_RATIO:
-            return self.by_ratios(answers)
-        config = self.told_config
+        config, choice = self.told_config, self.chosen(answers, may_estimate=True)
+        if choice is not None and choice.labels is not None:
+            return choice.labels
         consensus, facts = aggregate(
             [answer.labels[0] for answer in answers],
-            config=config if rule == config.consensus else config.changed(consensus=rule),
+            config=config if choice is None else config.changed(consensus=choice.rule),
             num_classes=self.spec.num_classes,
             rng=self.rng("ties", server_round),
         )
@@ -74,12 +73,6 @@ class FedCT(LabelExchange):
         if server_round == 1:
             self.note_votes(facts, len(answers))
         return consensus
-
-    @property
-    def _on_labels(self) -> str:
-        """The rule on labels: the one asked for, or the best one known where it is left to us."""
-        wanted = self.config.consensus
-        return "majority" if wanted in ("auto", DENSITY_RATIO) else wanted
 
     def claim(self) -> list[PrivacyClaim]:
         """Return the claim of the privatised labels, over all rounds of the party asked most often."""

@@ -16,7 +16,7 @@ from flwr.app import Array, ArrayRecord
 from flwr.common import log
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, PartyRatios, choose, density_consensus
+from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, Choice, PartyRatios, choose
 from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels
@@ -37,10 +37,9 @@ class PartyLabels(PartyAnswer):
     Parameters
     ----------
     labels : ndarray of shape (num_arrays, num_public), int16
-        Its label arrays; (1, num_public * num_classes) zeros and ones where it sent one-hot bits; (0, num_public) where
-        it was asked for ratios alone.
+        Its label arrays; (1, num_public * num_classes) zeros and ones where it sent one-hot bits.
     changed_share : float or None
-        Share of labels, or of rows' ratios, it changed since its last valid answer.
+        Share of labels it changed since its last valid answer.
     ratios : PartyRatios, optional
         Its density ratios.
     """
@@ -67,8 +66,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         super().__init__(*args, **keywords)
         self.consensus: Labels = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote: Labels | None = None  # raw vote; None unless `consensus` holds model predictions
-        self.settled = ""  # the rule that was chosen from the first answers; "" before, and where nothing is chosen
-        self.far_off: frozenset[str] = frozenset()  # parties whose ratios do not count
+        self.choice: Choice | None = None  # of a rule, from the answers so far
         self._class_counts: dict[str, NDArray[np.int64]] = {}
 
     @abstractmethod
@@ -93,82 +91,79 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
 
     def read(self, reply: Reply, server_round: int) -> PartyLabels:
         """Return the label arrays of a reply."""
-        wants, held = self.wants(reply.party), self._held.get(reply.party, {})
-        values: dict[str, NDArray[Any]] = {}
-        labels: Labels = np.empty((0, self.spec.num_public), dtype=np.int16)
-        if "labels" in wants:
-            if self.payload not in reply.arrays:
-                raise PayloadError(f"no {self.payload} in the reply")
-            spec = self.spec.bits if self.payload == "bits" else self.spec
-            labels = values[self.payload] = decode_labels(
-                reply.arrays[self.payload],
-                public=spec,
-                server_round=server_round,
-                num_arrays=self.arrays_per_party,
-                base=held.get(self.payload),
-            )
-            if self.payload == "bits" and (labels == ABSTAIN).any():
-                raise PayloadError(explain("bits", "be 0 or 1", ABSTAIN), reason="class-out-of-range")
-        ratios = None
-        if "ratios" in wants and "ratios" in reply.arrays:
-            ratios = self._ratios(reply, server_round, held.get("ratios"))
-            values["ratios"] = ratios.codes
-        elif "labels" not in wants:
-            raise PayloadError("no ratios in the reply")
-        name, now = next(iter(values.items()))
-        changed = float((now != held[name]).mean()) if name in held else None
-        self._held[reply.party] = values
+        held = self._held.get(reply.party, {})
+        ratios, labels = None, None
+        if "ratios" in reply.arrays and self.asks_ratios:
+            ratios, labels = self._ratios(reply, server_round, held)
+        if labels is None or self.arrays_per_party > len(labels):
+            labels = self._labels(reply, server_round, labels, held)
+        changed = float((labels != held[self.payload]).mean()) if self.payload in held else None
+        self._held[reply.party] = {self.payload: labels} | ({} if ratios is None else {"ratios": ratios.codes})
         return PartyLabels(
             party=reply.party, labels=labels, changed_share=changed, notes=notes_of(reply), ratios=ratios
         )
 
+    def _labels(
+        self, reply: Reply, server_round: int, first: Labels | None, held: Mapping[str, NDArray[Any]]
+    ) -> Labels:
+        """Return a reply's label arrays; ``first`` is the one that came with its ratios."""
+        if self.payload not in reply.arrays:
+            raise PayloadError(f"no {self.payload} in the reply")
+        count = self.arrays_per_party - (first is not None)
+        labels = decode_labels(
+            reply.arrays[self.payload],
+            public=self.spec.bits if self.payload == "bits" else self.spec,
+            server_round=server_round,
+            num_arrays=count,
+            base=held.get(self.payload) if first is None else np.repeat(first, count, axis=0),
+        )
+        if self.payload == "bits" and (labels == ABSTAIN).any():
+            raise PayloadError(explain("bits", "be 0 or 1", ABSTAIN), reason="class-out-of-range")
+        return labels if first is None else np.concatenate((first, labels))
+
     # ---------------------------------------------------------------- density ratios
 
-    def wants(self, party: str) -> frozenset[str]:
-        """Return what this party's next reply is to hold.
-
-        Until a rule is settled, labels and ratios; then what the rule counts.
-        """
-        if not self.config.asks_ratios or self.settled not in ("", DENSITY_RATIO):
-            return frozenset({"labels"})
-        return frozenset({"ratios"} if self.settled and party in self._class_counts else {"labels", "ratios"})
+    @property
+    def asks_ratios(self) -> bool:
+        """Whether parties are asked for density ratios: until a rule on labels is settled."""
+        return self.config.asks_ratios and (self.choice is None or self.choice.rule == DENSITY_RATIO)
 
     def told(self, node: int) -> Mapping[str, Scalar]:
-        """Return the base the server holds of a node's answers, and what its next one is to hold."""
-        wants = self.wants(self._reception.party_of.get(node, ""))
-        return super().told(node) | ({} if wants == {"labels"} else {"wants": ",".join(sorted(wants))})
+        """Return the base the server holds of a node's answers, and whether it is asked for ratios."""
+        return super().told(node) | ({"ratios": True} if self.asks_ratios else {})
 
-    def _ratios(self, reply: Reply, server_round: int, base: NDArray[np.uint8] | None) -> PartyRatios:
-        """Return a party's ratios, with the class counts that it sent with its first ones."""
+    def _ratios(self, reply: Reply, server_round: int, held: Mapping[str, NDArray[Any]]) -> tuple[PartyRatios, Labels]:
+        """Return a party's ratios and its first label array; class counts are those that it sent first."""
+        base = (held["ratios"], held["labels"][0]) if "ratios" in held else None
         said = decode_ratios(reply.arrays["ratios"], public=self.spec, server_round=server_round, base=base)
         counts = self._class_counts.get(reply.party, said.class_counts)
         if counts is None:
             raise PayloadError(explain("ratios", "come with class counts in the first answer", "none"))
         self._class_counts[reply.party] = counts
-        return PartyRatios(codes=said.codes, bits=said.bits, class_counts=counts)
+        return PartyRatios(codes=said.codes, class_counts=counts), said.labels[None]
 
-    def settle(self, answers: Sequence[PartyLabels], *, otherwise: str) -> str:
-        """Return the rule that the answers' consensus is formed by: chosen once, and written into the record."""
-        if self.settled or not self.config.asks_ratios:
-            return self.settled or otherwise
-        choice = choose(
-            {answer.party: answer.ratios for answer in answers},
-            wanted=getattr(self.config, "consensus", "auto"),
-            num_classes=self.spec.num_classes,
-            otherwise=otherwise,
+    def chosen(self, answers: Sequence[PartyLabels], *, may_estimate: bool) -> Choice | None:
+        """Return the rule that the answers support, and write it into the record; None where a rule was asked for.
+
+        A rule on labels is chosen once, for parties send no more ratios then.
+        """
+        if not self.asks_ratios:
+            return self.choice
+        cast = np.concatenate([answer.labels.reshape(-1) for answer in answers])
+        self.choice = choose(
+            {answer.party: answer.ratios for answer in answers if answer.ratios is not None},
+            num_parties=len(answers),
+            votes=np.bincount(cast[cast != ABSTAIN], minlength=self.spec.num_classes),
+            may_estimate=may_estimate,
         )
-        self.settled, self.far_off = choice.rule, frozenset(choice.left_out)
-        self.record.consensus_rule, self.record.consensus_reason = choice.rule, choice.reason
-        log(INFO, "\tconsensus: %s. %s", choice.rule, choice.reason)
-        for party, fit in choice.public_fit.items():
+        if self.record.consensus_rule != self.choice.rule:
+            log(INFO, "\tconsensus: %s. %s", self.choice.rule, self.choice.reason)
+        self.record.consensus_rule, self.record.consensus_reason = self.choice.rule, self.choice.reason
+        for party, fit in self.choice.public_fit.items():
             self.record.party(party).public_fit = fit
-        return self.settled
-
-    def by_ratios(self, answers: Sequence[PartyLabels]) -> Labels:
-        """Return the density-ratio consensus of the parties that the public rows resemble."""
-        sent = [a.ratios for a in answers if a.ratios is not None and a.party not in self.far_off]
-        labels, _ = density_consensus(sent)
-        return labels
+        for party, trust in self.choice.trust.items():
+            self.record.party(party).trust = trust
+        return self.choice
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> ArrayRecord:
         """Form the consensus, describe it in the record, and return it as plain labels."""
@@ -197,7 +192,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             self.note(text)
         elif self.payload == "labels":
             shares = [agreement(labels, vote) for a in answers for labels in a.labels]
-            this.agreement = float(np.mean(shares)) if shares else None
+            this.agreement = float(np.mean(shares))
         changed = [a.changed_share for a in answers if a.changed_share is not None]
         this.changed_share = float(np.mean(changed)) if changed else None
         if self.public.y is not None and labelled.any():

@@ -19,7 +19,6 @@ from flwr.common import log
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept, tally
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels
@@ -121,8 +120,9 @@ class OneShotVote(LabelExchange):
             num_classes=self.spec.num_classes,
             consistent=self.consistent,
         )
-        if self.settle(answers, otherwise="majority") == DENSITY_RATIO:
-            answered = NoisyAnswers(labels=self.by_ratios(answers))
+        choice = self.chosen(answers, may_estimate=False)
+        if choice is not None and choice.labels is not None:
+            answered = NoisyAnswers(labels=choice.labels)
         else:
             self.note_votes(facts, len(answers))
             answered = self._answers(self.votes, server_round, this)
@@ -139,7 +139,7 @@ class OneShotVote(LabelExchange):
             self.record.server_accuracy = self.model.accuracy(*self.test)
             log(INFO, "\tfinal model: accuracy %.4f on common test rows", self.record.server_accuracy)
         labels = self.model.predict(self.public.X)
-        if self.settled == DENSITY_RATIO:  # few mistakes to smooth away: less than the final model would make
+        if choice is not None and choice.labels is not None:  # it makes fewer mistakes than the final model
             return np.where(self.vote == ABSTAIN, labels, self.vote)
         return self._cross_fitted(labels, rows, answered) if self.config.party_models else labels
 
