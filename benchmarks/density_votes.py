@@ -86,7 +86,10 @@ def deal(y: NDArray[Any], skew: str, parties: int, seed: int) -> list[NDArray[np
     if skew == "one":
         classes = int(y.max()) + 1
         order = np.random.default_rng(seed).permutation(len(y))
-        return [order[(y[order] == k % classes)][k // classes :: -(-(parties - k % classes) // classes)] for k in range(parties)]
+        return [
+            order[(y[order] == k % classes)][k // classes :: -(-(parties - k % classes) // classes)]
+            for k in range(parties)
+        ]
     return partition(y, name="dirichlet", num_parties=parties, seed=seed, alpha=float(skew), min_rows=5)
 
 
@@ -94,6 +97,7 @@ def learner_of(name: str, seed: int) -> Any:
     """Return an unfitted model."""
     return {
         "forest": RandomForestClassifier(100, oob_score=True, n_jobs=1, random_state=seed),
+        "forest300": RandomForestClassifier(300, oob_score=True, n_jobs=1, random_state=seed),
         "shallow": RandomForestClassifier(100, max_depth=6, oob_score=True, n_jobs=1, random_state=seed),
         "logistic": LogisticRegression(max_iter=300),
         "bayes": GaussianNB(var_smoothing=1e-3),
@@ -155,11 +159,18 @@ def answers_of(case: str, seed: int, root: str, cache: Path | None) -> Answers:
         U, y_public = rows_of(other, seed, root)[2], np.full(len(y_public), -1)
     elif public == "half":  # half of the rows are the domain's, the others noise
         mask = np.random.default_rng(seed).random(len(U)) < 0.5
-        U = np.where(mask[:, None], U, U[np.random.default_rng(seed + 1).permuted(np.tile(np.arange(len(U))[:, None], (1, U.shape[1])), axis=0), np.arange(U.shape[1])])
+        U = np.where(
+            mask[:, None],
+            U,
+            U[
+                np.random.default_rng(seed + 1).permuted(np.tile(np.arange(len(U))[:, None], (1, U.shape[1])), axis=0),
+                np.arange(U.shape[1]),
+            ],
+        )
         y_public = np.where(mask, y_public, -1)
-    elif public == "marginal":  # the rarer half of the classes is three times as frequent
-        rare = np.bincount(y_public)[y_public] < np.median(np.bincount(y_public)[y_public]) + 0.5
-        keep = np.flatnonzero(rare | (np.random.default_rng(seed).random(len(U)) < 0.25))
+    elif public == "marginal":  # three of four rows of the most frequent class are gone
+        frequent = y_public == np.bincount(y_public).argmax()
+        keep = np.flatnonzero(~frequent | (np.random.default_rng(seed).random(len(U)) < 0.25))
         U, y_public = U[keep], y_public[keep]
     scaler = StandardScaler().fit(U)
     X, U = scaler.transform(X), scaler.transform(U)

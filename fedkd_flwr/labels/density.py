@@ -41,8 +41,9 @@ _KEPT_OF_LARGEST = 0.5  # of a row's ratios: smaller ones cost bytes and change 
 _NOBODYS = 0.02  # the sum of all densities below which a row has no label
 _FAMILIAR = 0.5  # of the public density: a row that is at least so dense among a party's own rows looks like them
 _MOST_LIFT = 4.0  # of a class whose ratios are too small on average
-_PRIOR = 0.05  # of a party's claims that count as confirmed before the others are asked
+_PRIOR = 0.02  # of a party's claims that count as confirmed, so that one whom nobody can judge is trusted
 _TRUST_STEPS = 6
+_LEAST_MEDIAN = 0.3  # where parties share few rows all are confirmed little, and differences still tell
 
 
 def density_ratios(probs: NDArray[np.floating], class_counts: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -228,9 +229,10 @@ class DensityVote:
     - its weight ``w_k`` is the root of its number of rows, and at most that of the median party;
     - a class's ratios are divided by their mean over the public rows, which is 1 for honest ones (where the mean is
       below 1 they are raised, at most fourfold);
-    - its trust ``g_k`` is how far the other parties, weighed by their own trust, take the rows that it claims for the
-      same class, above what two independent labellings of the same class shares would agree. Where no other party
-      knows a row, nobody contradicts, and the row says nothing about the trust.
+    - its trust ``g_k`` is ``min(1, 2 t_k / max(median t, 0.3))^2``, where t_k is how far the other parties, weighed by
+      their own t, take the rows that it claims for the same class, above what two independent labellings of the same
+      class shares would agree. Only parties with rows of the claimed class judge it, so the one party that knows a
+      disease is not voted down by those that guess; what it says, true or not, can then not be checked.
 
     A class that would label fewer rows than its share pi_c is then raised, by ``1 / (C pi_c)`` at most, which is what
     equal class shares would do: without it a rare class is never the densest.
@@ -320,23 +322,32 @@ class DensityVote:
 
     def trusts(self) -> NDArray[np.float64]:
         """Return what each party's answers count, in the order of `add`: (num_voters,), within [0, 1]."""
-        trusts = np.ones(len(self._answers))
+        confirmed = np.ones(len(self._answers))
         if self._robust == "none" or len(self._answers) < 3:
-            return trusts  # two parties that contradict each other accuse each other alike
+            return confirmed  # two parties that contradict each other accuse each other alike
         weights = self._weights() / max(float(np.median(self._weights())), 1e-12)
         # surer claims count more: squares keep what merely spills over onto other parties' rows small
         claims = [answer.claims.astype(np.float64) ** 2 for answer in self._answers]
+        # how far a party can judge a class: not at all without rows of it, fully from an equal share on
+        can_judge = [
+            np.minimum(self._shape[1] * answer.class_counts / max(answer.class_counts.sum(), 1), 1.0)
+            for answer in self._answers
+        ]
         for _ in range(_TRUST_STEPS):
-            votes = np.zeros(self._shape)
-            for weight, trust, answer, claim in zip(weights, trusts, self._answers, claims, strict=True):
-                votes[answer.rows, answer.classes] += weight * trust * claim
-            totals = votes.sum(axis=1)
-            trusts = np.array(
+            cast = [weight * part * claim for weight, part, claim in zip(weights, confirmed, claims, strict=True)]
+            votes, judged = np.zeros(self._shape), np.zeros(self._shape)
+            for answer, own, judges in zip(self._answers, cast, can_judge, strict=True):
+                votes[answer.rows, answer.classes] += own
+                judged[answer.rows] += own[:, None] * judges
+            confirmed = np.array(
                 [
-                    _confirmed(answer, claim, weight * trust * claim, votes, totals)
-                    for weight, trust, answer, claim in zip(weights, trusts, self._answers, claims, strict=True)
+                    _confirmed(answer, claim, own, votes, judged, judges)
+                    for answer, claim, own, judges in zip(self._answers, claims, cast, can_judge, strict=True)
                 ]
             )
+        # honest parties differ in how much others know of their rows, so only those far below the median count less
+        expected = max(float(np.median(confirmed)), _LEAST_MEDIAN)
+        trusts: NDArray[np.float64] = np.clip(2 * confirmed / expected, 0.0, 1.0) ** 2
         return trusts
 
     def consensus(self) -> tuple[Labels, NDArray[np.float64]]:
@@ -380,17 +391,21 @@ def _confirmed(
     claims: NDArray[np.float64],
     own: NDArray[np.float64],
     votes: NDArray[np.float64],
-    totals: NDArray[np.float64],
+    judged: NDArray[np.float64],
+    judges: NDArray[np.float64],
 ) -> float:
     """Return how far the others' votes confirm a party's: 1 fully, 0 no better than chance."""
     rows, classes = answer.rows, answer.classes
+    each = np.arange(len(rows))
     others = votes[rows]
-    others[np.arange(len(rows)), classes] -= own
-    # a row that one median party would claim is known to the others
-    weights = claims * np.minimum(1.0, totals[rows] - own)
-    others /= np.maximum(totals[rows] - own, 1e-12)[:, None]
+    others[each, classes] -= own
+    for_class = others[each, classes]
+    # of the others, those that have rows of the claimed class; one median party's claim is enough to know a row
+    by_judges = judged[rows, classes] - own * judges[classes]
+    weights = claims * np.minimum(1.0, by_judges)
     known = weights.sum()
-    agreed = weights @ others[np.arange(len(rows)), classes]
+    agreed = weights @ np.minimum(for_class / np.maximum(by_judges, 1e-12), 1.0)
+    others /= np.maximum(others.sum(axis=1), 1e-12)[:, None]
     own_shares = np.bincount(classes, weights=weights, minlength=votes.shape[1]) / max(known, 1e-12)
     chance = min(float(own_shares @ (weights @ others)) / max(known, 1e-12), 0.9)
     above_chance = max((agreed - known * chance) / (1.0 - chance), 0.0)

@@ -1,10 +1,10 @@
 """Labels and codes of density ratios as one body, near their entropy: an adaptive binary range coder.
 
 A row says little: mostly one class, a level and a label that is that class. Deflate spends whole bits on each of these
-and remembers patterns that never come back; a range coder spends what each costs. Every decision of a row is a yes or no
-with a probability that both sides learn from the rows before, so nothing but the decisions travels. The coder is that
-of 7-Zip's LZMA (I. Pavlov, public domain specification), with counts in place of shifted probabilities, because answers
-are short.
+and remembers patterns that never come back; a range coder spends what each costs. Every decision of a row is a yes or
+no with a probability that both sides learn from the rows before, so nothing but the decisions travels. The coder is
+that of 7-Zip's LZMA (I. Pavlov, public domain specification), with counts in place of shifted probabilities, because
+answers are short.
 
 A row holds its label, whether it has a code above 0, whether its largest code is at the label's class (else which
 class), that code, whether others follow, and for each other class whether it has a code and how far that lies below.
@@ -218,7 +218,7 @@ def unpack_rows(
 ) -> tuple[NDArray[np.uint8], Labels]:
     """Return the codes and labels of `pack_rows`; any bytes give some, all within their ranges.
 
-    The work depends on the shape alone and not on what the bytes say, so a forged body costs no more than an honest one.
+    The work is bounded by the shape, whatever the bytes say, so a forged body costs no more than an honest one.
     """
     rows = _Rows(num_classes, bits)
     coder = _Decoder(rows.num_contexts, body)
