@@ -93,9 +93,10 @@ UNEVEN: Config = {
     "party-test-fraction": 0.0,
 }
 
-FEDCT: Config = {**DIGITS, "algorithm": "fedct", "num-rounds": 3}
-FEDKT: Config = {**DIGITS, "algorithm": "fedkt", "teachers-per-student": 3}
-PATE: Config = {**DIGITS, "algorithm": "pate", "num-parties": 10, "partitioner": "iid"}
+VOTED: Config = {"consensus": "majority"}
+FEDCT: Config = {**DIGITS, "algorithm": "fedct", "num-rounds": 3, "fedct.consensus": "majority"}
+FEDKT: Config = {**DIGITS, "algorithm": "fedkt", "teachers-per-student": 3, **VOTED}
+PATE: Config = {**DIGITS, "algorithm": "pate", "num-parties": 10, "partitioner": "iid", **VOTED}
 PRIVATEKT: Config = {
     **DIGITS,
     **NET,
@@ -117,6 +118,7 @@ DD: Config = {**DIGITS, **NET, "algorithm": "dd", "num-rounds": 2, "public-batch
 FEDPROX: Config = {**DIGITS, **NET, "algorithm": "fedprox", "num-rounds": 3, "local-epochs": 1}
 FEDKT_PROX: Config = {
     **FEDPROX,
+    **VOTED,
     "algorithm": "fedkt-prox",
     "num-rounds": 2,
     "teacher-model": "decision-tree",
@@ -128,9 +130,9 @@ EXTRAS: dict[str, Config] = {
     # FedCT
     "fedct-majority": FEDCT,
     "fedct-mixed-models": {**FEDCT, "model": "mixed:decision-tree,knn,logistic-regression,extra-trees"},
-    "fedct-qualified-majority": {**FEDCT, "consensus": "qualified-majority", "quorum": 0.75},
-    "fedct-qualified-majority-all": {**FEDCT, "consensus": "qualified-majority", "quorum": 1.0},
-    "fedct-dawid-skene": {**FEDCT, "consensus": "dawid-skene", "confidence": 0.9},
+    "fedct-qualified-majority": {**FEDCT, "fedct.consensus": "qualified-majority", "quorum": 0.75},
+    "fedct-qualified-majority-all": {**FEDCT, "fedct.consensus": "qualified-majority", "quorum": 1.0},
+    "fedct-dawid-skene": {**FEDCT, "fedct.consensus": "dawid-skene", "confidence": 0.9},
     "fedct-uninformative-leave-out": {**FEDCT, **UNEVEN, "uninformative-voters": "leave-out"},
     "fedct-uninformative-half": {**FEDCT, **UNEVEN, "uninformative-voters": "half"},
     "fedct-uninformative-counted": {**FEDCT, **UNEVEN, "informative-voters-only": False},
@@ -138,7 +140,13 @@ EXTRAS: dict[str, Config] = {
     "fedct-stops": {**FEDCT, "seed": 2, "stop-when-converged": True},
     "fedct-goes-on": {**FEDCT, "seed": 2, "stop-when-converged": False},
     "fedct-net": {**FEDCT, **NET, "steps-per-round": 10},
-    "fedct-net-dawid-skene": {**FEDCT, **NET, "steps-per-round": 10, "consensus": "dawid-skene", "confidence": 0.6},
+    "fedct-net-dawid-skene": {
+        **FEDCT,
+        **NET,
+        "steps-per-round": 10,
+        "fedct.consensus": "dawid-skene",
+        "confidence": 0.6,
+    },
     "fedct-synthetic": {**SYNTHETIC, "algorithm": "fedct", "synthetic-features": 8, "synthetic-classes": 4},
     "fedct-pathological": {**FEDCT, "partitioner": "pathological", "classes-per-party": 4},
     "fedct-shard": {**FEDCT, "partitioner": "shard", "shards-per-party": 3},
@@ -291,11 +299,13 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> Config:
 
 
 def full_key(key: str, known: Iterable[str]) -> str:
-    """Return the one key that ``key``, written without a section, means.
+    """Return the one key that ``key``, perhaps written without a section, means.
 
     >>> full_key("quorum", ["fedct.quorum", "seed"])
     'fedct.quorum'
     """
+    if key in known:
+        return key
     found = [name for name in known if name.rpartition(".")[2] == key]
     if len(found) != 1:
         sys.exit(f"{key} must be one key of pyproject.toml, got {found}.")
@@ -340,7 +350,9 @@ def _configs(places: Mapping[str, str]) -> Iterator[tuple[str, Config]]:
     def complete(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Config:
         if unknown := sorted(settings.keys() - defaults.keys()):
             sys.exit(f"Keys of a simulation must be among those of pyproject.toml, got {unknown}.")
-        return {**defaults, **settings, **{full_key(key, defaults): value for key, value in changes.items()}}
+        # a checkout from before density ratios has one rule in FedKT and PATE, and no key for it
+        named = {key: value for key, value in changes.items() if {key: value} != VOTED or key in defaults}
+        return {**defaults, **settings, **{full_key(key, defaults): value for key, value in named.items()}}
 
     for path in sorted((ROOT / "simulations").glob("*.toml")):
         if path.stem not in LEFT_OUT:

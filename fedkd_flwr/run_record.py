@@ -98,6 +98,8 @@ class PartyRecord:
     model_bytes: int | None = None  # size of its model as one upload
     class_counts: list[int] = field(default_factory=list)  # its private rows by class, where they are known
     notes: list[str] = field(default_factory=list)
+    public_fit: float | None = None  # how much of its rows the public rows show it, as its density ratios say
+    trust: float | None = None  # how far the others' density ratios confirm its own; 1: fully
 
     def report(self, metrics: Mapping[str, Any], *, num_classes: int) -> None:
         """Store what the party reported at the end. What has a wrong type, size or range is left out, with a note."""
@@ -191,6 +193,8 @@ class RunRecord:
     server_model: str = ""  # name and file of the server's model, "" if it has none
     # by test rows, "common" or "own" (all parties' own test rows together), like a party's
     server: dict[str, Metrics] = field(default_factory=dict)  # of that model
+    consensus_rule: str = ""  # how answers became the consensus, where it was chosen from the answers
+    consensus_reason: str = ""  # why
     centralised: dict[str, Metrics] = field(default_factory=dict)  # of one trained on all private rows; simulation only
     centralised_model: str = ""
     claims: list[dict[str, Any]] = field(default_factory=list)  # as `PrivacyClaim.as_dict` writes them

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import ExchangeConfig, setting
+from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import Ties
 from fedkd_flwr.labels.voting import Uninformative
@@ -59,6 +60,19 @@ class VotersConfig(TiesConfig):
         if not self.informative_voters_only:
             return "count"
         return self.usual_rule if self.uninformative_voters == "auto" else self.uninformative_voters
+
+    @property
+    def asks_ratios(self) -> bool:
+        """Whether parties are asked for density ratios: never beside noise, which proves nothing of them."""
+        return not self.noisy and getattr(self, "consensus", "") in ("auto", DENSITY_RATIO)
+
+    def check(self) -> None:
+        """Refuse density ratios beside a claim."""
+        super().check()
+        if self.noisy and getattr(self, "consensus", "") == DENSITY_RATIO:
+            key = self.keys()["consensus"]
+            way_out = 'They say more than labels, and no noise on them is proven: use "auto", or a run without noise.'
+            raise ConfigError(explain(key, "be another than density-ratio beside noise", DENSITY_RATIO, way_out))
 
 
 class ClaimConfig(ExchangeConfig):

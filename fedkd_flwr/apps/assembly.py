@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
 from fedkd_flwr.apps.limits import limits_of
 from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, own_model, party_roles
@@ -354,6 +355,8 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
     allowed = _listed(node.allow)
     if node.simulated or config.algorithm in allowed:
         allowed.add(config.card.name)
+    if node.simulated:
+        allowed.add(DENSITY_RATIO)
     party = Party(
         name=name,
         X=X,

@@ -12,6 +12,7 @@ from fedkd_flwr.audit.membership import Answers, log_odds
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import decode_labels
+from fedkd_flwr.wire.ratio_codec import decode_ratios
 from fedkd_flwr.wire.records import Reply, numbered_arrays
 from fedkd_flwr.wire.row_codec import decode_rows
 from fedkd_flwr.wire.score_codec import KINDS, decode_scores
@@ -62,6 +63,9 @@ class Transcript:
             return
         for name in dict.fromkeys(name.partition(".")[0] for name in reply.arrays):
             self.kinds.add(name)
+            if name == "ratios":
+                self.answers.add(np.arange(self.spec.num_public), self._ratios(reply.arrays[name], server_round))
+                continue
             if name == "model":
                 self.weights.append(numbered_arrays(reply.arrays, name))
                 continue
@@ -76,6 +80,13 @@ class Transcript:
                 said = self._opened(name, reply.arrays[name], len(rows), server_round)
             self.answers.add(rows, log_odds(said, name))
 
+    def _ratios(self, payload: NDArray[Any], at: int) -> NDArray[np.float64]:
+        """Return the codes of density ratios, which are steps of their logarithm: (num_public, num_classes)."""
+        base = (self._base["ratios"], self._base["labels"][0]) if "ratios" in self._base else None
+        said = decode_ratios(payload, public=self.spec, server_round=at, base=base)
+        self._base |= {"ratios": said.codes, "labels": said.labels[None]}
+        return said.codes.astype(np.float64)
+
     def _opened(self, name: str, payload: NDArray[Any], count: int, at: int) -> NDArray[Any]:
         """Return the answers of one payload as numbers: (count, num_classes)."""
         spec = self.spec.rows(count)
@@ -83,9 +94,10 @@ class Transcript:
             return decode_scores(payload, public=spec, server_round=at, kind=name)
         if name not in ("labels", "bits"):
             raise PayloadError(f"This audit cannot read replies that hold {name!r}.")
-        labels = decode_labels(
-            payload, public=spec.bits if name == "bits" else spec, server_round=at, base=self._base.get(name)
-        )
+        base = self._base.get(name)
+        if name == "labels" and "ratios" in self._base:  # further students' labels, beside the first's
+            base = None if base is None else np.repeat(base[:1], max(int(payload[14]), 1), axis=0)
+        labels = decode_labels(payload, public=spec.bits if name == "bits" else spec, server_round=at, base=base)
         self._base[name] = labels
         if name == "bits":
             return labels.reshape(count, spec.num_classes).astype(np.float64)

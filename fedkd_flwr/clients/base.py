@@ -38,8 +38,9 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.party_state import Saved, StoredReply
-from fedkd_flwr.wire.envelope import digest
+from fedkd_flwr.wire.envelope import digests
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
+from fedkd_flwr.wire.ratio_codec import encode_ratios
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar, named_arrays
 
 __all__ = ["PartyClient", "RefusingClient"]
@@ -97,11 +98,26 @@ class PartyClient(NumPyClient, ABC):
     ) -> dict[str, NDArray[Any]]:
         """Return the values as wire arrays; ``base`` are values of an earlier reply that the server holds."""
         public = self.party.spec.rows(self.num_rows(instruction))
-        specs = {"labels": public, "bits": public.bits}
-        return {
-            name: encode_labels(array, public=specs[name], server_round=instruction.server_round, base=base.get(name))
-            for name, array in values.items()
-        }
+        specs, at = {"labels": public, "bits": public.bits}, instruction.server_round
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, array in values.items():
+            if name == "labels" and "ratios" in values:
+                known = (base["ratios"], base["labels"][0]) if "ratios" in base else None
+                arrays["ratios"] = encode_ratios(
+                    values["ratios"],
+                    array[0],
+                    public=public,
+                    server_round=at,
+                    # the server keeps those that came with an answer it holds
+                    class_counts=values["class-counts"] if known is None else None,
+                    base=known,
+                )
+                if len(array) > 1:  # further students' labels are nearly the first's
+                    like = np.broadcast_to(array[0], array[1:].shape)
+                    arrays[name] = encode_labels(array[1:], public=public, server_round=at, base=like)
+            elif name in specs:
+                arrays[name] = encode_labels(array, public=specs[name], server_round=at, base=base.get(name))
+        return arrays
 
     def fit(
         self, parameters: list[NDArray[Any]], config: dict[str, Scalar]
@@ -344,7 +360,7 @@ class PartyClient(NumPyClient, ABC):
         if saved.meta.get("charge") and not self._left(saved):
             return {}  # whether a guess at what never left is right must not show
         values = self.referable(saved, instruction)
-        return values if [digest(array).hex() for array in values.values()] == [named] else {}
+        return values if digests(values.values()) == named else {}
 
     def _left(self, saved: Saved) -> bool:
         """Tell whether this very answer was charged: not where that was refused, or another process was faster."""
@@ -357,8 +373,9 @@ class PartyClient(NumPyClient, ABC):
         )
 
     def referable(self, saved: Saved, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
-        """Return what a reply of changes may refer to: here the values of the last reply."""
-        return {name: saved.arrays[f"value.{name}"] for name in saved.meta["values"]}
+        """Return what a reply of changes may refer to: here the values of the last reply, but class counts."""
+        names = (name for name in saved.meta["values"] if name != "class-counts")
+        return {name: saved.arrays[f"value.{name}"] for name in names}
 
     def _claimed(self, instruction: Instruction) -> bool:
         """Tell whether an earlier reply of this run came with a claim."""
@@ -416,6 +433,11 @@ class PartyClient(NumPyClient, ABC):
         except Exception:
             logger.exception("%s: its own page could not be made", self.party.name)
 
+    def _refuse_beside_a_claim(self, config: Mapping[str, Scalar]) -> None:
+        """Refuse to send density ratios in a run with noise: no claim covers them."""
+        if config.get("privacy") != "none" or self._noisy(config):
+            raise PayloadError(explain("ratios", "not be asked for in a run with noise", config.get("privacy")))
+
     def _open(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Instruction:
         party = self.party
         arrays = named_arrays(parameters, config)
@@ -435,6 +457,8 @@ class PartyClient(NumPyClient, ABC):
         told = self.card.config.from_told(config)
         if told.privacy == "none" and config.get("privacy") == "party":
             raise PayloadError(explain("privacy", "be what the settings amount to, none", "party"))
+        if ratios := config.get("ratios", False) is True:
+            self._refuse_beside_a_claim(config)
         labels = None
         if "labels" in arrays:
             labels = decode_labels(arrays["labels"], public=party.spec, server_round=server_round, num_arrays=1)[0]
@@ -443,6 +467,7 @@ class PartyClient(NumPyClient, ABC):
             config=told,
             last_round=check_whole("last-round", config.get("last-round", 0), 0, error=PayloadError),
             base=str(config.get("base", "")),
+            ratios=ratios,
             arrays=arrays,
             labels=labels,
             saved=self._saved(),

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
+from fedkd_flwr.clients.density import with_ratios
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import Answer, Charge, Instruction, ModelFactory, Party
 from fedkd_flwr.clients.pieces import pack_labels, unpack_labels
@@ -86,7 +87,8 @@ class FedKTClient(OneShotVoteClient):
             )
             notes.append(Note.ONE_CLASS)
         labels = np.stack([self._student_labels(instruction, j, subsets) for j in range(students)])
-        return Answer(values={"labels": labels}, notes=notes)
+        answer = Answer(values={"labels": labels}, notes=notes)
+        return with_ratios(answer, self.party, instruction) if self._plan(instruction) is None else answer
 
     def fixed(self, instruction: Instruction) -> Answer:
         """Return the labels of students whose teachers all failed: noise is what they learn from, at level L2."""

@@ -216,7 +216,9 @@ class Instruction:
     last_round : int
         The last round in which the server got a valid answer of this party; 0: in none.
     base : str
-        Digest, in hexadecimal, of the answer that the server holds and changes may refer to; "" for none.
+        Digests, in hexadecimal, of the answer that the server holds and changes may refer to; "" for none.
+    ratios : bool
+        Whether the server asks for density ratios beside labels.
     arrays : mapping of str to ndarray
         What it brings, by name.
     labels : ndarray of shape (num_public,), int16, optional
@@ -231,6 +233,7 @@ class Instruction:
     config: Any
     last_round: int = 0
     base: str = ""
+    ratios: bool = False
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     labels: Labels | None = None
     saved: Saved | None = None

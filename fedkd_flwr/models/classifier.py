@@ -105,6 +105,25 @@ class Classifier(SoftTraining):
         return _takes_steps(self._template) or callable(getattr(self._template, "partial_fit", None))
 
     @property
+    def takes_steps(self) -> bool:
+        """Whether `update` takes a number of minibatch steps, as nets do."""
+        return _takes_steps(self._template)
+
+    @property
+    def keeps_label_space(self) -> bool:
+        """Whether the estimator's outputs stand for labels ``0..num_classes-1``, also for absent ones."""
+        return _keeps_label_space(self._template)
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """The classes of the last fit: those that the estimator's outputs stand for."""
+        return self._require_classes()
+
+    def fresh_estimator(self) -> Any:
+        """Return an unfitted estimator of the same kind, to change its parameters."""
+        return _fresh(self._template)
+
+    @property
     def type_names(self) -> tuple[str, ...]:
         """Names of the types that the unfitted estimator consists of; a file of this model may hold them."""
         parts = [self._template]
@@ -117,7 +136,7 @@ class Classifier(SoftTraining):
         """The number of columns of the last fit; None before the first."""
         return self._num_features
 
-    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
+    def fit(self, X: NDArray[Any], y: NDArray[Any], **weights: NDArray[np.floating]) -> Self:
         """Learn from rows and their labels; everything learnt before is forgotten.
 
         Parameters
@@ -127,6 +146,8 @@ class Classifier(SoftTraining):
         y : ndarray of shape (num_rows,), any integer type
             Labels within ``0..num_classes-1``. If all are the same, the classifier becomes constant and the
             estimator is not called.
+        **weights : ndarray of shape (num_rows,), float
+            Weights of the rows under the name by which the estimator's ``fit`` takes them, such as ``sample_weight``.
 
         Raises
         ------
@@ -135,7 +156,7 @@ class Classifier(SoftTraining):
         """
         X = self._check_rows("X", X)
         y, present = check_labels("y", y, len(X), self.num_classes)
-        self._learn(X, y, present)
+        self._learn(X, y, present, **weights)
         return self
 
     def fit_soft(self, X: NDArray[Any], targets: NDArray[Any]) -> Self:
@@ -326,14 +347,16 @@ class Classifier(SoftTraining):
         probs[:, classes] = known
         return probs
 
-    def _learn(self, X: NDArray[Any], y: NDArray[np.int64], present: NDArray[np.int64]) -> None:
+    def _learn(
+        self, X: NDArray[Any], y: NDArray[np.int64], present: NDArray[np.int64], **weights: NDArray[np.floating]
+    ) -> None:
         estimator = None
         classes = present
         if len(present) > 1:
             estimator = _fresh(self._template)
             if _keeps_label_space(estimator):
                 classes = np.arange(self.num_classes)
-            estimator.fit(X, self._encode(y, classes))
+            estimator.fit(X, self._encode(y, classes), **weights)
         # set only now, so that a fit that raises leaves the classifier unchanged
         self._estimator, self._classes, self._num_features = estimator, classes, X.shape[1]
 

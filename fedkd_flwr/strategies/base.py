@@ -43,7 +43,7 @@ from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies.reception import Answered, Reception
 from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
-from fedkd_flwr.wire.envelope import PublicSpec, digest
+from fedkd_flwr.wire.envelope import PublicSpec, digests
 from fedkd_flwr.wire.records import Reply, Scalar, array_bytes, instruction_record, open_reply
 
 __all__ = ["Collaborators", "ExchangeStrategy"]
@@ -169,7 +169,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self._asked: list[int] = []
         self._offline: list[int] = []
         self._reception: Reception[Answered] = Reception(self.read)
-        self._held: dict[str, NDArray[Any]] = {}  # party -> what its next answer may give changes to
+        self._held: dict[str, Mapping[str, NDArray[Any]]] = {}  # party -> what its next answer may give changes to
         self._began = self._round_start = 0.0
         # Message class; LegacyStrategy replaces it, because Flower's old API has no task context
         self.envelope: Callable[..., Any] = Message
@@ -219,7 +219,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     def told(self, node: int) -> Mapping[str, Scalar]:
         """Return the settings that only this node gets: the base the server holds of its answers."""
         held = self._held.get(self._reception.party_of.get(node, ""))
-        return {} if held is None else {"base": digest(held).hex()}
+        return {} if held is None else {"base": digests(held.values())}
 
     def claim(self) -> list[PrivacyClaim]:
         """Return what this run may claim about privacy, from the rounds it asked for."""

@@ -5,7 +5,11 @@ Learning", AAAI 2025, Algorithm 1. The whole round:
 
     server   consensus of the last round (nothing in round 1)           -> every party
     party    train on private rows + labelled public rows; label all public rows -> labels
-    server   majority | qualified majority | Dawid-Skene                -> consensus
+    server   density ratios | (qualified) majority | Dawid-Skene        -> consensus
+
+For density ratios a party also says how much each public row looks like its rows of each class, in round 1 and where
+that changes (`fedkd_flwr.clients.density`). With ``consensus="auto"`` the server takes them where the public rows look
+like the parties' own, and the best rule on labels elsewhere.
 
 DP-FedCT: the party privatises each label (C-ary randomised response, or XOR on one-hot bits) before it leaves; the
 server takes the mechanism's bias out of the votes. A round releases a label on every public row, and the labels of all
@@ -25,13 +29,15 @@ from typing import Any
 import numpy as np
 
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate
-from fedkd_flwr.labels import Labels
+from fedkd_flwr.labels import Labels, is_informative
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.label_exchange import LabelExchange, PartyLabels
 
 __all__ = ["FedCT"]
+
+_ESTIMATE_FROM = 3  # parties
 
 
 class FedCT(LabelExchange):
@@ -59,10 +65,15 @@ class FedCT(LabelExchange):
         return "bits" if isinstance(self.mechanism, BitFlip) else "labels"
 
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
-        """Form the consensus of the parties' labels."""
+        """Form the consensus of the parties' ratios or labels."""
+        # a confusion matrix needs parties that tell classes apart
+        informative = sum(is_informative(answer.labels) for answer in answers)
+        config, choice = self.told_config, self.chosen(answers, may_estimate=informative >= _ESTIMATE_FROM)
+        if choice is not None and choice.labels is not None:
+            return choice.labels
         consensus, facts = aggregate(
             [answer.labels[0] for answer in answers],
-            config=self.told_config,
+            config=config if choice is None else config.changed(consensus=choice.rule),
             num_classes=self.spec.num_classes,
             rng=self.rng("ties", server_round),
         )

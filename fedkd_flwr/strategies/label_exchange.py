@@ -6,7 +6,7 @@ down   the consensus so far, with abstentions         up   one or more label arr
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from logging import INFO
 from typing import Any
@@ -16,6 +16,7 @@ from flwr.app import Array, ArrayRecord
 from flwr.common import log
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, Choice, PartyRatios, choose
 from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels
@@ -24,7 +25,8 @@ from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.vote_notes import advice, lost_classes, uninformative_parties
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
-from fedkd_flwr.wire.records import Reply
+from fedkd_flwr.wire.ratio_codec import decode_ratios
+from fedkd_flwr.wire.records import Reply, Scalar
 
 __all__ = ["LabelExchange", "PartyLabels"]
 
@@ -39,10 +41,13 @@ class PartyLabels(PartyAnswer):
         Its label arrays; (1, num_public * num_classes) zeros and ones where it sent one-hot bits.
     changed_share : float or None
         Share of labels it changed since its last valid answer.
+    ratios : PartyRatios, optional
+        Its density ratios.
     """
 
     labels: Labels
     changed_share: float | None = None
+    ratios: PartyRatios | None = None
 
 
 class LabelExchange(ExchangeStrategy[PartyLabels]):
@@ -62,6 +67,8 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         super().__init__(*args, **keywords)
         self.consensus: Labels = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote: Labels | None = None  # raw vote; None unless `consensus` holds model predictions
+        self.choice: Choice | None = None  # of a rule, from the answers so far
+        self._class_counts: dict[str, NDArray[np.int64]] = {}
 
     @abstractmethod
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
@@ -85,22 +92,79 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
 
     def read(self, reply: Reply, server_round: int) -> PartyLabels:
         """Return the label arrays of a reply."""
+        held = self._held.get(reply.party, {})
+        ratios, labels = None, None
+        if "ratios" in reply.arrays and self.asks_ratios:
+            ratios, labels = self._ratios(reply, server_round, held)
+        if labels is None or self.arrays_per_party > len(labels):
+            labels = self._labels(reply, server_round, labels, held)
+        changed = float((labels != held[self.payload]).mean()) if self.payload in held else None
+        self._held[reply.party] = {self.payload: labels} | ({} if ratios is None else {"ratios": ratios.codes})
+        return PartyLabels(
+            party=reply.party, labels=labels, changed_share=changed, notes=notes_of(reply), ratios=ratios
+        )
+
+    def _labels(
+        self, reply: Reply, server_round: int, first: Labels | None, held: Mapping[str, NDArray[Any]]
+    ) -> Labels:
+        """Return a reply's label arrays; ``first`` is the one that came with its ratios."""
         if self.payload not in reply.arrays:
             raise PayloadError(f"no {self.payload} in the reply")
-        base = self._held.get(reply.party)
-        spec = self.spec.bits if self.payload == "bits" else self.spec
+        count = self.arrays_per_party - (first is not None)
         labels = decode_labels(
             reply.arrays[self.payload],
-            public=spec,
+            public=self.spec.bits if self.payload == "bits" else self.spec,
             server_round=server_round,
-            num_arrays=self.arrays_per_party,
-            base=base,
+            num_arrays=count,
+            base=held.get(self.payload) if first is None else np.repeat(first, count, axis=0),
         )
         if self.payload == "bits" and (labels == ABSTAIN).any():
             raise PayloadError(explain("bits", "be 0 or 1", ABSTAIN), reason="class-out-of-range")
-        changed = float((labels != base).mean()) if base is not None else None
-        self._held[reply.party] = labels
-        return PartyLabels(party=reply.party, labels=labels, changed_share=changed, notes=notes_of(reply))
+        return labels if first is None else np.concatenate((first, labels))
+
+    # ---------------------------------------------------------------- density ratios
+
+    @property
+    def asks_ratios(self) -> bool:
+        """Whether parties are asked for density ratios: until a rule on labels is settled."""
+        return self.config.asks_ratios and (self.choice is None or self.choice.rule == DENSITY_RATIO)
+
+    def told(self, node: int) -> Mapping[str, Scalar]:
+        """Return the base the server holds of a node's answers, and whether it is asked for ratios."""
+        return super().told(node) | ({"ratios": True} if self.asks_ratios else {})
+
+    def _ratios(self, reply: Reply, server_round: int, held: Mapping[str, NDArray[Any]]) -> tuple[PartyRatios, Labels]:
+        """Return a party's ratios and its first label array; class counts are those that it sent first."""
+        base = (held["ratios"], held["labels"][0]) if "ratios" in held else None
+        said = decode_ratios(reply.arrays["ratios"], public=self.spec, server_round=server_round, base=base)
+        counts = self._class_counts.get(reply.party, said.class_counts)
+        if counts is None:
+            raise PayloadError(explain("ratios", "come with class counts in the first answer", "none"))
+        self._class_counts[reply.party] = counts
+        return PartyRatios(codes=said.codes, class_counts=counts), said.labels[None]
+
+    def chosen(self, answers: Sequence[PartyLabels], *, may_estimate: bool) -> Choice | None:
+        """Return the rule that the answers support, and write it into the record; None where a rule was asked for.
+
+        A rule on labels is chosen once, for parties send no more ratios then.
+        """
+        if not self.asks_ratios:
+            return self.choice
+        cast = np.concatenate([answer.labels.reshape(-1) for answer in answers])
+        self.choice = choose(
+            {answer.party: answer.ratios for answer in answers if answer.ratios is not None},
+            num_parties=len(answers),
+            votes=np.bincount(cast[cast != ABSTAIN], minlength=self.spec.num_classes),
+            may_estimate=may_estimate,
+        )
+        if self.record.consensus_rule != self.choice.rule:
+            log(INFO, "\tconsensus: %s. %s", self.choice.rule, self.choice.reason)
+        self.record.consensus_rule, self.record.consensus_reason = self.choice.rule, self.choice.reason
+        for party, fit in self.choice.public_fit.items():
+            self.record.party(party).public_fit = fit
+        for party, trust in self.choice.trust.items():
+            self.record.party(party).trust = trust
+        return self.choice
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> ArrayRecord:
         """Form the consensus, describe it in the record, and return it as plain labels."""

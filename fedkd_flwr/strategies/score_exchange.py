@@ -129,19 +129,20 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
             if (scores == ABSTAIN).any():
                 raise PayloadError(explain("labels", "name a class in every row", ABSTAIN), reason="class-out-of-range")
         else:
-            known = self._held.get(reply.party)  # its last answer on each row, in steps
+            known = self._held.get(reply.party, {}).get("answered")  # its last answer on each row, in steps
             base = None if known is None else known[rows]
             scores = decode_scores(reply.arrays[name], public=spec, server_round=server_round, kind=name, base=base)
             if self.config.delta_coding:
                 # a full answer comes from a party that holds no base, and both ends begin anew
                 changes = known is not None and is_of_changes(reply.arrays[name])
-                self._held[reply.party] = with_answers(
+                answered = with_answers(
                     known if changes else None,
                     rows,
                     scores,
                     bits=self.config.soft_bits,
                     num_public=self.spec.num_public,
                 )
+                self._held[reply.party] = {"answered": answered}
         return PartyScores(party=reply.party, scores=scores, notes=notes_of(reply))
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyScores], this: RoundRecord) -> ArrayRecord:

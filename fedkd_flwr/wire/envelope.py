@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ __all__ = [
     "PublicSpec",
     "deflate",
     "digest",
+    "digests",
     "pack_codes",
     "packed_size",
     "reject",
@@ -176,6 +178,11 @@ def unpack(content: bytes, *, flags: int, size: int) -> bytes:
 def digest(codes: NDArray[np.integer[Any]]) -> bytes:
     """Return 16 bytes that identify an array of whole numbers; a payload of changes names its base by them."""
     return hashlib.sha256(np.ascontiguousarray(codes, dtype="<i2").tobytes()).digest()[:16]
+
+
+def digests(arrays: Iterable[NDArray[np.integer[Any]]]) -> str:
+    """Return the digests of several arrays as text, with commas: what a base of several payloads is called."""
+    return ",".join(digest(array).hex() for array in arrays)
 
 
 def pack_codes(codes: NDArray[np.integer[Any]], bits: int) -> bytes:

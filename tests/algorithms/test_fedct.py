@@ -271,7 +271,7 @@ def test_what_all_parties_agree_on_is_the_consensus(rows):
 
 def test_the_defaults_are_those_that_are_documented():
     config = FedCTConfig()
-    assert (config.consensus, config.quorum, config.confidence) == ("majority", 0.9, 0.9999)
+    assert (config.consensus, config.quorum, config.confidence) == ("auto", 0.9, 0.9999)
     assert (config.stop_when_converged, config.calibration, config.sensitivity) == (True, "exact", "worst-case")
     assert (config.voters_rule, config.privacy, config.sensitivity_labels) == ("leave-out", "none", 0)
     assert FedCTConfig(label_mechanism="xor", label_epsilon=1.0).privacy == "party"
@@ -281,7 +281,10 @@ def test_the_defaults_are_those_that_are_documented():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"consensus": "vote"}, "fedct.consensus must be one of majority, qualified-majority, dawid-skene, got 'vote'"),
+        (
+            {"consensus": "vote"},
+            "fedct.consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, got 'vote'",
+        ),
         (
             {"consensus": "qualified-majority", "quorum": float("nan")},
             "fedct.quorum must be a number >= 0 and <= 1, got nan",

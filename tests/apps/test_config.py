@@ -224,7 +224,7 @@ def test_a_setting_of_an_option_is_refused_by_name_without_that_option(algorithm
     [
         (
             {"fedct.quorum": 0.5},
-            "fedct.quorum must keep its default (0.9) where fedct.consensus is 'majority', got 0.5. "
+            "fedct.quorum must keep its default (0.9) where fedct.consensus is 'auto', got 0.5. "
             "It would be ignored: drop it, or set fedct.consensus to 'qualified-majority'.",
         ),
         (
@@ -385,7 +385,7 @@ QUORUM = {"fedct.consensus": "qualified-majority"}
         # out of range
         (
             {"fedct.consensus": "loud"},
-            "fedct.consensus must be one of majority, qualified-majority, dawid-skene, got 'loud'.",
+            "fedct.consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, got 'loud'.",
         ),
         ({**QUORUM, "fedct.quorum": 1.5}, "fedct.quorum must be a number >= 0 and <= 1, got 1.5."),
         ({**QUORUM, "fedct.quorum": float("nan")}, "fedct.quorum must be a number >= 0 and <= 1, got nan."),

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from federation import Means, accuracies, fedct_grid, model, parties, party, public_set, rows
+from flwr.app import Array
 
-from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.errors import ConfigError, PayloadError
 from fedkd_flwr.labels import ABSTAIN, qualified_majority
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
+from fedkd_flwr.wire.ratio_codec import encode_ratios
+from fedkd_flwr.wire.records import Reply
 
 
 def _run(members, *, rounds=3, **settings):
@@ -198,3 +204,99 @@ def test_a_sensitivity_that_no_claim_could_be_made_with_is_refused_before_anybod
     config = FedCTConfig(label_mechanism="xor", label_epsilon=1.0, **settings)
     with pytest.raises(ConfigError, match=r"fedct\.sensitivity-labels must be within 1\.\.60 \(public rows\)"):
         FedCT(config=config, public=public_set(60))
+
+
+class TestDensityRatios:
+    """Parties of one class each: no label of theirs is worth a vote, and their ratios know every row."""
+
+    ALLOW = frozenset({"fedct", "density-ratio"})
+
+    def members(self, state=None, **changes):
+        made = []
+        for i in range(6):
+            name = f"p{i}"
+            kept = {"state": PartyState(state, run_id="1", party=name)} if state is not None else {}
+            X, y = rows(30, seed=i, classes=(i % 3,))
+            made.append(party(name, X, y, **{"allow": self.ALLOW, **kept, **changes}))
+        return made
+
+    def run(self, members, **settings):
+        return _run(members, consensus=settings.pop("consensus", "auto"), **settings)[0]
+
+    def test_one_class_a_party_is_labelled_where_a_majority_knows_nothing(self, tmp_path):
+        found, voted = self.run(self.members(tmp_path)), self.run(self.members(), consensus="majority")
+        assert found.record.rounds[-1].consensus_accuracy > 0.9
+        assert voted.record.rounds[-1].consensus_accuracy < 0.6
+        assert found.record.consensus_rule == "density-ratio"
+        assert "of the public rows look like private rows" in found.record.consensus_reason
+        assert voted.record.consensus_rule == ""
+        for one in found.record.parties:
+            assert one.public_fit > 0.2
+            assert 0 <= one.trust <= 1
+            assert one.federated["common"] > one.solo["common"] + 0.3
+
+    def test_the_rule_can_be_asked_for_by_name(self):
+        assert self.run(self.members(), consensus="density-ratio").record.consensus_rule == "density-ratio"
+
+    def test_later_rounds_send_only_what_changed(self, tmp_path):
+        record = self.run(self.members(tmp_path), rounds=3, stop_when_converged=False).record
+        first, _, third = record.rounds
+        assert third.bytes_up < first.bytes_up
+        assert all(r.rejected == [] for r in record.rounds)
+
+    def test_parties_that_lost_their_state_send_all_of_it_again(self, tmp_path):
+        lost = self.run(self.members(), rounds=3, stop_when_converged=False)
+        kept = self.run(self.members(tmp_path), rounds=3, stop_when_converged=False)
+        assert (lost.consensus == kept.consensus).all()
+        assert all(r.rejected == [] for r in lost.record.rounds)
+
+    def test_public_rows_from_elsewhere_fall_back_to_labels_and_ask_for_no_more_ratios(self):
+        far = public_set()
+        far = dataclasses.replace(far, X=far.X + 40, fingerprint="cd" * 32)
+        strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6), public=far)
+        grid = fedct_grid(self.members(public=far))
+        strategy.start(grid, num_rounds=2)
+        assert strategy.record.consensus_rule in ("majority", "dawid-skene")
+        assert "Only 0 % of the public rows look like private rows" in strategy.record.consensus_reason
+        asked = ["ratios" in m.content.config_records["fitins.config"] for m in grid.sent if "train" in str(m.metadata)]
+        assert asked[:6] == [True] * 6
+        assert not any(asked[6:])
+
+    def test_where_no_owner_lets_ratios_out_the_labels_are_counted_and_the_record_says_why(self):
+        strategy = self.run(self.members(allow=frozenset({"fedct"})))
+        assert strategy.record.consensus_rule == "majority"
+        assert "6 of 6 parties sent no density ratios: their allow does not name" in strategy.record.consensus_reason
+
+    def test_a_forged_answer_is_left_out_by_its_code_and_the_round_goes_on(self):
+        def forge(node, reply):
+            record = reply.content.array_records.get("fitres.parameters")
+            if node == 2 and record:
+                payload = record["0"].numpy().copy()
+                payload[-40:] = 255
+                payload[3] |= 1
+                record["0"] = Array(payload)
+            return reply
+
+        strategy = self.run(self.members(), tamper=forge, rounds=1)
+        assert [(r.party, r.code) for r in strategy.record.rounds[0].rejected] == [("p2", "bad-payload")]
+        assert strategy.record.rounds[0].consensus_accuracy > 0.9
+
+    def test_ratios_that_nobody_asked_for_are_not_counted(self):
+        """A party cannot bring ratios into a run by labels: its reply has no labels then."""
+        strategy = FedCT(config=FedCTConfig(consensus="majority"), public=public_set())
+        codes, labels = np.zeros((60, 3), np.uint8), np.zeros(60, np.int16)
+        sent = encode_ratios(codes, labels, public=strategy.spec, server_round=1, class_counts=np.array([1, 0, 0]))
+        reply = Reply(node_id=1, party="a", arrays={"ratios": sent})
+        with pytest.raises(PayloadError, match="no labels in the reply"):
+            strategy.read(reply, 1)
+
+    def test_nets_keep_improving_their_ratios(self, tmp_path):
+        pytest.importorskip("torch")
+
+        def net(*, seed):
+            return model(seed=seed, name="mlp", hidden=[16], lr=0.02)
+
+        members = self.members(tmp_path, model=net)
+        record = self.run(members, rounds=3, stop_when_converged=False).record
+        assert record.consensus_rule == "density-ratio"
+        assert record.rounds[-1].consensus_accuracy > 0.85

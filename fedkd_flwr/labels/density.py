@@ -1,0 +1,435 @@
+"""Density-ratio votes: each party says how much a public row looks like its rows of a class, and not only which class.
+
+Under label skew most votes on a row come from parties that never saw its class. A party cannot know that, but it can
+tell its own rows from the public ones. So it fits its kind of model on its rows (classes 0..C-1) and on the public rows
+(class C, "other"), each side with the same total weight, and scores every public row by a model that did not see it.
+Then ``P(c | x) / P(other | x) / share of c`` estimates how much denser the party's class c is at x than the public rows
+are. These ratios, weighed by class counts, add up over parties to the density of a class among all private rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.checks import check_choice, check_whole
+from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.labels.voting import ABSTAIN, Labels
+
+__all__ = [
+    "OTHER_FLOOR",
+    "DensityVote",
+    "Robust",
+    "default_ratio_bits",
+    "density_ratios",
+    "public_fit",
+    "ratio_codes",
+    "ratios_of",
+    "steady_codes",
+]
+
+Robust = Literal["trust", "none"]
+"""Whether parties count by how far the others confirm them, or by their rows alone."""
+
+OTHER_FLOOR = 0.02
+"""The least probability of "other": a model that is surer than this would multiply a row's ratios without bound."""
+
+_OCTAVES_PER_CODE = {2: 2.0, 3: 1.0, 4: 0.5}
+_KEPT_OF_LARGEST = 0.5  # of a row's ratios: smaller ones cost bytes and change no vote
+_NOBODYS = 0.02  # the sum of all densities below which a row has no label
+_FAMILIAR = 0.5  # of the public density: a row that is at least so dense among a party's own rows looks like them
+_MOST_LIFT = 4.0  # of a class whose ratios are too small on average
+_PRIOR = 0.02  # of a party's claims that count as confirmed, so that one whom nobody can judge is trusted
+_TRUST_STEPS = 6
+_LEAST_MEDIAN = 0.3  # where parties share few rows all are confirmed little, and differences still tell
+
+
+def density_ratios(probs: NDArray[np.floating], class_counts: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Return how many times denser each of a party's classes is at each public row than the public rows are.
+
+    ``min(P(c | x) / max(P(other | x), 0.02) / pi_c, 2 C)``, where pi_c is the share of class c among the party's rows;
+    0 for a class that the party does not hold.
+
+    Parameters
+    ----------
+    probs : ndarray of shape (num_public, num_classes + 1)
+        Probabilities from models that did not see the row they score; the last column is the class "other".
+    class_counts : ndarray of shape (num_classes,), int
+        The party's rows of each class.
+
+    Returns
+    -------
+    ndarray of shape (num_public, num_classes), float64
+        Within [0, 2 C].
+
+    Raises
+    ------
+    DataError
+        If the shapes do not fit, a probability is not within [0, 1], or the party has no row.
+
+    Examples
+    --------
+    >>> probs = np.array([[0.6, 0.0, 0.4], [0.1, 0.0, 0.9], [0.0, 1.0, 0.0]])
+    >>> density_ratios(probs, np.array([3, 1])).round(2).tolist()
+    [[2.0, 0.0], [0.15, 0.0], [0.0, 4.0]]
+    """
+    counts = _check_counts(class_counts, len(class_counts))
+    num_classes = len(counts)
+    probs = np.asarray(probs, dtype=np.float64)
+    if probs.ndim != 2 or probs.shape[1] != num_classes + 1:
+        raise DataError(explain("probs", f"have {num_classes} + 1 columns", f"shape {probs.shape}"))
+    if not ((probs >= 0) & (probs <= 1 + 1e-6)).all():
+        raise DataError(explain("probs", "lie within [0, 1]", "a value outside, or NaN"))
+    if not counts.sum() >= 1:
+        raise DataError(explain("class_counts", "add up to 1 row or more", 0))
+    shares = counts / counts.sum()
+    ratios = np.zeros((len(probs), num_classes))
+    held = counts > 0
+    ratios[:, held] = probs[:, :-1][:, held] / np.maximum(probs[:, -1:], OTHER_FLOOR) / shares[held]
+    return np.minimum(ratios, 2.0 * num_classes)
+
+
+def default_ratio_bits(num_classes: int) -> int:
+    """Return the bits of a ratio that keep the bytes near those of labels: 2 for two classes, else 3.
+
+    >>> default_ratio_bits(2), default_ratio_bits(10)
+    (2, 3)
+    """
+    return 2 if num_classes == 2 else 3
+
+
+def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int) -> NDArray[np.uint8]:
+    """Return ratios as codes: 0 for about none, then equal steps of the logarithm up to ``2 C``.
+
+    Two bits step by factors of 4, three by 2, four by the square root of 2. A ratio gets the code whose value is
+    nearest on the logarithmic scale. Ratios below half of the largest of their row become 0: the vote on ten data sets
+    stays as accurate, and the codes take about half the bytes.
+
+    Parameters
+    ----------
+    ratios : ndarray of shape (num_public, num_classes)
+        What `density_ratios` returns.
+    num_classes : int
+        Number of classes, which gives the largest ratio.
+    bits : int
+        2, 3 or 4.
+
+    Returns
+    -------
+    ndarray of shape (num_public, num_classes), uint8
+        Within 0..2^bits - 1.
+
+    Examples
+    --------
+    >>> ratio_codes(np.array([[4.0, 2.9], [1.0, 0.4], [0.0, 0.01]]), num_classes=2, bits=3).tolist()
+    [[7, 7], [5, 0], [0, 0]]
+    """
+    values = _levels(num_classes, bits)
+    kept = np.where(ratios >= _KEPT_OF_LARGEST * ratios.max(axis=1, keepdims=True), ratios, 0.0)
+    # the border between two codes is their geometric mean, and the least value has a border of its own
+    borders = values[1:] * 2.0 ** (-_OCTAVES_PER_CODE[bits] / 2)
+    codes: NDArray[np.uint8] = np.searchsorted(borders, kept, side="right").astype(np.uint8)
+    return codes
+
+
+def ratios_of(codes: NDArray[np.integer], *, num_classes: int, bits: int) -> NDArray[np.float64]:
+    """Return the ratios that codes stand for.
+
+    Raises
+    ------
+    DataError
+        If a code is not within 0..2^bits - 1.
+
+    Examples
+    --------
+    >>> ratios_of(np.array([[0, 1, 5, 7]], np.uint8), num_classes=2, bits=3).tolist()
+    [[0.0, 0.0625, 1.0, 4.0]]
+    """
+    values = _levels(num_classes, bits)
+    codes = np.asarray(codes)
+    if codes.size and not (codes.min() >= 0 and codes.max() < len(values)):
+        wrong = int(codes.min()) if codes.min() < 0 else int(codes.max())
+        raise DataError(explain("codes", f"lie within 0..{len(values) - 1}", wrong))
+    ratios: NDArray[np.float64] = values[codes]
+    return ratios
+
+
+def _levels(num_classes: int, bits: int) -> NDArray[np.float64]:
+    check_whole("num_classes", num_classes, 2)
+    check_whole("bits", bits, min(_OCTAVES_PER_CODE), max(_OCTAVES_PER_CODE))
+    below_top = np.arange(2**bits - 2, -1, -1) * _OCTAVES_PER_CODE[bits]
+    return np.concatenate([[0.0], 2.0 * num_classes * 2.0**-below_top])
+
+
+def steady_codes(codes: NDArray[np.uint8], base: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return codes that keep a row of the last round's where it says about the same, so that it need not be sent.
+
+    A row is kept where the class of the largest code is the same and no code moved by more than one step: models that
+    are fitted anew differ by so much from one seed to the next.
+
+    Parameters
+    ----------
+    codes, base : ndarray of shape (num_public, num_classes), uint8
+        This round's codes, and those that the receiver holds.
+
+    Examples
+    --------
+    >>> steady_codes(np.array([[0, 6], [4, 0]], np.uint8), np.array([[0, 5], [6, 0]], np.uint8)).tolist()
+    [[0, 5], [4, 0]]
+    """
+    moved = np.abs(codes.astype(np.int16) - base).max(axis=1) > 1
+    other = codes.argmax(axis=1) != base.argmax(axis=1)
+    return np.where((moved | other)[:, None], codes, base)
+
+
+def public_fit(ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> float:
+    """Return how much of a party's data the public rows show it: about 0 for rows from elsewhere, at most 1.
+
+    A density ratio is 1 on average over the public rows if those come from the mixture that holds the class. So this is
+    the mean ratio of each class, at most 1, weighed by the class's share of the party's rows. Forests, which are never
+    sure, give about 0.5 for fitting rows. A party with few rows gets a low figure too: it can tell little.
+
+    Parameters
+    ----------
+    ratios : ndarray of shape (num_public, num_classes)
+        What `density_ratios` returns, or what `ratios_of` makes of codes.
+    class_counts : ndarray of shape (num_classes,), int
+        The party's rows of each class.
+
+    Examples
+    --------
+    >>> public_fit(np.array([[2.0, 0.0], [0.0, 0.2], [1.0, 0.1]]), np.array([3, 1])).__round__(3)
+    0.775
+    """
+    counts = _check_counts(class_counts, ratios.shape[1])
+    found = np.minimum(np.asarray(ratios, dtype=np.float64).mean(axis=0), 1.0)
+    return float(found @ counts / max(counts.sum(), 1))
+
+
+class _Answer(NamedTuple):
+    """A party's densities, ``share of c x ratio of c``: places in the flat (row, class) array, and values."""
+
+    places: NDArray[np.int64]
+    values: NDArray[np.float32]
+    class_counts: NDArray[np.int64]
+    rows: NDArray[np.int64]  # the rows that it claims most of ...
+    classes: NDArray[np.int64]  # ... the class it takes each for ...
+    claims: NDArray[np.float32]  # ... and how surely the row is like its own, at most 1
+    familiar: NDArray[np.int64]  # rows about as dense among its own as among the public ones
+
+
+class DensityVote:
+    """Takes the ratios of one party after the other, then finds the class that is densest at each public row.
+
+    ``S_c = sum_k w_k share_kc g_k r_kc / sum_k w_k share_kc g_k``, and the label is ``argmax_c pi_c S_c``, where pi_c
+    is the share of class c under the same weights. What a party can gain by lying is bounded:
+
+    - its weight ``w_k`` is the root of its number of rows, and at most that of the median party;
+    - a class's ratios are divided by their mean over the public rows, which is 1 for honest ones (where the mean is
+      below 1 they are raised, at most fourfold);
+    - its trust ``g_k`` is ``min(1, 2 t_k / max(median t, 0.3))^2``, where t_k is how far the other parties, weighed by
+      their own t, take the rows that it claims for the same class, above what two independent labellings of the same
+      class shares would agree. Only parties with rows of the claimed class judge it, so the one party that knows a
+      disease is not voted down by those that guess; what it says, true or not, can then not be checked.
+
+    A class that would label fewer rows than its share pi_c is then raised, by ``1 / (C pi_c)`` at most, which is what
+    equal class shares would do: without it a rare class is never the densest.
+
+    Memory is about 30 bytes for each ratio above 0 in the codes (one or two a row and party), so
+    O(num_parties * num_public), and O(num_public * num_classes) besides.
+
+    Parameters
+    ----------
+    num_public : int
+        Number of public rows.
+    num_classes : int
+        Number of classes.
+    robust : {"trust", "none"}
+        With "none" weights are the numbers of rows and every trust is 1: for parties that cannot lie.
+
+    Examples
+    --------
+    The first party holds class 0 alone and knows the first row; the second holds class 1 and knows the second row.
+    Nobody knows the third:
+
+    >>> vote = DensityVote(num_public=3, num_classes=2)
+    >>> vote.add(np.array([[4.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), np.array([30, 0]))
+    >>> vote.add(np.array([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([0, 10]))
+    >>> labels, confidence = vote.consensus()
+    >>> labels.tolist(), confidence.tolist()
+    ([0, 1, -1], [1.0, 1.0, 0.0])
+    """
+
+    def __init__(self, *, num_public: int, num_classes: int, robust: Robust = "trust") -> None:
+        self._shape = (
+            check_whole("num_public", num_public, 1, error=DataError),
+            check_whole("num_classes", num_classes, 2, error=DataError),
+        )
+        self._robust = check_choice("robust", robust, ("trust", "none"))
+        self._answers: list[_Answer] = []
+
+    @property
+    def num_voters(self) -> int:
+        """Parties added so far."""
+        return len(self._answers)
+
+    def add(self, ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> None:
+        """Add one party's ratios (num_public, num_classes) and its rows of each class (num_classes,).
+
+        Raises
+        ------
+        DataError
+            If shapes do not fit, a ratio is not within 0..2 C, or a count is negative.
+        """
+        num_classes = self._shape[1]
+        counts = _check_counts(class_counts, num_classes)
+        ratios = np.asarray(ratios, dtype=np.float64)
+        if ratios.shape != self._shape:
+            raise DataError(explain("ratios", f"have shape {self._shape}", f"shape {ratios.shape}"))
+        if not ((ratios >= 0) & (ratios <= 2.0 * num_classes)).all():
+            raise DataError(explain("ratios", f"lie within 0..{2 * num_classes}", "a value outside, or NaN"))
+        means = ratios.mean(axis=0)
+        factors = np.minimum(1.0 / np.maximum(means, 1.0 / _MOST_LIFT), _MOST_LIFT)
+        shares = counts / max(counts.sum(), 1)
+        densities = ratios * (factors * shares)
+        places = np.flatnonzero(densities)
+        claims = np.minimum(densities.sum(axis=1), 1.0)
+        rows = np.flatnonzero(claims)
+        self._answers.append(
+            _Answer(
+                places=places,
+                values=densities.reshape(-1)[places].astype(np.float32),
+                class_counts=counts,
+                rows=rows,
+                classes=densities.argmax(axis=1)[rows],
+                claims=claims[rows].astype(np.float32),
+                familiar=np.flatnonzero(ratios @ (np.minimum(factors, 1.0) * shares) >= _FAMILIAR),
+            )
+        )
+
+    def coverage(self) -> float:
+        """Return the share of the public rows that look like the rows of at least one party: the guard's figure.
+
+        It is at least 0.84 on rows from the parties' domain, whatever the learner and the skew, and 0 on digits whose
+        pixels are scaled by 0.7.
+        """
+        known = np.zeros(self._shape[0], dtype=bool)
+        for answer in self._answers:
+            known[answer.familiar] = True
+        return float(known.mean())
+
+    def trusts(self) -> NDArray[np.float64]:
+        """Return what each party's answers count, in the order of `add`: (num_voters,), within [0, 1]."""
+        confirmed = np.ones(len(self._answers))
+        if self._robust == "none" or len(self._answers) < 3:
+            return confirmed  # two parties that contradict each other accuse each other alike
+        weights = self._weights() / max(float(np.median(self._weights())), 1e-12)
+        # surer claims count more: squares keep what merely spills over onto other parties' rows small
+        claims = [answer.claims.astype(np.float64) ** 2 for answer in self._answers]
+        # how far a party can judge a class: not at all without rows of it, fully from an equal share on
+        can_judge = [
+            np.minimum(self._shape[1] * answer.class_counts / max(answer.class_counts.sum(), 1), 1.0)
+            for answer in self._answers
+        ]
+        for _ in range(_TRUST_STEPS):
+            cast = [weight * part * claim for weight, part, claim in zip(weights, confirmed, claims, strict=True)]
+            votes, judged = np.zeros(self._shape), np.zeros(self._shape)
+            for answer, own, judges in zip(self._answers, cast, can_judge, strict=True):
+                votes[answer.rows, answer.classes] += own
+                judged[answer.rows] += own[:, None] * judges
+            confirmed = np.array(
+                [
+                    _confirmed(answer, claim, own, votes, judged, judges)
+                    for answer, claim, own, judges in zip(self._answers, claims, cast, can_judge, strict=True)
+                ]
+            )
+        # honest parties differ in how much others know of their rows, so only those far below the median count less
+        expected = max(float(np.median(confirmed)), _LEAST_MEDIAN)
+        trusts: NDArray[np.float64] = np.clip(2 * confirmed / expected, 0.0, 1.0) ** 2
+        return trusts
+
+    def consensus(self) -> tuple[Labels, NDArray[np.float64]]:
+        """Return the label of each row, and how much of its density the label's class has.
+
+        Returns
+        -------
+        labels : ndarray of shape (num_public,), int16
+            ``ABSTAIN`` where the densities of all classes are near 0: the row looks like nobody's data.
+        confidence : ndarray of shape (num_public,), float64
+            ``pi_c S_c`` of the label over the sum of all classes, within [0, 1]; 0 where there is no label.
+        """
+        num_public, num_classes = self._shape
+        densities = np.zeros(num_public * num_classes)
+        class_weights = np.zeros(num_classes)
+        for weight, answer in zip(self._weights() * self.trusts(), self._answers, strict=True):
+            densities[answer.places] += weight * answer.values
+            class_weights += weight * answer.class_counts / max(answer.class_counts.sum(), 1)
+        shares = class_weights / max(class_weights.sum(), 1e-300)
+        # S_c divides by a class's weight and pi_c multiplies by it again
+        densities = densities.reshape(self._shape) / max(class_weights.sum(), 1e-300)
+        labelled = densities.sum(axis=1) > _NOBODYS
+        labels = np.full(num_public, ABSTAIN, dtype=np.int16)
+        confidence = np.zeros(num_public)
+        if labelled.any():
+            raised = densities[labelled] * _lifts(densities[labelled], shares)
+            labels[labelled] = raised.argmax(axis=1)
+            confidence[labelled] = raised.max(axis=1) / raised.sum(axis=1)
+        return labels, confidence
+
+    def _weights(self) -> NDArray[np.float64]:
+        sizes = np.array([answer.class_counts.sum() for answer in self._answers], dtype=np.float64)
+        if self._robust == "none" or not sizes.size:
+            return sizes
+        median = float(np.median(sizes))
+        return np.minimum(np.sqrt(sizes * median), median)
+
+
+def _confirmed(
+    answer: _Answer,
+    claims: NDArray[np.float64],
+    own: NDArray[np.float64],
+    votes: NDArray[np.float64],
+    judged: NDArray[np.float64],
+    judges: NDArray[np.float64],
+) -> float:
+    """Return how far the others' votes confirm a party's: 1 fully, 0 no better than chance."""
+    rows, classes = answer.rows, answer.classes
+    each = np.arange(len(rows))
+    others = votes[rows]
+    others[each, classes] -= own
+    for_class = others[each, classes]
+    # of the others, those that have rows of the claimed class; one median party's claim is enough to know a row
+    by_judges = judged[rows, classes] - own * judges[classes]
+    weights = claims * np.minimum(1.0, by_judges)
+    known = weights.sum()
+    agreed = weights @ np.minimum(for_class / np.maximum(by_judges, 1e-12), 1.0)
+    others /= np.maximum(others.sum(axis=1), 1e-12)[:, None]
+    own_shares = np.bincount(classes, weights=weights, minlength=votes.shape[1]) / max(known, 1e-12)
+    chance = min(float(own_shares @ (weights @ others)) / max(known, 1e-12), 0.9)
+    above_chance = max((agreed - known * chance) / (1.0 - chance), 0.0)
+    given = _PRIOR * claims.sum()
+    return float(min((above_chance + given) / max(known + given, 1e-12), 1.0))
+
+
+def _lifts(densities: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a factor >= 1 for each class: as small as gives it its share of the rows, at most ``1 / (C share)``."""
+    num_classes = len(shares)
+    factors = np.ones(num_classes)
+    most = np.maximum(1.0 / np.maximum(num_classes * shares, 1e-12), 1.0)
+    for _ in range(30):  # 1.25^30 = 808: enough for a class of one row in a thousand
+        labelled = np.bincount((densities * factors).argmax(axis=1), minlength=num_classes) / len(densities)
+        short = (shares > 0) & (labelled < 0.98 * shares) & (factors < most)
+        if not short.any():
+            break
+        factors[short] = np.minimum(factors[short] * 1.25, most[short])
+    return factors
+
+
+def _check_counts(class_counts: NDArray[Any], num_classes: int) -> NDArray[np.int64]:
+    counts = np.asarray(class_counts)
+    if counts.shape != (num_classes,) or counts.dtype.kind not in "iu" or (counts < 0).any():
+        rule = f"be {num_classes} whole numbers >= 0"
+        raise DataError(explain("class_counts", rule, f"dtype {counts.dtype}, shape {counts.shape}"))
+    return counts.astype(np.int64)

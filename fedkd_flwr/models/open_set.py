@@ -1,0 +1,225 @@
+"""How much public rows look like a party's own: probabilities of its classes and of "other", by its own kind of model.
+
+A model with one class more than the party's learns its rows and, as class "other", the public rows; either side has the
+same total weight. A public row is scored by a model that did not see it:
+
+- a forest by those of its trees that did not draw the row: one fit, of three times as many trees;
+- a net, which goes on from round to round, by the one of two nets that learns the other half of the public rows; half
+  of each minibatch are own rows;
+- any other estimator by the one of three fits that leaves a third of the public rows out.
+
+An estimator whose outputs are fixed cannot have one class more. It tells own rows from public ones with two of the
+classes it has, and the classes among themselves by a model of the own rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from fedkd_flwr.models.classifier import Classifier
+
+__all__ = ["OpenSet", "open_set", "widened"]
+
+_FOLDS = 3
+_NET_FOLDS = 2
+_FEWEST_TREES = 10  # of fewer, too few leave any one row out
+
+
+class OpenSet:
+    """Out-of-sample probabilities of public rows.
+
+    Parameters
+    ----------
+    probs : ndarray of shape (num_public, num_classes + 1), float64
+        Probabilities; the last column is "other".
+    models : list of Classifier
+        What goes on in the next round: nets; none of estimators that are fitted anew.
+    """
+
+    def __init__(self, probs: NDArray[np.float64], models: Sequence[Classifier] = ()) -> None:
+        self.probs, self.models = probs, list(models)
+
+
+def open_set(
+    fresh: Classifier,
+    X: NDArray[Any],
+    y: NDArray[np.integer[Any]],
+    X_public: NDArray[Any],
+    *,
+    rng: np.random.Generator,
+    steps: int | None = None,
+    models: Sequence[Classifier] = (),
+) -> OpenSet:
+    """Score public rows by a party's kind of model.
+
+    Parameters
+    ----------
+    fresh : Classifier
+        An unfitted model of the party's kind.
+    X, y : ndarray of shape (num_rows, num_features) and (num_rows,)
+        Own rows and labels.
+    X_public : ndarray of shape (num_public, num_features)
+        Public rows, at least one.
+    rng : Generator
+        Draws which public rows are left out together: the same in each round where nets go on.
+    steps : int, optional
+        Minibatch steps of a net, for both halves together; by default as many as ``fit`` would take.
+    models : sequence of Classifier
+        Nets of the last round to go on with.
+
+    Raises
+    ------
+    DataError
+        As `Classifier.fit`.
+    """
+    y = np.asarray(y).astype(np.int64)
+    wide = widened(fresh)
+    if wide is not None and not wide.takes_steps:
+        try:
+            return OpenSet(_refitted(wide, X, y, X_public, rng))
+        except (IndexError, ValueError, RuntimeError, KeyError):
+            wide = None  # a user's estimator may know how many classes there are without saying so
+    if wide is None:
+        return OpenSet(_of_two(fresh, X, y, X_public, rng))
+    return _continued(wide, X, y, X_public, rng, steps, models)
+
+
+def widened(fresh: Classifier) -> Classifier | None:
+    """Return an unfitted model of the same kind with one class more; None where its outputs are fixed."""
+    count = fresh.num_classes + 1
+    template = fresh.fresh_estimator()
+    params = template.get_params() if callable(getattr(template, "get_params", None)) else {}
+    named = {name: count for name in params if name == "num_classes" or name.endswith("__num_classes")}
+    if named:
+        template.set_params(**named)
+    elif fresh.keeps_label_space:
+        return None
+    return Classifier(template, num_classes=count)
+
+
+def _refitted(
+    wide: Classifier, X: NDArray[Any], y: NDArray[np.int64], X_public: NDArray[Any], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    other = wide.num_classes - 1
+    estimator = wide.template
+    if type(estimator) in (RandomForestClassifier, ExtraTreesClassifier) and estimator.n_estimators >= _FEWEST_TREES:
+        # a row is out of the bag of a third of the trees: with three times as many, as many as usual speak of it
+        trees = estimator.n_estimators * _FOLDS
+        bagged = Classifier(
+            wide.fresh_estimator().set_params(bootstrap=True, n_estimators=trees), num_classes=wide.num_classes
+        )
+        _fit_balanced(bagged, X, y, X_public, other, rng)
+        return _out_of_bag(bagged, len(X), X_public)
+    probs = np.empty((len(X_public), wide.num_classes))
+    for inside, outside in _folds(len(X_public), _FOLDS, rng):
+        _fit_balanced(wide, X, y, X_public[inside], other, rng)
+        probs[outside] = wide.predict_proba(X_public[outside])
+    return probs
+
+
+def _out_of_bag(bagged: Classifier, num_own: int, X_public: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the mean answer of the trees that did not draw a row."""
+    forest, classes = bagged.estimator, bagged.classes
+    rows = np.ascontiguousarray(X_public, dtype=np.float32)
+    sums, trees = np.zeros((len(rows), len(classes))), np.zeros(len(rows))
+    for tree, drawn in zip(forest.estimators_, forest.estimators_samples_, strict=True):
+        out = np.ones(num_own + len(rows), dtype=bool)
+        out[drawn] = False
+        out = out[num_own:]
+        sums[out] += tree.predict_proba(rows[out], check_input=False)
+        trees += out
+    probs = np.zeros((len(rows), bagged.num_classes))
+    probs[:, classes] = sums / np.maximum(trees, 1)[:, None]
+    probs[trees == 0, -1] = 1.0  # no tree can speak of it
+    return probs
+
+
+def _of_two(
+    fresh: Classifier, X: NDArray[Any], y: NDArray[np.int64], X_public: NDArray[Any], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Tell own rows from public ones with two classes, and the classes among themselves by a model of the own rows."""
+    telling = Classifier(fresh.fresh_estimator(), num_classes=fresh.num_classes)
+    probs = np.zeros((len(X_public), fresh.num_classes + 1))
+    own = np.zeros(len(X), dtype=np.int64)
+    for inside, outside in _folds(len(X_public), _FOLDS, rng):
+        _fit_balanced(telling, X, own, X_public[inside], 1, rng)
+        two = telling.predict_proba(X_public[outside])[:, :2]
+        probs[outside, -1] = two[:, 1] / np.maximum(two.sum(axis=1), 1e-12)
+    of_classes = Classifier(fresh.fresh_estimator(), num_classes=fresh.num_classes).fit(X, y).predict_proba(X_public)
+    probs[:, :-1] = of_classes * (1 - probs[:, -1:])
+    return probs
+
+
+def _continued(
+    wide: Classifier,
+    X: NDArray[Any],
+    y: NDArray[np.int64],
+    X_public: NDArray[Any],
+    rng: np.random.Generator,
+    steps: int | None,
+    models: Sequence[Classifier],
+) -> OpenSet:
+    """Let nets go on for some steps, or as many as their ``fit`` would take."""
+    other = wide.num_classes - 1
+    folds = list(_folds(len(X_public), _NET_FOLDS, rng))
+    nets = list(models)
+    if len(nets) != len(folds):
+        nets = [Classifier(wide.fresh_estimator(), num_classes=wide.num_classes) for _ in folds]
+    if steps is None:
+        epochs = getattr(wide.template, "epochs", 1)
+        steps = -(-epochs * len(X) * len(folds) // getattr(wide.template, "batch_size", 64))
+    probs = np.empty((len(X_public), wide.num_classes))
+    for net, (inside, outside) in zip(nets, folds, strict=True):
+        labels = np.full(len(inside), other)
+        net.update(X, y, X_public[inside], labels, steps=max(steps // len(folds), 1))
+        probs[outside] = net.predict_proba(X_public[outside])
+    return OpenSet(probs, nets)
+
+
+def _folds(count: int, number: int, rng: np.random.Generator) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Return, for each fold, the rows to learn from and the rows to score; one row alone is scored as it is learnt."""
+    order = rng.permutation(count)
+    if count == 1:
+        return [(order, order)]
+    parts = np.array_split(order, min(number, count))
+    return [(np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts]
+
+
+def _fit_balanced(
+    model: Classifier,
+    X: NDArray[Any],
+    y: NDArray[np.int64],
+    X_other: NDArray[Any],
+    other: int,
+    rng: np.random.Generator,
+) -> None:
+    """Fit on own and other rows of the same total weight: by weights, or by drawing rows again."""
+    rows, labels = np.concatenate((X, X_other)), np.concatenate((y, np.full(len(X_other), other)))
+    total = len(rows)
+    if (name := _weight_parameter(model.template)) is not None:
+        weights = np.repeat((total / (2 * len(X)), total / (2 * len(X_other))), (len(X), len(X_other)))
+        model.fit(rows, labels, **{name: weights})
+        return
+    # each side as often as the larger one: whole copies first, then a part of one
+    size = max(len(X), len(X_other))
+    drawn = [
+        start + np.concatenate((np.tile(np.arange(count), size // count), rng.permutation(count)[: size % count]))
+        for start, count in ((0, len(X)), (len(X), len(X_other)))
+    ]
+    taken = np.concatenate(drawn)
+    model.fit(rows[taken], labels[taken])
+
+
+def _weight_parameter(estimator: Any) -> str | None:
+    """Return under which name ``fit`` takes weights of rows; None where it takes none."""
+    if type(estimator) is Pipeline:
+        last, final = estimator.steps[-1]
+        return f"{last}__sample_weight" if has_fit_parameter(final, "sample_weight") else None
+    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None

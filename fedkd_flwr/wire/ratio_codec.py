@@ -1,0 +1,159 @@
+"""Codes of density ratios, labels and class counts as bytes: near their entropy, and only changes where possible.
+
+A payload is the envelope's header of an answer, whose own number is the bits of a code; 16 bytes that name the base,
+where it holds changes (flag 2); 4 bytes for each class, where it brings class counts (flag 4); and the body of
+`fedkd_flwr.wire.range_coder`, whose work is bounded by the number of rows and classes whatever its bytes say.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.labels.density import default_ratio_bits
+from fedkd_flwr.labels.voting import Labels, check_labels
+from fedkd_flwr.wire.envelope import PublicSpec, digest, reject, seal_answer, unseal_answer
+from fedkd_flwr.wire.range_coder import pack_rows, unpack_rows
+
+__all__ = ["MAX_COUNT", "RatioAnswer", "decode_ratios", "encode_ratios"]
+
+_MAGIC = b"FD"
+_DELTA, _COUNTS = 2, 4
+MAX_COUNT = 2**31 - 1
+"""The largest class count that can be said."""
+
+Base = tuple[NDArray[np.uint8], Labels]
+"""Codes and labels that both ends hold."""
+
+
+class RatioAnswer(NamedTuple):
+    """What a payload says.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (num_public, num_classes), uint8
+        Below ``2^bits``, with the bits of `default_ratio_bits`.
+    labels : ndarray of shape (num_public,), int16
+    class_counts : ndarray of shape (num_classes,), int64, or None
+        The sender's rows of each class; None where the payload does not bring them.
+    """
+
+    codes: NDArray[np.uint8]
+    labels: Labels
+    class_counts: NDArray[np.int64] | None
+
+
+def encode_ratios(
+    codes: NDArray[np.uint8],
+    labels: Labels,
+    *,
+    public: PublicSpec,
+    server_round: int,
+    class_counts: NDArray[np.integer[Any]] | None = None,
+    base: Base | None = None,
+) -> NDArray[np.uint8]:
+    """Return codes and labels as bytes for the wire: (num_bytes,) uint8.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (num_public, num_classes), uint8
+        Below ``2^bits``, with the bits of `default_ratio_bits`.
+    labels : ndarray of shape (num_public,), int16
+        ``ABSTAIN`` where there is none.
+    public : PublicSpec
+        The public set.
+    server_round : int
+        The round they answer.
+    class_counts : ndarray of shape (num_classes,), integer, optional
+        Rows of each class, 0 to 2^31 - 1, and at least one row.
+    base : tuple of codes and labels, optional
+        What the receiver holds: rows that did not change are said to be so.
+
+    Raises
+    ------
+    DataError
+        If shapes, codes, labels or counts are others than these.
+
+    Examples
+    --------
+    >>> public = PublicSpec(num_public=2, num_classes=3, fingerprint="ab" * 32)
+    >>> codes, labels = np.array([[0, 7, 0], [2, 0, 1]], np.uint8), np.array([1, 0], np.int16)
+    >>> decode_ratios(encode_ratios(codes, labels, public=public, server_round=1), public=public, server_round=1).codes
+    array([[0, 7, 0],
+           [2, 0, 1]], dtype=uint8)
+    """
+    shape, bits = (public.num_public, public.num_classes), default_ratio_bits(public.num_classes)
+    if codes.shape != shape or codes.dtype != np.uint8 or int(codes.max(initial=0)) >= 2**bits:
+        rule = f"be uint8 below {2**bits} of shape {shape}"
+        raise DataError(explain("codes", rule, f"{codes.dtype} of shape {codes.shape}, up to {codes.max(initial=0)}"))
+    labels = check_labels(labels, num_public=shape[0], num_classes=shape[1])
+    front, flags = b"", 0
+    if class_counts is not None:
+        counts = np.asarray(class_counts)
+        if counts.shape != shape[1:] or counts.dtype.kind not in "iu" or not _plausible(counts):
+            rule = f"be {shape[1]} whole numbers within 0..{MAX_COUNT}, one of them above 0"
+            raise DataError(explain("class_counts", rule, f"{counts.dtype} of shape {counts.shape}"))
+        front, flags = counts.astype("<u4").tobytes(), _COUNTS
+    if base is not None:
+        if base[0].shape != shape or base[1].shape != labels.shape:
+            raise DataError(explain("base", f"have shape {shape}", f"shape {base[0].shape}"))
+        front, flags = _named(base) + front, flags | _DELTA
+    body = pack_rows(codes, labels, bits=bits, base=base)
+    at = {"public": public, "server_round": server_round}
+    return seal_answer(_MAGIC, front + body, flags=flags, size=len(body), own=bits, **at)  # type: ignore[arg-type]
+
+
+def decode_ratios(
+    payload: NDArray[np.uint8], *, public: PublicSpec, server_round: int, base: Base | None = None
+) -> RatioAnswer:
+    """Return what a payload of `encode_ratios` says.
+
+    Parameters
+    ----------
+    payload : ndarray of shape (num_bytes,), uint8
+    public, server_round
+        What the receiver expects.
+    base : tuple of codes and labels, optional
+        What a payload of changes may refer to.
+
+    Raises
+    ------
+    PayloadError
+        With ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
+        ``wrong-classes``, ``wrong-round``, ``stale-base``.
+    """
+    rows, classes = public.num_public, public.num_classes
+    bits, (flags, _, size, content) = unseal_answer(
+        payload, _MAGIC, known_flags=_DELTA | _COUNTS, public=public, server_round=server_round
+    )
+    if bits != default_ratio_bits(classes):
+        raise reject("bad-payload", "bits of a code", f"be {default_ratio_bits(classes)}", bits)
+    known = None
+    if flags & _DELTA:
+        named, content, known = content[:16], content[16:], base
+        if known is None or _named(known) != named:
+            raise reject("stale-base", "payload base", "be an answer that the receiver holds", named.hex())
+    counts = None
+    if flags & _COUNTS:
+        front, content = content[: 4 * classes], content[4 * classes :]
+        if len(front) < 4 * classes:
+            raise reject("wrong-length", "class counts", f"take {4 * classes} bytes", len(front))
+        counts = np.frombuffer(front, dtype="<u4").astype(np.int64)
+        if not _plausible(counts):
+            raise reject("bad-payload", "class counts", f"lie within 0..{MAX_COUNT}, one of them above 0", "others")
+    longest = 2 * rows * (classes + 2)
+    if not len(content) == size <= longest:
+        raise reject("wrong-length", "payload body", f"have the announced bytes, at most {longest}", len(content))
+    codes, labels = unpack_rows(content, num_public=rows, num_classes=classes, bits=bits, base=known)
+    return RatioAnswer(codes, labels, counts)
+
+
+def _named(base: Base) -> bytes:
+    return digest(np.concatenate((base[0].reshape(-1).astype(np.int16), base[1])))
+
+
+def _plausible(counts: NDArray[np.integer[Any]]) -> bool:
+    return bool(int(counts.min()) >= 0 and int(counts.max()) <= MAX_COUNT and counts.any())

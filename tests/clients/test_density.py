@@ -1,0 +1,103 @@
+"""What a party lets out for density-ratio votes, when, and how often it computes it."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from federation import model, parties, party, public_set, rows
+
+from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
+from fedkd_flwr.strategies import FedCTConfig, FedKTConfig, PATEConfig
+from fedkd_flwr.wire.records import WIRE_VERSION
+
+ALLOWED = frozenset({"fedct", "fedkt", "pate", "density-ratio"})
+CLIENTS = {
+    "fedct": (FedCTClient, FedCTConfig()),
+    "fedkt": (FedKTClient, FedKTConfig().resolved(num_public=60, num_classes=3, num_rounds=1)),
+    "pate": (PATEClient, PATEConfig()),
+}
+
+
+def told(name, **changes):
+    config = CLIENTS[name][1]
+    words = {
+        **config.told(),
+        "algorithm": name,
+        "privacy": "none",
+        "server-round": 1,
+        "fingerprint": public_set().fingerprint,
+        "payload": "",
+        "wire-version": WIRE_VERSION,
+        "ratios": True,
+    }
+    return {**words, **changes}
+
+
+def answer(name, member, **changes):
+    arrays, _, metrics = CLIENTS[name][0](member).fit([], told(name, **changes))
+    return metrics.get("payload", ""), metrics.get("code", ""), arrays
+
+
+def member(**changes):
+    return party("a", *rows(20, seed=1), **{"allow": ALLOWED, **changes})
+
+
+@pytest.mark.parametrize(("name", "payload"), [("fedct", "ratios"), ("fedkt", "ratios,labels"), ("pate", "ratios")])
+def test_ratios_leave_only_where_they_are_asked_for_and_allowed(name, payload, caplog):
+    assert answer(name, member())[:2] == (payload, "")
+    assert answer(name, member(), ratios=False)[0] == "labels"
+    with caplog.at_level(logging.WARNING, logger="flwr.party"):
+        assert answer(name, member(allow=ALLOWED - {"density-ratio"}))[0] == "labels"
+    assert "allow does not name density-ratio: labels alone leave" in caplog.text
+
+
+def test_by_default_no_party_sends_them():
+    assert answer("fedct", party("a", *rows(20, seed=1)))[0] == "labels"
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        {"privacy": "server"},
+        {"privacy": "party"},
+        {"label-mechanism": "randomized-response", "label-epsilon": 1.0},
+        {"privacy": "party", "label-mechanism": "randomized-response", "label-epsilon": 1.0},
+    ],
+)
+def test_a_server_that_asks_for_ratios_beside_noise_is_refused(noise):
+    payload, code, arrays = answer("fedct", member(), **noise)
+    assert (payload, code, arrays) == ("", "bad-instruction", [])
+
+
+def test_a_node_that_demands_privacy_sends_nothing():
+    assert answer("fedct", member(require_privacy=True))[1] == "privacy-required"
+
+
+def test_models_that_are_fitted_anew_score_the_public_rows_once(tmp_path, monkeypatch):
+    from fedkd_flwr.clients import density
+
+    calls, real = [], density.open_set
+    monkeypatch.setattr(density, "open_set", lambda *args, **keywords: calls.append(1) or real(*args, **keywords))
+    kept = parties(1, state=tmp_path, allow=ALLOWED)[0]
+    first = answer("fedct", kept)
+    second = answer("fedct", kept, **{"server-round": 2, "last-round": 1})
+    assert first[0] == second[0] == "ratios"
+    assert calls == [1]
+
+
+def test_nets_go_on_from_round_to_round(tmp_path):
+    pytest.importorskip("torch")
+
+    def net(*, seed):
+        return model(seed=seed, name="mlp", hidden=[8], lr=0.01)
+
+    kept = parties(1, state=tmp_path, allow=ALLOWED, model=net)[0]
+    assert answer("fedct", kept, **{"steps-per-round": 20})[0] == "ratios"
+    saved = kept.state.load()
+    assert {"kept.open-set.0", "kept.open-set.1", "kept.ratios"} <= set(saved.arrays)
+    again = {"steps-per-round": 20, "server-round": 2, "last-round": 1}
+    assert answer("fedct", kept, **again)[0] == "ratios"
+    nets = [state.arrays["kept.open-set.0"] for state in (saved, kept.state.load())]
+    assert not np.array_equal(*nets)

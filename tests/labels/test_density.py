@@ -1,0 +1,311 @@
+"""Density ratios: a hand-computed example, codes, the sum's bounds, what liars can do, the guard, and the choice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.labels import (
+    ABSTAIN,
+    MIN_COVERAGE,
+    DensityVote,
+    VoteCounter,
+    choose_rule,
+    default_ratio_bits,
+    density_ratios,
+    majority,
+    public_fit,
+    ratio_codes,
+    ratios_of,
+    steady_codes,
+)
+
+CLASSES, ROWS = 4, 200
+ratio_arrays = arrays(np.float64, (6, 3), elements=st.floats(0, 6))
+
+
+def _party(y: np.ndarray, held: list[int], rng: np.random.Generator, *, skill: float = 0.9) -> tuple:
+    """Return ratios, class counts and hard labels of a party that knows the classes ``held``, `skill` of the time."""
+    seen = np.where(rng.random(len(y)) < skill, y, rng.integers(0, CLASSES, len(y)))
+    ratios = np.zeros((len(y), CLASSES))
+    for c in held:
+        ratios[seen == c, c] = CLASSES * 0.8
+    counts = np.zeros(CLASSES, dtype=np.int64)
+    counts[held] = 25
+    labels = np.where(np.isin(seen, held), seen, held[0]).astype(np.int16)
+    return ratios, counts, labels
+
+
+def _federation(seed: int = 0, parties: int = 10, classes_each: int = CLASSES) -> tuple[np.ndarray, list]:
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(ROWS) % CLASSES)
+    return y, [_party(y, [(k + i) % CLASSES for i in range(classes_each)], rng) for k in range(parties)]
+
+
+def _consensus(parties: list, **settings: str) -> np.ndarray:
+    vote = DensityVote(num_public=ROWS, num_classes=CLASSES, **settings)
+    for ratios, counts, _ in parties:
+        vote.add(ratios, counts)
+    return vote.consensus()[0]
+
+
+def _majority(parties: list) -> np.ndarray:
+    counter = VoteCounter(num_public=ROWS, num_classes=CLASSES)
+    for _, _, labels in parties:
+        counter.add(labels)
+    return majority(counter.votes, ties="lowest")
+
+
+# ratios
+
+
+def test_ratios_are_odds_against_other_over_the_class_share():
+    """0.3 / 0.5 / (3/4) = 0.8 and 0.2 / 0.5 / (1/4) = 1.6; 0.9 / 0.02 / (3/4) = 60 is more than 2 C = 4."""
+    probs = np.array([[0.3, 0.2, 0.5], [0.9, 0.1, 0.0]])
+    np.testing.assert_allclose(density_ratios(probs, np.array([3, 1])), [[0.8, 1.6], [4.0, 4.0]])
+
+
+def test_a_class_that_the_party_does_not_hold_has_no_ratio_whatever_its_model_says():
+    assert density_ratios(np.array([[0.5, 0.4, 0.1]]), np.array([7, 0]))[0, 1] == 0
+
+
+@given(
+    probs=arrays(np.float64, (5, 4), elements=st.floats(0, 1)), counts=arrays(np.int64, 3, elements=st.integers(1, 9))
+)
+def test_ratios_lie_between_0_and_twice_the_classes_and_grow_with_the_probability(probs, counts):
+    ratios = density_ratios(probs, counts)
+    assert ((ratios >= 0) & (ratios <= 6)).all()
+    surer = probs.copy()
+    surer[:, 0] = np.minimum(surer[:, 0] + 0.1, 1)
+    assert (density_ratios(surer, counts)[:, 0] >= ratios[:, 0]).all()
+
+
+@pytest.mark.parametrize(
+    ("probs", "counts", "message"),
+    [
+        (np.zeros((2, 2)), [1, 1], r"probs must have 2 \+ 1 columns"),
+        (np.full((2, 3), np.nan), [1, 1], r"probs must lie within \[0, 1\]"),
+        (np.full((2, 3), 1.5), [1, 1], r"probs must lie within \[0, 1\]"),
+        (np.zeros((2, 3)), [0, 0], "class_counts must add up to 1 row or more"),
+        (np.zeros((2, 3)), [1, -1], "class_counts must be 2 whole numbers >= 0"),
+        (np.zeros((2, 3)), [0.5, 1.0], "class_counts must be 2 whole numbers >= 0"),
+    ],
+)
+def test_wrong_probabilities_and_counts_are_refused(probs, counts, message):
+    with pytest.raises(DataError, match=message):
+        density_ratios(probs, np.array(counts))
+
+
+# codes
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4])
+def test_every_code_stands_for_the_value_that_gets_it(bits):
+    codes = np.arange(2**bits, dtype=np.uint8)[:, None] * np.array([1, 0, 0], np.uint8)
+    assert (ratio_codes(ratios_of(codes, num_classes=3, bits=bits), num_classes=3, bits=bits) == codes).all()
+
+
+@given(ratio_arrays, st.sampled_from([2, 3, 4]))
+def test_codes_keep_the_order_of_a_rows_ratios_and_its_largest_to_half_a_step(ratios, bits):
+    codes = ratio_codes(ratios, num_classes=3, bits=bits)
+    assert codes.max() < 2**bits
+    order = np.argsort(ratios, axis=1)
+    assert (np.diff(np.take_along_axis(codes, order, axis=1).astype(int), axis=1) >= 0).all()
+    largest, back = ratios.max(axis=1), ratios_of(codes, num_classes=3, bits=bits).max(axis=1)
+    half_step = 2 ** {2: 1.0, 3: 0.5, 4: 0.25}[bits]
+    told = back > 0
+    assert (np.abs(np.log2(back[told] / largest[told])) <= np.log2(half_step) + 1e-9).all()
+    least = ratios_of(np.array([1]), num_classes=3, bits=bits)[0]
+    assert (largest[~told] <= least / half_step + 1e-9).all()
+
+
+def test_ratios_below_half_of_the_largest_of_their_row_are_not_told():
+    codes = ratio_codes(np.array([[6.0, 3.0, 2.9]]), num_classes=3, bits=3)[0]
+    assert (codes > 0).tolist() == [True, True, False]
+
+
+def test_codes_out_of_range_are_refused():
+    with pytest.raises(DataError, match=r"codes must lie within 0..7, got 8"):
+        ratios_of(np.array([8]), num_classes=3, bits=3)
+    with pytest.raises(ConfigError, match=r"bits must be a whole number within 2\.\.4, got 5"):
+        ratios_of(np.array([0]), num_classes=3, bits=5)
+
+
+def test_two_classes_take_two_bits_and_more_classes_three():
+    assert [default_ratio_bits(classes) for classes in (2, 3, 100)] == [2, 3, 3]
+
+
+def test_codes_stay_where_the_class_is_the_same_and_nothing_moved_by_two_steps():
+    base = np.array([[5, 0], [5, 0], [5, 0], [0, 0]], np.uint8)
+    new = np.array([[6, 0], [3, 0], [0, 5], [1, 0]], np.uint8)
+    assert steady_codes(new, base).tolist() == [[5, 0], [3, 0], [0, 5], [0, 0]]
+
+
+# the vote
+
+
+def test_the_vote_by_hand():
+    """Shares of class 1: party 1 of 4 rows 1/4, party 2 of 4 rows 1; equal sizes, so equal weights.
+
+    Each class's mean ratio is 1 already. Row 0 has 3/4 * 2 = 1.5 for class 0 and 1 * 0.5 for class 1; row 1 has class 1
+    alone.
+    """
+    vote = DensityVote(num_public=2, num_classes=2)
+    vote.add(np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([3, 1]))
+    vote.add(np.array([[0.0, 0.5], [0.0, 1.5]]), np.array([0, 4]))
+    labels, confidence = vote.consensus()
+    assert labels.tolist() == [0, 1]
+    np.testing.assert_allclose(confidence, [1.5 / 2.0, 1.0])
+
+
+def test_parties_of_one_class_each_are_right_together_where_majority_is_not():
+    y, parties = _federation(classes_each=1)
+    assert (_consensus(parties) == y).mean() > 0.9
+    assert (_majority(parties) == y).mean() < 0.5
+
+
+def test_the_order_of_parties_does_not_matter():
+    _, parties = _federation(classes_each=2)
+    assert (_consensus(parties) == _consensus(parties[::-1])).all()
+
+
+def test_a_row_that_looks_like_nobodys_data_has_no_label_and_no_confidence():
+    vote = DensityVote(num_public=3, num_classes=2)
+    assert vote.consensus()[0].tolist() == [ABSTAIN] * 3
+    vote.add(np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([2, 2]))
+    labels, confidence = vote.consensus()
+    assert (labels[2], confidence[2], labels[0]) == (ABSTAIN, 0.0, 0)
+
+
+def test_a_rare_class_gets_about_its_share_of_rows_and_a_balanced_vote_is_left_as_it_is():
+    rng = np.random.default_rng(4)
+    y = (np.arange(1000) < 50).astype(int)
+    ratios = np.stack([rng.uniform(0.8, 1.2, 1000), np.where(y == 1, 4.0, rng.uniform(0, 1, 1000))], axis=1)
+    rare, balanced = (DensityVote(num_public=1000, num_classes=2) for _ in range(2))
+    rare.add(ratios, np.array([950, 50]))
+    balanced.add(ratios, np.array([500, 500]))
+    # 0.05 * 4 < 0.95 * 0.8: by densities alone no row would be of class 1
+    assert 0.04 < (rare.consensus()[0] == 1).mean() < 0.08
+    assert (rare.consensus()[0][y == 1] == 1).all()
+    assert (balanced.consensus()[0] == (ratios / ratios.mean(axis=0)).argmax(axis=1)).all()
+
+
+def test_wrong_answers_are_refused():
+    vote = DensityVote(num_public=2, num_classes=2)
+    counts = np.array([1, 1])
+    for ratios in (np.zeros((2, 3)), np.full((2, 2), 4.1), np.full((2, 2), np.nan), np.full((2, 2), -0.1)):
+        with pytest.raises(DataError, match="ratios must"):
+            vote.add(ratios, counts)
+    with pytest.raises(DataError, match="class_counts must be 2 whole numbers"):
+        vote.add(np.zeros((2, 2)), np.array([1]))
+    with pytest.raises(ConfigError, match="robust must"):
+        DensityVote(num_public=2, num_classes=2, robust="median")
+    assert vote.num_voters == 0
+
+
+# liars
+
+
+def _flipped(party: tuple) -> tuple:
+    ratios, counts, labels = party
+    return np.roll(ratios, 1, axis=1), np.roll(counts, 1), ((labels + 1) % CLASSES).astype(np.int16)
+
+
+def _inflated_flip(party: tuple) -> tuple:
+    ratios, counts, labels = _flipped(party)
+    return np.where(ratios > 0, 2.0 * CLASSES, 0.0), counts * 1000, labels
+
+
+def _one_target(party: tuple) -> tuple:
+    ratios, counts, labels = party
+    target = np.zeros_like(ratios)
+    target[:, 0] = 2.0 * CLASSES
+    return target, np.array([counts.sum() * 1000, 0, 0, 0]), np.zeros_like(labels)
+
+
+def _one_target_with_every_class(party: tuple) -> tuple:
+    target, _, labels = _one_target(party)
+    return target, np.full(CLASSES, 25_000), labels
+
+
+@pytest.mark.parametrize("attack", [_flipped, _inflated_flip, _one_target, _one_target_with_every_class])
+@pytest.mark.parametrize("classes_each", [2, CLASSES])
+def test_three_of_ten_liars_cost_no_more_than_they_cost_majority(attack, classes_each):
+    y, parties = _federation(seed=2, classes_each=classes_each)
+    attacked = [attack(party) if k in (1, 4, 7) else party for k, party in enumerate(parties)]
+    cost = (_consensus(parties) == y).mean() - (_consensus(attacked) == y).mean()
+    cost_of_majority = (_majority(parties) == y).mean() - (_majority(attacked) == y).mean()
+    assert cost <= max(cost_of_majority, 0.0) + 0.02
+
+
+def test_without_bounds_inflated_flips_win_every_row():
+    """The test above can fail: this is what the bounds prevent."""
+    y, parties = _federation(seed=2)
+    attacked = [_inflated_flip(party) if k in (1, 4, 7) else party for k, party in enumerate(parties)]
+    assert (_consensus(attacked, robust="none") == y).mean() < 0.1
+
+
+def test_liars_are_trusted_less_than_anybody_else():
+    _, parties = _federation(seed=3)
+    vote = DensityVote(num_public=ROWS, num_classes=CLASSES)
+    for k, party in enumerate(parties):
+        ratios, counts, _ = _flipped(party) if k < 3 else party
+        vote.add(ratios, counts)
+    trusts = vote.trusts()
+    assert trusts[:3].max() < 0.2 < trusts[3:].min()
+
+
+def test_the_only_party_that_knows_a_class_keeps_its_trust():
+    """Nine parties without class 3 take some of its rows for their own classes; they cannot judge who says 3."""
+    y, parties = _federation(seed=5, parties=9)
+    knows = np.array([1, 1, 1, 0])
+    vote = DensityVote(num_public=ROWS, num_classes=CLASSES)
+    for ratios, counts, _ in parties:
+        vote.add(ratios * knows, counts * knows)
+    ratios, counts, _ = _party(y, [3], np.random.default_rng(6))
+    vote.add(ratios, counts)
+    assert vote.trusts()[-1] == 1
+    assert (vote.consensus()[0][y == 3] == 3).mean() > 0.8
+
+
+# the guard and the choice
+
+
+def test_coverage_is_the_share_of_rows_that_resemble_a_partys_own():
+    vote = DensityVote(num_public=4, num_classes=2)
+    vote.add(np.array([[2.0, 0.0], [0.0, 0.9], [0.0, 0.4], [0.0, 0.0]]), np.array([1, 1]))
+    # densities, after shares of a half: 1, 0.45, 0.2, 0
+    assert vote.coverage() == 0.25
+    vote.add(np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]), np.array([0, 3]))
+    assert vote.coverage() == 0.5
+
+
+def test_public_fit_is_near_1_for_the_same_rows_and_0_for_others():
+    counts = np.array([30, 10])
+    same = np.tile([1.0, 1.0], (50, 1))
+    assert public_fit(same, counts) == pytest.approx(1.0)
+    assert public_fit(np.zeros((50, 2)), counts) == 0.0
+    assert public_fit(np.full((50, 2), 4.0), counts) == pytest.approx(1.0)  # no overconfident model is above 1
+
+
+def test_auto_takes_ratios_where_public_rows_fit_and_else_what_the_class_shares_allow():
+    equal, rare = np.array([50, 50]), np.array([950, 50])
+    assert choose_rule(num_classes=2, class_counts=rare, coverage=MIN_COVERAGE).rule == "density-ratio"
+    assert choose_rule(num_classes=2, class_counts=equal, coverage=0.1).rule == "dawid-skene"
+    assert choose_rule(num_classes=2, class_counts=rare, coverage=0.1).rule == "majority"
+    assert choose_rule(num_classes=3, class_counts=None, coverage=None).rule == "majority"
+
+
+def test_the_reason_names_the_figure_that_decided():
+    assert "Only 12 % of the public rows" in choose_rule(num_classes=3, class_counts=None, coverage=0.12).reason
+    assert "sent labels alone" in choose_rule(num_classes=3, class_counts=np.ones(3), coverage=None).reason
+    assert choose_rule(num_classes=3, class_counts=None, coverage=0.93).reason.startswith("93")
+
+
+def test_a_coverage_that_is_no_share_is_refused():
+    with pytest.raises(ConfigError, match="coverage must"):
+        choose_rule(num_classes=3, class_counts=None, coverage=1.2)

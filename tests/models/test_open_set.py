@@ -1,0 +1,173 @@
+"""Probabilities of "other": for every kind of model, at balanced weights, never by what learnt the row."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.open_set import open_set, widened
+from fedkd_flwr.models.zoo import make_model
+
+CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
+
+
+def drawn(counts, seed):
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(3), counts)
+    return (CENTRES[y] + rng.normal(size=(len(y), 2))).astype(np.float32), y
+
+
+OWN, Y = drawn((40, 40, 0), 1)  # never saw class 2
+PUBLIC, TRUTH = drawn((60, 60, 60), 2)
+
+
+class OfThree(BaseEstimator):
+    """A user's estimator that says nowhere that it has three outputs: nearest mean, by arrays of three rows."""
+
+    def fit(self, X, y):
+        self.sums_, self.counts_ = np.zeros((3, X.shape[1])), np.zeros(3)
+        np.add.at(self.sums_, y, X)
+        np.add.at(self.counts_, y, 1)
+        return self
+
+    def predict(self, X):
+        means = self.sums_ / np.maximum(self.counts_, 1)[:, None]
+        means[self.counts_ == 0] = 1e6
+        return ((X[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
+
+
+class Drawn(BaseEstimator):
+    """Takes no weights; keeps what it was fitted on."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, X, y):
+        Drawn.seen.append(y)
+        self.model_ = DecisionTreeClassifier(random_state=0).fit(X, y)
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+
+KINDS = {
+    "forest": RandomForestClassifier(40, random_state=1),
+    "extra trees": ExtraTreesClassifier(40, random_state=1),
+    "few trees": RandomForestClassifier(5, random_state=1),
+    "tree": DecisionTreeClassifier(max_depth=4, random_state=1),
+    "pipeline": make_pipeline(StandardScaler(), LogisticRegression()),
+    "naive bayes": GaussianNB(),
+    "fixed outputs": OfThree(),
+}
+
+
+def scored(estimator, *, X=OWN, y=Y, public=PUBLIC, seed=3, **more):
+    fresh = Classifier(estimator, num_classes=3)
+    return open_set(fresh, X, y, public, rng=np.random.default_rng(seed), **more)
+
+
+def typical(probs):
+    """How much denser own rows are than public ones, which is what the ratios are made from."""
+    return probs[:, :3].sum(axis=1) / np.maximum(probs[:, 3], 0.02)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_a_class_the_party_never_saw_are_other(kind):
+    probs = scored(KINDS[kind]).probs
+    assert probs.shape == (180, 4)
+    assert np.allclose(probs.sum(axis=1), 1)
+    known, unknown = TRUTH < 2, TRUTH == 2
+    assert np.median(typical(probs)[unknown]) < 0.25
+    assert typical(probs)[known].mean() > 3 * typical(probs)[unknown].mean()
+    # where own rows are as typical as public ones, the classes are told apart
+    sure = known & (probs[:, 3] < 0.9)
+    assert (probs[sure, :3].argmax(axis=1) == TRUTH[sure]).mean() > 0.95
+
+
+def test_a_party_of_one_class_tells_its_rows_from_others():
+    X, y = drawn((50, 0, 0), 4)
+    probs = scored(RandomForestClassifier(40, random_state=1), X=X, y=y).probs
+    assert typical(probs)[TRUTH == 0].mean() > 1.0
+    assert typical(probs)[TRUTH != 0].max() < 0.5
+    assert not probs[:, 1:3].any()
+
+
+def test_no_public_row_is_scored_by_what_learnt_it():
+    """One nearest neighbour would call every public row "other" if it had seen it."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    probs = scored(KNeighborsClassifier(1)).probs
+    assert (probs[TRUTH < 2, 3] < 0.5).mean() > 0.2
+
+
+def test_out_of_bag_scores_are_those_of_trees_that_did_not_draw_the_row():
+    forest = scored(RandomForestClassifier(40, random_state=1)).probs
+    wide = Classifier(RandomForestClassifier(120, random_state=1, oob_score=True), num_classes=4)
+    rows, labels = np.concatenate((OWN, PUBLIC)), np.concatenate((Y, np.full(180, 3)))
+    weights = np.repeat((260 / 160, 260 / 360), (80, 180))
+    wide.fit(rows, labels, sample_weight=weights)
+    assert np.allclose(forest[:, [0, 1, 3]], wide.estimator.oob_decision_function_[80:])
+
+
+def test_own_and_public_rows_weigh_the_same_also_where_no_weights_are_taken():
+    Drawn.seen.clear()
+    X, y = drawn((10, 6, 0), 5)
+    scored(Drawn(), X=X, y=y)
+    assert len(Drawn.seen) == 3
+    for labels in Drawn.seen:
+        assert (labels == labels.max()).sum() == (labels < labels.max()).sum() == 120
+        assert abs((labels == 0).sum() - 120 * 10 / 16) <= 6
+
+
+def test_a_single_public_row_and_a_single_own_row_are_enough():
+    probs = scored(DecisionTreeClassifier(), X=OWN[:1], y=Y[:1], public=PUBLIC[:1]).probs
+    assert probs.shape == (1, 4)
+
+
+def test_the_same_seed_gives_the_same_scores():
+    for kind in ("forest", "tree"):
+        assert (scored(KINDS[kind]).probs == scored(KINDS[kind]).probs).all()
+
+
+class TestNets:
+    @pytest.fixture(autouse=True)
+    def _torch(self):
+        pytest.importorskip("torch")
+
+    def net(self, **params):
+        return make_model("mlp", num_classes=3, num_features=2, seed=1, params={"hidden": [16], "lr": 0.02, **params})
+
+    def goes_on(self, models=(), steps=60):
+        return open_set(self.net(), OWN, Y, PUBLIC, rng=np.random.default_rng(3), steps=steps, models=models)
+
+    def test_a_net_has_one_output_more_and_goes_on_where_it_was(self):
+        first = self.goes_on()
+        second = self.goes_on(first.models)
+        assert [net.num_classes for net in second.models] == [4, 4]
+        for found in (first, second):
+            assert np.median(typical(found.probs)[TRUTH == 2]) < 0.5
+        assert typical(second.probs)[TRUTH == 2].mean() < typical(first.probs)[TRUTH == 2].mean() + 0.05
+
+    def test_two_rounds_are_as_one_of_as_many_steps(self):
+        whole = self.goes_on(steps=60).probs
+        parts = self.goes_on(self.goes_on(steps=30).models, steps=30).probs
+        assert np.abs(whole - parts).mean() < 0.1
+
+    def test_without_a_number_of_steps_a_net_takes_those_of_its_epochs(self):
+        found = self.goes_on(steps=None)
+        assert typical(found.probs)[TRUTH < 2].mean() > 2 * typical(found.probs)[TRUTH == 2].mean()
+
+    def test_a_wider_net_is_another_net(self):
+        fresh = self.net()
+        assert widened(fresh).template.num_classes == 4
+        assert fresh.template.num_classes == 3

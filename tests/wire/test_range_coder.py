@@ -1,0 +1,62 @@
+"""Labels and ratio codes as one body: what goes in comes out, forged bytes harm nobody, and the bytes are few."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedkd_flwr.wire.range_coder import pack_rows, unpack_rows
+
+codes_arrays = arrays(np.uint8, (9, 3), elements=st.integers(0, 7))
+labels_arrays = arrays(np.int16, 9, elements=st.integers(-1, 2))
+
+
+@given(codes_arrays, labels_arrays)
+def test_any_codes_and_labels_come_out_as_they_went_in(codes, labels):
+    found = unpack_rows(pack_rows(codes, labels, bits=3), num_public=9, num_classes=3, bits=3)
+    assert (found[0].tolist(), found[1].tolist()) == (codes.tolist(), labels.tolist())
+
+
+@given(codes_arrays, labels_arrays, codes_arrays, labels_arrays)
+def test_changes_against_a_base_come_out_as_they_went_in(codes, labels, base_codes, base_labels):
+    base = (base_codes, base_labels)
+    found = unpack_rows(pack_rows(codes, labels, bits=3, base=base), num_public=9, num_classes=3, bits=3, base=base)
+    assert (found[0].tolist(), found[1].tolist()) == (codes.tolist(), labels.tolist())
+
+
+@given(st.binary(max_size=60), st.sampled_from([2, 3, 5]), st.sampled_from([2, 3, 4]))
+def test_forged_bytes_give_codes_and_labels_within_their_ranges(body, num_classes, bits):
+    codes, labels = unpack_rows(body, num_public=11, num_classes=num_classes, bits=bits)
+    assert (codes.shape, labels.shape) == ((11, num_classes), (11,))
+    assert codes.max() < 2**bits
+    assert labels.min() >= -1
+    assert labels.max() < num_classes
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 10, 16])
+def test_long_answers_of_any_number_of_classes_come_out(num_classes):
+    rng = np.random.default_rng(num_classes)
+    codes = np.where(rng.random((3000, num_classes)) < 0.2, rng.integers(0, 8, (3000, num_classes)), 0).astype(np.uint8)
+    labels = rng.integers(-1, num_classes, 3000).astype(np.int16)
+    found = unpack_rows(pack_rows(codes, labels, bits=3), num_public=3000, num_classes=num_classes, bits=3)
+    assert (found[0] == codes).all()
+    assert (found[1] == labels).all()
+
+
+def test_a_row_costs_little_more_than_its_entropy():
+    """Ten equal classes, one code of eight values a row, labels as the codes: log2(10 * 7) = 6.1 bits a row."""
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 10, 4000).astype(np.int16)
+    codes = np.zeros((4000, 10), np.uint8)
+    codes[np.arange(4000), labels] = rng.integers(1, 8, 4000)
+    assert len(pack_rows(codes, labels, bits=3)) * 8 / 4000 < 1.03 * np.log2(70)
+
+
+def test_rows_that_did_not_change_cost_next_to_nothing():
+    codes, labels = np.tile(np.array([0, 5], np.uint8), (2000, 1)), np.ones(2000, np.int16)
+    changed = codes.copy()
+    changed[::200] = [3, 0]
+    assert len(pack_rows(changed, labels, bits=3, base=(codes, labels))) < 40
