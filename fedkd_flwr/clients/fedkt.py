@@ -20,7 +20,7 @@ from fedkd_flwr.clients.density import with_ratios
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import Answer, Charge, Instruction, ModelFactory, Party
 from fedkd_flwr.clients.pieces import pack_labels, unpack_labels
-from fedkd_flwr.errors import Note, PayloadError, explain
+from fedkd_flwr.errors import Note, PayloadError, RefusalError, explain
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels, majority
 from fedkd_flwr.models.distillation import teach
 from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes
@@ -28,6 +28,8 @@ from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes
 __all__ = ["FedKTClient"]
 
 logger = logging.getLogger("flwr.party")
+
+_LEAST_S = 0.1  # for a teacher: starting its process takes half of that beside it, which nobody's limit counts
 
 
 class FedKTClient(OneShotVoteClient):
@@ -59,10 +61,16 @@ class FedKTClient(OneShotVoteClient):
         self.student = student or party.model
 
     def check(self, instruction: Instruction, *, final: bool) -> None:
-        """Refuse rows to ask that do not exist, or that are not as many as the noise was planned for."""
+        """Refuse rows to ask that do not exist, or are not as many as the noise was planned for; too many teachers."""
         rows, plan = instruction.rows(self.party.public.num_rows), self._plan(instruction)
         if not final and plan is not None and len(rows) != plan.num_queries:
             raise PayloadError(explain("indices", f"be {plan.num_queries}, as num-queries", len(rows)))
+        seconds = getattr(self.party.apart, "seconds", 0.0)
+        teachers = instruction.config.students * instruction.config.teachers
+        if not final and plan is not None and 0 < seconds < 2 * teachers * _LEAST_S:
+            rule = f"leave each teacher {_LEAST_S} s of half of round-limit-s ({seconds:g} s)"
+            way_out = "Ask for fewer, or let the owner of this node raise round-limit-s."
+            raise RefusalError(explain("students-per-party times teachers-per-student", rule, teachers, way_out))
 
     def learn(self, instruction: Instruction) -> Answer:
         """Train s x t teachers and s students; return the students' labels."""

@@ -182,3 +182,16 @@ def test_at_l2_a_teacher_that_hangs_costs_its_own_vote_and_no_other(caplog):
     assert strategy.record.rounds[0].answered == ["party-000", "party-001"]
     assert len(re.findall(r"party-000: teacher \d failed; its labels are the lowest class", caplog.text)) == 1
     assert "learnt nothing" not in caplog.text
+
+
+def test_at_l2_more_teachers_than_a_visit_has_time_for_are_refused_before_one_is_started(monkeypatch, caplog):
+    """Each is ended in time, and starting 100,000 of them would keep the node from every other run all the same."""
+    monkeypatch.setattr(FedKTClient, "learn", None)
+    config = FedKTConfig(level="L2", teachers_per_student=1000, students_per_party=100, noise="laplace", gamma=1.0)
+    told = config.resolved(num_public=60, num_classes=3, num_rounds=1).told()
+    wire = {"server-round": 1, "fingerprint": "ab" * 32, "payload": "", "wire-version": 1, "last-round": 0}
+    for said in ("party", "none"):
+        one = FedKTClient(party("a", *rows(20, seed=0), apart=Limits(seconds=3000.0, memory=0)))
+        arrays, _, metrics = one.fit([], {**told, **wire, "algorithm": "fedkt", "privacy": said})
+        assert (arrays, metrics["code"]) == ([], "not-allowed")
+    assert "must leave each teacher 0.1 s of half of round-limit-s (3000 s), got 100000" in caplog.text
