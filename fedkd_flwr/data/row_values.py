@@ -1,14 +1,16 @@
 """What a row is, whatever file it stands in: the values by which a privacy ledger knows it again.
 
 The same row has the same values in a CSV file with a byte order mark, other line ends or another separator, in Parquet,
-in another order of rows or columns, and with "1.00" for "1". Columns that the schema does not name do not count: an
-added number of a row makes no new row. Numbers count at the precision of float32, at which models see them.
+in another order of rows or columns, with "1.00" for "1", and with an accented letter as one character or two. Columns
+that the schema does not name do not count: an added number of a row makes no new row. Numbers count at the precision of
+float32, at which models see them.
 """
 
 from __future__ import annotations
 
 from hashlib import blake2b, sha256
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
@@ -88,5 +90,6 @@ def _numbered(texts: NDArray[np.object_], *, size: int = 4) -> NDArray[Any]:
     codes, distinct = pd.factorize(texts)
     numbers = np.zeros(len(distinct) + 1, dtype=f"<u{size}")  # code -1 (missing) takes the last one
     for i, text in enumerate(distinct):
-        numbers[i] = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest(), "little")
+        canonical = normalize("NFC", text).encode("utf-8", "surrogatepass")
+        numbers[i] = int.from_bytes(blake2b(canonical, digest_size=size).digest(), "little")
     return numbers[codes][:, None]

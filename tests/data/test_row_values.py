@@ -34,6 +34,11 @@ def test_spelling_types_and_further_columns_make_no_new_row():
     assert row_form(turned) == row_form(SCHEMA)
 
 
+def test_an_accented_letter_is_the_same_as_one_character_and_as_two():
+    composed, decomposed = (row_values(_table(town=[town, "x"]), SCHEMA) for town in ("K\u00f6ln", "Ko\u0308ln"))
+    assert all(np.array_equal(one, other) for one, other in zip(composed, decomposed, strict=True))
+
+
 @pytest.mark.parametrize("changes", [{"age": [1.0, 2.51]}, {"town": ["x", "x"]}, {"label": ["no", "no"]}])
 def test_another_value_is_another_row(changes):
     assert not _same(_table(**changes))
