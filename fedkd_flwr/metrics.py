@@ -284,7 +284,7 @@ def _from_probabilities(
 def _valid(found: dict[str, Any], num_classes: int) -> bool:
     """Tell whether fields from the wire have the types, sizes and ranges that `measure` can return."""
     known = {item.name for item in dataclasses.fields(Metrics)}
-    n = found.get("n")
+    n: Any = found.get("n")
     if not (found.keys() <= known and _whole(n, 1, 2**31) and isinstance(found.get("no_probabilities", False), bool)):
         return False
     by_class = [found[name] for name in (*_BY_CLASS, "support", "confusion") if name in found]
