@@ -17,8 +17,8 @@ _NAMED_PARTIES = 40
 
 def fits(record: RunRecord) -> list[tuple[PartyRecord, float]]:
     """Return each party whose public set fit is known, the worst first."""
-    known = [(p, getattr(p, "public_fit", None)) for p in record.parties]
-    return sorted(((p, float(fit)) for p, fit in known if is_number(fit)), key=lambda item: (item[1], item[0].name))
+    known = [(p, fit) for p in record.parties if (fit := getattr(p, "public_fit", None)) is not None and is_number(fit)]
+    return sorted(known, key=lambda item: (item[1], item[0].name))
 
 
 def consensus_line(record: RunRecord) -> str:
