@@ -138,7 +138,8 @@ def run(config: dict[str, Any], folder: Path, actors: int) -> tuple[RunRecord, i
 
 def line(record: RunRecord, peak: int) -> dict[str, Any]:
     """Return the figures of one run."""
-    means = record.mean_accuracies()
+    means, balanced = record.mean_accuracies(), record.mean_accuracies("balanced_accuracy")
+    server = record.server.get("common")
     first, last = record.rounds[0], record.rounds[-1]
     measured = [list(r.accuracy.values()) for r in record.rounds]
     return {
@@ -149,6 +150,9 @@ def line(record: RunRecord, peak: int) -> dict[str, Any]:
         "federated": means.get("federated-common"),
         "server": record.server_accuracy,
         "central": record.centralised_accuracy,
+        "solo balanced": balanced.get("solo-common"),
+        "federated balanced": balanced.get("federated-common"),
+        "server balanced": server.balanced_accuracy if server else None,
         "consensus": last.consensus_accuracy,
         "labelled": last.labelled_share,
         "up KB": last.bytes_up / max(last.asked, 1) / 1e3,

@@ -174,7 +174,7 @@ def check_names(names: Collection[str]) -> frozenset[str]:
     ConfigError
         If a name is unknown.
     """
-    for name in [names] if isinstance(names, str) else names:
+    for name in [names] if isinstance(names, str | bool) else names:
         if name not in NAMES:
             raise ConfigError(
                 explain("share-metrics", "name metrics, with commas", name, f"Known: {', '.join(NAMES)}.")
@@ -284,7 +284,7 @@ def _from_probabilities(
 def _valid(found: dict[str, Any], num_classes: int) -> bool:
     """Tell whether fields from the wire have the types, sizes and ranges that `measure` can return."""
     known = {item.name for item in dataclasses.fields(Metrics)}
-    n = found.get("n")
+    n: Any = found.get("n")
     if not (found.keys() <= known and _whole(n, 1, 2**31) and isinstance(found.get("no_probabilities", False), bool)):
         return False
     by_class = [found[name] for name in (*_BY_CLASS, "support", "confusion") if name in found]

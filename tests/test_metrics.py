@@ -190,6 +190,8 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
         check_names(["accuracy", "auc"])
     with pytest.raises(ConfigError, match="got 'accuracy,f1'"):
         check_names("accuracy,f1")
+    with pytest.raises(ConfigError, match="got True"):
+        check_names(True)
 
 
 # ------------------------------------------------------------------------------------------------ the wire

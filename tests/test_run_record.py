@@ -78,6 +78,28 @@ def test_not_a_number_is_null_in_the_file_and_nan_again(record):
     assert math.isnan(again.rounds[0].seconds)
 
 
+def test_a_row_of_numbers_takes_one_line_and_no_text_is_changed(record):
+    record.notes = ["a [\n 1,\n 2 ]", "[ 1,  2 ]"]
+    text = record.to_json()
+    assert "[ 12, 3 ],\n" in text
+    assert json.loads(text) == record.as_dict()
+
+
+def test_what_a_party_reports_is_stored_and_anything_else_is_noted():
+    party, found = PartyRecord(name="a"), Metrics(n=4, accuracy=0.5, recall=[0.5, None], support=[2, None])
+    party.report({"solo-own": found.to_bytes(), "model": "knn", "model-bytes": 7}, num_classes=2)
+    assert (party.solo, party.federated, party.model, party.model_bytes, party.notes) == (
+        {"own": found}, {}, "knn", 7, [],
+    )  # fmt: skip
+    other = PartyRecord(name="b")
+    other.report({"solo-own": found.to_bytes(), "federated-own": 0.75, "model-bytes": True}, num_classes=3)
+    assert (other.solo, other.federated, other.model_bytes) == ({}, {}, None)
+    assert other.notes == [
+        "its metrics solo-own have a wrong type, size or range and are left out",
+        "its metrics federated-own have a wrong type, size or range and are left out",
+    ]
+
+
 def test_a_whole_number_is_read_as_a_float_where_one_stands(record):
     again = RunRecord.from_dict(damaged(record, seconds=9))
     assert isinstance(again.seconds, float)

@@ -33,11 +33,12 @@ def metrics(record: RunRecord) -> Iterator[Html]:
         for one in found
     ]
     yield table(header, body, numbers=range(2, len(header)), label="Means of all metrics")
+    ranked = f"of class {_name(record, 1)}" if record.num_classes == 2 else "of each class against the others"
     text = (
         "Figures of parties are means over those that report them. bal.acc: balanced accuracy, the mean recall of the "
         "classes. base: accuracy of always answering the commonest class. F1: mean over classes. AUC and AP: area "
-        "under the ROC curve and average precision, of class 1 or, with more than two classes, of each class against "
-        "the others. Log loss, Brier score and expected calibration error (ECE) are better where they are lower."
+        "under the ROC curve and average precision, "
+        f"{ranked}. Log loss, Brier score and expected calibration error (ECE) are better where they are lower."
     )
     if any(one.no_probabilities for one in _all(record)):
         text += " Models without probabilities have no AUC, AP, log loss, Brier score and ECE."
@@ -69,8 +70,9 @@ def _name(record: RunRecord, c: int) -> str:
 
 def _support(kinds: list[tuple[str, list[Metrics]]], rows: str, c: int) -> str:
     """Return the number of test rows of a class: of all parties together, if each has its own."""
-    counts = [[m.support[c] or 0 for m in ms if m.support] for _, ms in kinds]
-    return f"{max(sum(one) if rows == 'own' else max(one) for one in counts if one):,}"
+    told = [[n for m in ms if m.support and (n := m.support[c]) is not None] for _, ms in kinds]
+    totals = [sum(counts) if rows == "own" else max(counts) for counts in told if counts]
+    return f"{max(totals):,}" if totals else "–"
 
 
 def _mean(ms: list[Metrics], figure: str, c: int) -> str:

@@ -82,7 +82,7 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
         after = derived.spread(b for _, _, b in both)
         after = after or derived.spread(derived.known(p.federated, rows, figure) for p in record.parties)
         if alone or after:
-            label = f"{_words(figure)}, {rows}" + " rows" * (figure == "accuracy")
+            label = f"accuracy, {rows} rows" if figure == "accuracy" else _words(figure)
             yield label, f"on {where}: mean (lowest to highest party)"
         if alone:
             yield "  alone (SOLO)", alone.text()

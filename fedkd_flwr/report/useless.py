@@ -65,8 +65,10 @@ def _useless_parties(record: RunRecord, models: list[Metrics], where: str) -> It
     if len(often) > _MANY_CLASSES:
         yield f"The same holds for {len(often) - _MANY_CLASSES} more classes."
     both = [(m.accuracy, m.baseline) for m in models if m.accuracy is not None and m.baseline is not None]
-    if both and (mean := statistics.fmean(a for a, _ in both)) <= (base := statistics.fmean(b for _, b in both)):
-        yield f"Mean accuracy {where}: {mean:.3f}, not above that of always answering the commonest class ({base:.3f})."
+    if len(fixed) < len(both):
+        mean, base = (statistics.fmean(values) for values in zip(*both, strict=True))
+        if mean <= base:
+            yield f"Mean accuracy {where}: {mean:.3f}, not above that of the commonest class alone ({base:.3f})."
 
 
 def _missed(m: Metrics) -> list[int]:

@@ -470,9 +470,10 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             answers.append(answer)
             this.answered.append(reply.party)
             rows = "common" if "accuracy-common" in reply.metrics else "own"
-            accuracy, tested = reply.metrics.get(f"accuracy-{rows}"), reply.metrics.get(f"rows-{rows}")
-            counted = isinstance(tested, int) and not isinstance(tested, bool) and 1 <= tested < 2**31
-            if counted and isinstance(accuracy, float) and 0.0 <= accuracy <= 1.0:
+            accuracy: Any = reply.metrics.get(f"accuracy-{rows}")
+            tested: Any = reply.metrics.get(f"rows-{rows}")
+            counted = isinstance(tested, int) and not isinstance(tested, bool)
+            if counted and 1 <= tested < 2**31 and isinstance(accuracy, float) and 0.0 <= accuracy <= 1.0:
                 this.accuracy[reply.party], this.tested[reply.party] = accuracy, tested
             party = self.record.party(reply.party)
             party.notes += [note for note in answer.notes if note not in party.notes]

@@ -215,8 +215,7 @@ class FedProx(ExchangeStrategy[PartyWeights]):
         if self.test is None or not len(self.test[1]):
             return None
         self._spare.set_arrays([array.numpy() for array in arrays.values()])
-        self.record.server["common"] = self._spare.metrics(*self.test)
-        accuracy = self.record.server_accuracy
+        self.record.server["common"] = found = self._spare.metrics(*self.test)
         if self.record.rounds:
-            self.record.rounds[-1].server_accuracy = accuracy
-        return MetricRecord({"accuracy": accuracy})
+            self.record.rounds[-1].server_accuracy = found.accuracy
+        return MetricRecord({"accuracy": found.accuracy or 0.0})

@@ -60,7 +60,7 @@ def test_a_simulation_leaves_a_model_a_curve_a_claim_and_a_checkpoint(tmp_path):
     assert all(r.server_accuracy is not None for r in record.rounds)
     assert record.rounds[-1].server_accuracy == record.server_accuracy
     assert serialize.load(record.server_model).num_classes == 3
-    assert record.centralised > 0.5  # a third is guessing
+    assert record.centralised_accuracy > 0.5  # a third is guessing
     assert [p.name for p in record.parties if p.solo and p.federated] == [f"party-{i:03d}" for i in range(4)]
     assert record.notes == []
     assert record.claims[0]["unit"] == "party"

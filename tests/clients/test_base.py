@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 
 import numpy as np
 import pytest
-from federation import model, parties, party, public_set, rows
+from federation import CENTRES, model, parties, party, public_set, rows
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
@@ -119,6 +120,35 @@ def test_noise_comes_with_its_charge_whatever_privacy_the_server_says_there_is(t
     arrays, _, metrics = _fit(member, **noisy, privacy="none")
     assert len(arrays) == len(ledger.load().entries) == 1
     assert not {name for name in metrics if name.startswith("accuracy")}
+
+
+def _silo(**changes):
+    y = np.repeat(np.array([0, 1, 2], dtype=np.int16), [30, 15, 5])
+    tests = {"own": (CENTRES[y].astype(np.float32), y)}
+    return party("a", *rows(20, seed=0), simulated=False, tests=tests, **changes)
+
+
+def test_only_the_metrics_that_a_silo_names_leave_with_their_number_of_rows():
+    for names, told in (((), set()), (("macro-f1",), set()), (("accuracy",), {"accuracy-own", "rows-own"})):
+        member = _silo(share_metrics=names)
+        assert {name for name in _fit(member)[2] if name not in ("party", "payload", "wire-version")} == told
+        loss, _, metrics = FedCTClient(member).evaluate([], CONFIG)
+        assert np.isnan(loss) == ("accuracy" not in names)
+        measured = {name: json.loads(value) for name, value in metrics.items() if isinstance(value, bytes)}
+        assert set(measured) == ({"solo-own", "federated-own"} if names else set())
+        assert all(one.keys() == {"n", names[0].replace("-", "_")} for one in measured.values())
+        assert "model" not in metrics
+    assert "model" in FedCTClient(_silo(share_metrics=["model"])).evaluate([], CONFIG)[2]
+
+
+@pytest.mark.parametrize(("least", "support"), [(0, [30, 15, 5]), (5, [30, 15, 5]), (10, [30, None, None])])
+def test_figures_of_a_class_with_few_test_rows_stay_at_the_silo(least, support):
+    metrics = FedCTClient(_silo(share_metrics=["recall"], min_support=least)).evaluate([], CONFIG)[2]
+    assert json.loads(metrics["federated-own"])["support"] == support
+
+
+def test_ten_rows_are_the_fewest_unless_a_silo_says_otherwise():
+    assert _silo().min_support == 10
 
 
 def test_replies_without_noise_are_in_the_ledger_once_a_run_before_they_leave(tmp_path):

@@ -9,6 +9,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError
+from fedkd_flwr.metrics import measure
 from fedkd_flwr.models import Classifier, make_model
 
 ROWS = np.array([[0.0], [1.0], [2.0], [3.0]], dtype=np.float32)
@@ -244,3 +245,39 @@ def test_no_rows_get_no_labels():
     model = tree().fit(ROWS, np.array([0, 1, 2, 3]))
     assert model.predict(ROWS[:0]).shape == (0,)
     assert model.predict_proba(ROWS[:0]).shape == (0, 4)
+
+
+# --------------------------------------------------------------------------------------------- how good a model is
+
+
+def test_metrics_are_those_of_its_labels_and_probabilities():
+    X, y = np.tile(ROWS, (5, 1)), np.tile([0, 1, 2, 1], 5)
+    model = make_model("random-forest", num_classes=4, num_features=1, seed=0).fit(X, y)
+    assert model.metrics(X, y) == measure(y, model.predict(X), model.predict_proba(X), num_classes=4)
+    assert model.metrics(X, y).accuracy == model.accuracy(X, y)
+
+
+class Broken(DecisionTreeClassifier):
+    def predict_proba(self, X):
+        raise RuntimeError("no probabilities today")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "y"),
+    [
+        (LinearSVC(), [0, 0, 1, 1]),
+        (DecisionTreeClassifier(), [1, 1, 1, 1]),
+    ],
+    ids=["without predict_proba", "one class"],
+)
+def test_a_model_without_probabilities_has_the_other_metrics(estimator, y):
+    found = Classifier(estimator, num_classes=3).fit(ROWS, np.array(y)).metrics(ROWS, np.array(y))
+    assert (found.accuracy, found.n, found.no_probabilities, found.roc_auc) == (1.0, 4, True, None)
+
+
+def test_probabilities_that_fail_cost_no_other_metric(caplog):
+    model = Classifier(Broken(), num_classes=2).fit(ROWS, np.array([0, 0, 1, 1]))
+    # scikit-learn's tree predicts without predict_proba
+    found = model.metrics(ROWS, np.array([0, 0, 1, 1]))
+    assert (found.accuracy, found.no_probabilities) == (1.0, True)
+    assert "no probabilities today" in caplog.text

@@ -317,3 +317,30 @@ def test_the_room_imports_nothing_heavy():
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "fedkd_flwr.models.serialize" in loaded
     assert not heavy & set(loaded)
+
+
+# ------------------------------------------------------------------------------------------------ rare classes
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "weights"),
+    [
+        ("decision-tree", {"max_depth": 4}, {"class_weight": "balanced"}),
+        ("random-forest", {"max_depth": 4, "n_estimators": 20}, {"class_weight": "balanced"}),
+        ("extra-trees", {"max_depth": 4, "n_estimators": 20}, {"class_weight": "balanced_subsample"}),
+        ("logistic-regression", {}, {"class_weight": "balanced"}),
+        ("hist-gradient-boosting", {"max_iter": 5}, {"class_weight": "balanced"}),
+        ("xgboost", {"n_estimators": 10, "max_depth": 2}, {"scale_pos_weight": 50}),
+    ],
+)
+def test_weights_that_a_run_may_ask_of_a_silo_find_rows_of_a_rare_class(name, params, weights):
+    if name == "xgboost":
+        pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    y = (rng.random(1500) < 0.02).astype(int)
+    X = (rng.normal(size=(1500, 3)) + 1.2 * y[:, None]).astype(np.float32)
+    recalls = []
+    for more in ({}, weights):
+        made = make_model(name, num_classes=2, num_features=3, seed=1, params=params | more, of_run=True)
+        recalls.append(made.fit(X[:1000], y[:1000]).metrics(X[1000:], y[1000:]).recall[1])
+    assert recalls[1] >= recalls[0] + 0.2

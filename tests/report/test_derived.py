@@ -1,5 +1,54 @@
+import pytest
+
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report import derived
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.run_record import PartyRecord, RunRecord
+
+
+def of_parties(*supports, rows="common", **figures):
+    parties = [
+        PartyRecord(name=str(i), solo={rows: Metrics(n=sum(n or 0 for n in one) or 9, support=one, **figures)})
+        for i, one in enumerate(supports)
+    ]
+    return RunRecord(run_id="1", algorithm="fedct", parties=parties)
+
+
+@pytest.mark.parametrize(
+    ("supports", "figure"),
+    [
+        ([[500, 500]], "accuracy"),
+        ([[760, 240]], "accuracy"),  # Adult
+        ([[840, 160]], "balanced_accuracy"),
+        ([[11_940, 60]], "balanced_accuracy"),
+        ([[100, 100, 33]], "accuracy"),
+        ([[100, 100, 20]], "balanced_accuracy"),
+        ([[50, 50, 0]], "accuracy"),  # a class without test rows cannot matter
+        ([[50, 0], [0, 50]], "accuracy"),  # together the parties' rows are balanced
+        ([[90, 4], [90, 4]], "balanced_accuracy"),
+        ([[None, None]], "accuracy"),  # not shared
+        ([[]], "accuracy"),
+    ],
+)
+def test_balanced_accuracy_leads_where_the_rarest_class_has_less_than_a_third_of_an_equal_share(supports, figure):
+    record = of_parties(*supports, rows="own", accuracy=0.9, balanced_accuracy=0.8)
+    assert derived.figure_used(record, "own") == figure
+    assert derived.figure_used(record, "common") == "accuracy"
+
+
+def test_what_is_known_leads_where_the_other_is_not_shared():
+    assert derived.figure_used(of_parties([5, 5], balanced_accuracy=0.8), "common") == "balanced_accuracy"
+    assert derived.figure_used(of_parties([99, 1], accuracy=0.8), "common") == "accuracy"
+
+
+def test_figures_are_means_with_the_rows_behind_them():
+    record = of_parties([5, 5], [7, 3], accuracy=0.9, brier=0.2)
+    record.parties[1].solo["common"] = Metrics(n=10, accuracy=0.5)
+    record.server["own"] = Metrics(n=30, macro_f1=0.6)
+    alone, server = derived.figures(record)
+    assert (alone.who, alone.rows, alone.n, alone.means) == ("alone", "common", 10, {"accuracy": 0.7, "brier": 0.2})
+    assert (server.who, server.rows, server.n, server.means) == ("server", "own", 30, {"macro_f1": 0.6})
+    own = of_parties([5, 5], [7, 3], rows="own", accuracy=0.9)
+    assert derived.figures(own)[0].n == 20
 
 
 def test_fedavg_cannot_average_different_models(make_record):

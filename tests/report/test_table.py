@@ -1,9 +1,10 @@
 import math
 import unicodedata
 
+import numpy as np
 import pytest
 
-from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.metrics import Metrics, measure
 from fedkd_flwr.report.table import summary_table
 from fedkd_flwr.run_record import RunRecord
 
@@ -22,6 +23,45 @@ def test_the_means_are_those_of_the_record(make_record):
     text = summary_table(record)
     assert f"{sum(alone) / 4:.3f} ({min(alone):.3f} to {max(alone):.3f})" in text
     assert f"{sum(after) / 4:.3f} ({min(after):.3f} to {max(after):.3f}); better than alone: 4 of 4" in text
+
+
+@pytest.fixture
+def measured_record(make_record):
+    """Return a record whose common test rows have a rare class, with every figure."""
+    record, y = make_record(3, 2, algorithm="fedkt"), np.repeat([0, 1], [1960, 40])
+    for i, party in enumerate(record.parties):
+        probs = np.linspace(0.0, 1.0, 2000) ** (i + 1)
+        found = measure(y, (probs > 0.95).astype(int), np.column_stack([1 - probs, probs]), num_classes=2)
+        party.solo["common"] = party.federated["common"] = found
+    record.server["common"] = found
+    return record
+
+
+def test_where_classes_are_imbalanced_balanced_accuracy_leads_and_the_baseline_stands_there(measured_record):
+    lines = summary_table(measured_record).splitlines()
+    balanced = [p.solo["common"].balanced_accuracy for p in measured_record.parties]
+    at = next(i for i, line in enumerate(lines) if line.startswith("balanced accuracy         on common test rows"))
+    assert f"{sum(balanced) / 3:.3f} ({min(balanced):.3f} to {max(balanced):.3f})" in lines[at + 1]
+    assert any(line.startswith("server's model            balanced accuracy 0.") for line in lines)
+    assert any(line.startswith("baseline                  0.980 (accuracy of always answering") for line in lines)
+    assert any(line.startswith("party (balanced accuracy)") for line in lines)
+    assert not any(line.startswith("accuracy, common") for line in lines)
+
+
+def test_a_line_for_each_kind_of_model_holds_every_figure(measured_record):
+    lines = summary_table(measured_record).splitlines()
+    assert max(map(len, lines)) <= 100
+    at = next(i for i, line in enumerate(lines) if line.startswith("metrics (means)"))
+    assert lines[at].split()[2:] == ["n", "bal.acc", "acc", "base", "F1", "AUC", "AP", "log", "loss", "Brier", "ECE"]
+    found = measured_record.server["common"]
+    figures = ("balanced_accuracy", "accuracy", "baseline", "macro_f1", "roc_auc", "average_precision", "log_loss",
+               "brier", "calibration_error")  # fmt: skip
+    server = next(line for line in lines if line.startswith("server, common"))
+    assert server.split()[2:] == ["2,000", *(f"{getattr(found, figure):.3f}" for figure in figures)]
+
+
+def test_a_record_of_accuracies_alone_needs_no_such_lines(make_record):
+    assert "metrics (means)" not in summary_table(make_record(3, 2))
 
 
 def test_own_rows_stand_beside_common_ones(make_record):

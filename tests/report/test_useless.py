@@ -96,3 +96,12 @@ def test_what_a_silo_did_not_share_is_not_judged():
 def test_no_confusion_matrix_is_needed(num_classes):
     found = metrics(np.zeros(2000, int), num_classes=num_classes)
     assert "useless" in useless(record(found))[0]
+
+
+def test_parties_whose_mean_accuracy_is_below_one_fixed_answer_are_said():
+    y = np.repeat([0, 1], [60, 40])
+    half = metrics(np.where(np.arange(100) % 2, y, 1 - y), y)
+    assert useless(record(None, [half, half])) == [
+        "Mean accuracy with the federation, on common test rows: 0.500, not above that of the commonest class alone "
+        "(0.600)."
+    ]

@@ -277,7 +277,7 @@ def test_beside_nfdp_no_metric_leaves_a_silo_and_the_others_rows_are_its_own_tes
         strategy, _ = _run(members, subset_rows=5)
     assert all(p.solo == p.federated == {} for p in strategy.record.parties)
     assert all(r.accuracy == {} for r in strategy.record.rounds)
-    assert "accuracy on own test rows" in caplog.text
+    assert "own test rows: accuracy" in caplog.text
     assert "epsilon 0.2440" in caplog.text.replace("0.244,", "0.2440,")
 
 
