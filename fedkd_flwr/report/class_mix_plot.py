@@ -27,7 +27,7 @@ def class_mix_plot(record: RunRecord, *, prefix: str = "mix") -> Plot:
     most = max(held, key=lambda p: sum(p.class_counts))
     least = min(held, key=lambda p: sum(p.class_counts))
     missing = sum(sum(n == 0 for n in p.class_counts) for p in held) / len(held)
-    title = f"{sum(most.class_counts):,} rows, none of {missing:.0f} of {num_classes} classes"
+    title = f"{sum(most.class_counts):,} rows; {missing:.0f} of {num_classes} classes are missing"
     if len(held) > 1:
         title = (
             f"{len(held)} parties with {sum(least.class_counts):,} to {sum(most.class_counts):,} rows; "

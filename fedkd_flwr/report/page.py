@@ -19,6 +19,7 @@ from fedkd_flwr.report.formatting import count, is_number, plain, share, size, t
 from fedkd_flwr.report.home import home_finding, home_warning
 from fedkd_flwr.report.html import Html, save_document, tag
 from fedkd_flwr.report.metrics_section import metrics
+from fedkd_flwr.report.public_set import consensus_line, fits, public_fit_plot, public_set
 from fedkd_flwr.report.reliability_plot import reliability_plot
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.useless import useless
@@ -57,6 +58,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         _section("Privacy", sections.privacy(shown)),
         _section("What an attack finds", attack(shown)) if shown.audit else Html(""),
         _section("Which model each party should use", sections.advice(shown)) if not publishable else Html(""),
+        _section("The public set", public_set(shown)) if fits(shown) or consensus_line(shown) else Html(""),
         _section("Each party", sections.parties(shown)),
         _section("Metrics", metrics(shown)) if not publishable else Html(""),
         _section("Each round", sections.rounds(shown, publishable=publishable)),
@@ -215,6 +217,7 @@ def _plots(record: RunRecord, publishable: bool) -> Html:
         accuracy_plot,
         home_plot,
         class_mix_plot,
+        public_fit_plot,
         class_gain_plot,
         confusion_plot,
         reliability_plot,

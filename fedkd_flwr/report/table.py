@@ -10,6 +10,7 @@ from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
 from fedkd_flwr.report.home import home_warning
+from fedkd_flwr.report.public_set import consensus_line, fit_line
 from fedkd_flwr.report.reasons import note_sentence
 from fedkd_flwr.report.useless import useless
 from fedkd_flwr.run_record import PartyRecord, RunRecord
@@ -59,6 +60,10 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
     """Yield (label, value) for each line of the table's upper part."""
     yield "parties", derived.answered(record)
     yield "rounds", str(len(record.rounds))
+    if line := consensus_line(record):
+        yield "consensus", line
+    if line := fit_line(record):
+        yield "public set fit", line
     for label, values in (
         ("agreement", [r.agreement for r in record.rounds]),
         ("labelled share", [r.labelled_share for r in record.rounds]),

@@ -94,7 +94,8 @@ def test_a_run_apart_is_the_run_here(tmp_path, learner):
         strategy = FedCT(config=FedCTConfig(), public=members[0].public, min_available_nodes=3)
         found.append(_ran(strategy, fedct_grid(members), 2))
         kept = sorted((tmp_path / name).rglob("*.model"))
-        assert [path.stem for path in kept] == [member.name for member in members]
+        both = {stem for member in members for stem in (member.name, f"{member.name}.alone")}
+        assert {path.stem for path in kept} == both
         trusted = ["federation.Means"]
         assert {serialize.load(path, trusted=trusted).num_classes for path in kept} == {3}
     assert found[0] == found[1]
@@ -195,3 +196,13 @@ def test_at_l2_more_teachers_than_a_visit_has_time_for_are_refused_before_one_is
         arrays, _, metrics = one.fit([], {**told, **wire, "algorithm": "fedkt", "privacy": said})
         assert (arrays, metrics["code"]) == ([], "not-allowed")
     assert "must leave each teacher 0.1 s of half of round-limit-s (3000 s), got 100000" in caplog.text
+
+
+def test_the_model_trained_alone_comes_back_too():
+    one, other = (Classifier(Means(), num_classes=2).fit(np.eye(2), np.array([c, 1 - c])) for c in (0, 1))
+    back = unpack_finished(pack_finished(Finished(model=one, alone=other, solo={}), weighed=False))
+    for kept, made in ((back.model, one), (back.alone, other)):
+        read = serialize.loads(kept.data, trusted=["federation.Means"])
+        assert read.predict(np.eye(2)).tolist() == made.predict(np.eye(2)).tolist()
+    assert one.predict(np.eye(2)).tolist() != other.predict(np.eye(2)).tolist()
+    assert unpack_finished(pack_finished(Finished(model=one, solo={}), weighed=False)).alone is None

@@ -176,7 +176,7 @@ def test_gradient_learners_continue_from_the_state_they_kept(tmp_path):
     assert kept.record.rounds[0].accuracy == lost.record.rounds[0].accuracy
     assert all(p.notes == [] for p in kept.record.parties)
     assert all(p.notes == ["state-lost"] for p in lost.record.parties)
-    assert sorted(f.suffix for f in (tmp_path / "runs" / "1" / "parties").iterdir()) == [".model"] * 3 + [".npz"] * 3
+    assert sorted(f.suffix for f in (tmp_path / "runs" / "1" / "parties").iterdir()) == [".model"] * 6 + [".npz"] * 3
 
 
 def test_a_user_s_own_learner_that_continues_is_read_back_from_its_party_s_state(tmp_path):
