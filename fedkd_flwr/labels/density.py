@@ -166,8 +166,8 @@ def _levels(num_classes: int, bits: int) -> NDArray[np.float64]:
 def steady_codes(codes: NDArray[np.uint8], base: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return codes that keep a row of the last round's where it says about the same, so that it need not be sent.
 
-    A row is kept where the class of the largest code is the same and no code moved by more than one step: models that
-    are fitted anew differ by so much from one seed to the next.
+    A row is kept where its largest code moved by at most one step, and the class that has it had the largest, or one
+    step less, before: models that are fitted anew differ by so much from one seed to the next.
 
     Parameters
     ----------
@@ -179,9 +179,10 @@ def steady_codes(codes: NDArray[np.uint8], base: NDArray[np.uint8]) -> NDArray[n
     >>> steady_codes(np.array([[0, 6], [4, 0]], np.uint8), np.array([[0, 5], [6, 0]], np.uint8)).tolist()
     [[0, 5], [4, 0]]
     """
-    moved = np.abs(codes.astype(np.int16) - base).max(axis=1) > 1
-    other = codes.argmax(axis=1) != base.argmax(axis=1)
-    return np.where((moved | other)[:, None], codes, base)
+    largest, before = codes.max(axis=1).astype(np.int16), base.max(axis=1).astype(np.int16)
+    top = np.take_along_axis(base, codes.argmax(axis=1)[:, None], axis=1)[:, 0]
+    about_the_same = (np.abs(largest - before) <= 1) & (top >= before - 1)
+    return np.where(about_the_same[:, None], base, codes)
 
 
 def public_fit(ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> float:
