@@ -1,18 +1,21 @@
 """Density-ratio votes against majority and Dawid-Skene: parties trained once, every rule tried on their answers.
 
-    python benchmarks/density_votes.py rules --data-root /data --cases digits:0.1 digits:iid --seeds 101 102
+    python benchmarks/density_votes.py --data-root /data --cases digits:0.1 digits:iid --seeds 103 104 --attacks
 
-A case is ``data:skew[:learner[:public]]``. *skew* is a Dirichlet alpha, ``iid`` or ``one`` (one class a party); *learner*
-is ``forest`` (scored out of bag, one fit), ``logistic``, ``bayes``, ``boosting`` or ``mlp`` (three folds); *public* tells
-what is done to the public rows: ``scaled`` (x 0.7), ``noise`` (one half of the variance), ``other`` (another data set of
-the same width). Ten parties, except where PARTIES says otherwise. The share of public rows labelled right is printed
-(for two imbalanced classes the balanced share); rows without a label count as wrong.
+A case is ``data:skew[:learner[:public]]``. *skew* is a Dirichlet alpha, ``iid`` or ``one`` (one class a party).
+*learner* is ``forest`` (scored out of bag, one fit), ``logistic``, ``bayes``, ``boosting`` or ``mlp`` (three folds).
+*public* tells what is done to the public rows: ``scaled`` (x 0.7), ``noise`` (of the columns' own deviation),
+``marginal`` (three of four rows of the most frequent class left out), ``other`` (another data set of the same width).
+There are ten parties, except where PARTIES says otherwise. Accuracy and balanced accuracy of the labels of the public
+rows are printed (a row without a label counts as wrong), the share of rows that look like a party's own, what `auto`
+takes, and bytes as a multiple of labels packed to ceil(log2 C) bits, hard labels included. With --attacks three of ten
+parties lie: ``flip`` (each class said to be the next one), ``loud flip`` (and every ratio 2 C, counts x 1,000),
+``target`` (one class everywhere), ``loud target``. MADE data sets come from scikit-learn's `make_classification`.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import shlex
 import sys
@@ -27,13 +30,26 @@ from sklearn.datasets import make_classification
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import balanced_accuracy_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 from fedkd_flwr.data.datasets import load_pool
 from fedkd_flwr.data.partitioning import partition
+from fedkd_flwr.labels import (
+    DensityVote,
+    Robust,
+    VoteCounter,
+    choose_rule,
+    dawid_skene,
+    default_ratio_bits,
+    density_ratios,
+    is_informative,
+    majority,
+    ratio_codes,
+    ratios_of,
+)
+from fedkd_flwr.wire.range_coder import pack_rows
 
 PARTIES = {"fraud": 5, "a9a50": 50, "wine": 3, "breast-cancer": 5}
 SIZES = {
@@ -41,6 +57,14 @@ SIZES = {
     "fashion-mnist": (6000, 2000, 2000), "mnist": (6000, 2000, 2000), "emnist-letters": (5200, 2000, 1000),
     "a9a": (12000, 2000, 4000), "a9a50": (20000, 4000, 4000), "cod-rna": (12000, 2000, 4000),
     "wine-type": (2500, 1000, 1000),
+}  # fmt: skip
+
+MADE: dict[str, dict[str, Any]] = {
+    "fraud": {"n_samples": 24000, "n_features": 20, "n_informative": 8, "weights": [0.995], "flip_y": 0.001,
+        "class_sep": 1.2},
+    "made5": {"n_samples": 6000, "n_features": 16, "n_informative": 10, "n_classes": 5, "class_sep": 1.2},
+    "made6i": {"n_samples": 12000, "n_features": 16, "n_informative": 10, "n_classes": 6, "class_sep": 1.5,
+        "weights": [0.6, 0.2, 0.1, 0.06, 0.03, 0.01]},
 }  # fmt: skip
 
 
@@ -55,14 +79,8 @@ class Answers(NamedTuple):
 
 def rows_of(data: str, seed: int, root: str) -> tuple[Any, ...]:
     """Return private, public and test rows with labels: X, y, X_public, y_public, X_test, y_test."""
-    if data.startswith(("made", "fraud")):
-        settings: dict[str, Any] = {"fraud": dict(n_samples=24000, n_features=20, n_informative=8, n_classes=2,
-            weights=[0.995], flip_y=0.001, class_sep=1.2),
-            "made5": dict(n_samples=6000, n_features=16, n_informative=10, n_classes=5, class_sep=1.2),
-            "made2": dict(n_samples=6000, n_features=12, n_informative=6, n_classes=2, weights=[0.8]),
-            "made6i": dict(n_samples=12000, n_features=16, n_informative=10, n_classes=6,
-            weights=[0.6, 0.2, 0.1, 0.06, 0.03, 0.01], class_sep=1.5)}[data]  # fmt: skip
-        X, y = make_classification(random_state=seed, n_clusters_per_class=2, **settings)
+    if data in MADE:
+        X, y = make_classification(random_state=seed, n_clusters_per_class=2, **MADE[data])
         order = np.random.default_rng(seed).permutation(len(y))
         half, quarter = len(y) // 2, len(y) // 4
         private, public, test = order[:half], order[half : half + quarter], order[half + quarter :]
@@ -106,10 +124,8 @@ def learner_of(name: str, seed: int) -> Any:
     }[name]
 
 
-def against_public(
-    model: Any, X: Any, y: Any, U: Any, num_classes: int, seed: int, *, scored: Any = None
-) -> NDArray[np.float64]:
-    """Return (public rows, classes + 1) probabilities of models that saw the own rows and two thirds of the public ones."""
+def against_public(model: Any, X: Any, y: Any, U: Any, num_classes: int, seed: int) -> NDArray[np.float64]:
+    """Return (public rows, classes + 1) probabilities of models that did not see the row they score."""
     n, m = len(X), len(U)
     probs = np.zeros((m, num_classes + 1))
     rng = np.random.default_rng(seed)
@@ -143,31 +159,18 @@ def against_public(
 
 def answers_of(case: str, seed: int, root: str, cache: Path | None) -> Answers:
     """Train the parties of a case, or read what an earlier call kept."""
-    source = Path(__file__).read_bytes()
     kept = cache and cache / f"{case.replace(':', '_')}_{seed}.npz"
     if kept and kept.exists():
         return Answers(**np.load(kept))
-    del source
     data, skew, learner, public = (case.split(":") + ["forest", "same"][len(case.split(":")) - 2 :])[:4]
     X, y, U, y_public, _, _ = rows_of(data, seed, root)
     if public == "scaled":
         U = U * 0.7
     elif public == "noise":
-        U = U + np.random.default_rng(seed).normal(size=U.shape) * U.std(axis=0) + 0.0
+        U = U + np.random.default_rng(seed).normal(size=U.shape) * U.std(axis=0)
     elif public == "other":
         other = {"mnist": "emnist-letters", "fashion-mnist": "mnist"}[data]
         U, y_public = rows_of(other, seed, root)[2], np.full(len(y_public), -1)
-    elif public == "half":  # half of the rows are the domain's, the others noise
-        mask = np.random.default_rng(seed).random(len(U)) < 0.5
-        U = np.where(
-            mask[:, None],
-            U,
-            U[
-                np.random.default_rng(seed + 1).permuted(np.tile(np.arange(len(U))[:, None], (1, U.shape[1])), axis=0),
-                np.arange(U.shape[1]),
-            ],
-        )
-        y_public = np.where(mask, y_public, -1)
     elif public == "marginal":  # three of four rows of the most frequent class are gone
         frequent = y_public == np.bincount(y_public).argmax()
         keep = np.flatnonzero(~frequent | (np.random.default_rng(seed).random(len(U)) < 0.25))
@@ -197,3 +200,121 @@ def answers_of(case: str, seed: int, root: str, cache: Path | None) -> Answers:
         kept.parent.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(kept, **found._asdict())
     return found
+
+
+ATTACKS = ("flip", "loud flip", "target", "loud target")
+
+
+def attacked(answers: Answers, ratios: Any, attack: str, draw: int) -> tuple[Any, Any, Any]:
+    """Return labels, counts and ratios where three of ten parties, drawn at random, lie together."""
+    labels, counts, ratios = answers.labels.copy(), answers.counts.copy(), ratios.copy()
+    num_parties, num_classes = counts.shape
+    target = draw % num_classes
+    for k in np.random.default_rng(draw).choice(num_parties, max(1, 3 * num_parties // 10), replace=False):
+        if "flip" in attack:
+            labels[k] = (labels[k] + 1) % num_classes
+            counts[k], ratios[k] = np.roll(counts[k], 1), np.roll(ratios[k], 1, axis=1)
+            if "loud" in attack:
+                largest = ratios[k].max(axis=1, keepdims=True)
+                ratios[k] = np.where((ratios[k] == largest) & (largest > 0), 2.0 * num_classes, 0.0)
+        else:
+            labels[k], ratios[k] = target, 0.0
+            ratios[k][:, target] = 2.0 * num_classes
+            counts[k] = counts[k].sum() * (np.arange(num_classes) == target)
+        counts[k] *= 1000 if "loud" in attack else 1
+    return labels, counts, ratios
+
+
+def by_labels(labels: Any, num_classes: int) -> tuple[Any, Any]:
+    """Return the consensus by majority and by Dawid-Skene, as FedCT forms them by default."""
+    told = [own for own in labels if is_informative(own)] or list(labels)
+    counter = VoteCounter(num_public=labels.shape[1], num_classes=num_classes)
+    for own in told:
+        counter.add(own)
+    skene, _ = dawid_skene(told, num_classes=num_classes, max_iterations=5, tolerance=0.0, class_prior="uniform")
+    return majority(counter.votes, rng=np.random.default_rng(0)), skene
+
+
+def by_density(ratios: Any, counts: Any, robust: Robust) -> DensityVote:
+    """Return the vote of ratios that went through the wire's codes."""
+    num_classes = counts.shape[1]
+    bits = default_ratio_bits(num_classes)
+    vote = DensityVote(num_public=ratios.shape[1], num_classes=num_classes, robust=robust)
+    for own, own_counts in zip(ratios, counts, strict=True):
+        codes = ratio_codes(own, num_classes=num_classes, bits=bits)
+        vote.add(ratios_of(codes, num_classes=num_classes, bits=bits), own_counts)
+    return vote
+
+
+def scores(labels: Any, y: Any) -> list[float]:
+    """Return accuracy and balanced accuracy on the rows whose class is known."""
+    known = y >= 0
+    recalls = [(labels[y == c] == c).mean() for c in np.unique(y[known])]
+    return [float((labels[known] == y[known]).mean()), float(np.mean(recalls))] if known.any() else [np.nan, np.nan]
+
+
+def measured(answers: Answers, *, attacks: bool) -> dict[str, Any]:
+    """Return every rule's scores, the guard's figure, what auto takes, and the bytes."""
+    num_classes = answers.counts.shape[1]
+    pairs = zip(answers.probs, answers.counts, strict=True)
+    ratios = np.array([density_ratios(np.minimum(probs, 1.0), counts) for probs, counts in pairs])
+    by_majority, skene = by_labels(answers.labels, num_classes)
+    vote = by_density(ratios, answers.counts, "trust")
+    coverage = vote.coverage()
+    chosen = choose_rule(num_classes=num_classes, class_counts=answers.counts.sum(axis=0), coverage=coverage).rule
+    rules = {"majority": by_majority, "dawid-skene": skene, "density-ratio": vote.consensus()[0]}
+    found: dict[str, Any] = {rule: scores(labels, answers.y) for rule, labels in rules.items()}
+    found["unbounded sum"] = scores(by_density(ratios, answers.counts, "none").consensus()[0], answers.y)
+    found |= {"coverage": coverage, "auto": chosen, "auto's": found[chosen]}
+    bits = default_ratio_bits(num_classes)
+    sent = [
+        len(pack_rows(ratio_codes(own, num_classes=num_classes, bits=bits), labels, bits=bits))
+        for own, labels in zip(ratios, answers.labels, strict=True)
+    ]
+    found["bytes / labels"] = float(np.mean(sent)) / (len(answers.y) * (num_classes - 1).bit_length() / 8)
+    for attack in ATTACKS if attacks else ():
+        per_draw = []
+        for draw in range(3):
+            labels, counts, lied = attacked(answers, ratios, attack, draw)
+            voted = [by_labels(labels, num_classes)[0]]
+            voted += [by_density(lied, counts, robust).consensus()[0] for robust in ("trust", "none")]
+            per_draw.append([scores(one, answers.y)[0] for one in voted])
+        found[attack] = dict(
+            zip(("majority", "density-ratio", "unbounded sum"), np.mean(per_draw, axis=0), strict=True)
+        )
+    return found
+
+
+def main() -> None:
+    """Parse the command line, train or read the answers, and tabulate."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-root", required=True, help="folder of the data sets")
+    parser.add_argument("--cases", nargs="+", required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[103, 104])
+    parser.add_argument("--attacks", action="store_true")
+    parser.add_argument("--cache", type=Path, help="folder that keeps the parties' answers between calls")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    options = parser.parse_args()
+    found: dict[str, Any] = {}
+    for case in options.cases:
+        for seed in options.seeds:
+            answers = answers_of(case, seed, options.data_root, options.cache)
+            found.setdefault(case, {})[seed] = one = measured(answers, attacks=options.attacks)
+            cells = {rule: "/".join(f"{x:.3f}" for x in one[rule]) for rule in (*RULES, "unbounded sum")}
+            cells |= {
+                "coverage": f"{one['coverage']:.2f}",
+                "auto": one["auto"],
+                "bytes": f"{one['bytes / labels']:.2f}",
+            }
+            print(f"{case} {seed}", *(f"{name} {value}" for name, value in cells.items()), sep="  ", flush=True)
+            for attack in ATTACKS if options.attacks else ():
+                print(f"    {attack}", *(f"{rule} {value:.3f}" for rule, value in one[attack].items()), sep="  ")
+    if options.out:
+        command = shlex.join(["python", "benchmarks/density_votes.py", *sys.argv[1:]])
+        options.out.write_text(json.dumps({"command": command, "found": found}, indent=1) + "\n")
+
+
+RULES = ("majority", "dawid-skene", "density-ratio")
+
+if __name__ == "__main__":
+    main()

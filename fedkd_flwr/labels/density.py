@@ -43,6 +43,11 @@ _FAMILIAR = 0.5  # of the public density: a row that is at least so dense among 
 _MOST_LIFT = 4.0  # of a class whose ratios are too small on average
 _PRIOR = 0.02  # of a party's claims that count as confirmed, so that one whom nobody can judge is trusted
 _TRUST_STEPS = 6
+_MOST_TOLD = 10.0  # times the median party's weight: what one party's counts may say of the class shares
+_OTHER_SHARES = (
+    0.2  # of the rows are of other classes than among the private rows: no chance any more (found: 0.00-0.12)
+)
+_MIXTURE_STEPS = 100
 _LEAST_MEDIAN = 0.3  # where parties share few rows all are confirmed little, and differences still tell
 
 
@@ -166,8 +171,8 @@ def _levels(num_classes: int, bits: int) -> NDArray[np.float64]:
 def steady_codes(codes: NDArray[np.uint8], base: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return codes that keep a row of the last round's where it says about the same, so that it need not be sent.
 
-    A row is kept where the class of the largest code is the same and no code moved by more than one step: models that
-    are fitted anew differ by so much from one seed to the next.
+    A row is kept where its largest code moved by at most one step, and the class that has it had the largest, or one
+    step less, before: models that are fitted anew differ by so much from one seed to the next.
 
     Parameters
     ----------
@@ -179,9 +184,10 @@ def steady_codes(codes: NDArray[np.uint8], base: NDArray[np.uint8]) -> NDArray[n
     >>> steady_codes(np.array([[0, 6], [4, 0]], np.uint8), np.array([[0, 5], [6, 0]], np.uint8)).tolist()
     [[0, 5], [4, 0]]
     """
-    moved = np.abs(codes.astype(np.int16) - base).max(axis=1) > 1
-    other = codes.argmax(axis=1) != base.argmax(axis=1)
-    return np.where((moved | other)[:, None], codes, base)
+    largest, before = codes.max(axis=1).astype(np.int16), base.max(axis=1).astype(np.int16)
+    top = np.take_along_axis(base, codes.argmax(axis=1)[:, None], axis=1)[:, 0]
+    about_the_same = (np.abs(largest - before) <= 1) & (top >= before - 1)
+    return np.where(about_the_same[:, None], base, codes)
 
 
 def public_fit(ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> float:
@@ -233,6 +239,10 @@ class DensityVote:
       their own t, take the rows that it claims for the same class, above what two independent labellings of the same
       class shares would agree. Only parties with rows of the claimed class judge it, so the one party that knows a
       disease is not voted down by those that guess; what it says, true or not, can then not be checked.
+
+    With two classes, the public rows' own class shares are estimated from the ratios too. If more than a fifth of the
+    rows differ, pi_c is the mean of both (public rows of Adult with 55 % positive for 24 %: .80 right for .74). With
+    more classes the ratios decide nearly alone, and liars could move the estimate.
 
     A class that would label fewer rows than its share pi_c is then raised, by ``1 / (C pi_c)`` at most, which is what
     equal class shares would do: without it a rare class is never the densest.
@@ -361,14 +371,21 @@ class DensityVote:
             ``pi_c S_c`` of the label over the sum of all classes, within [0, 1]; 0 where there is no label.
         """
         num_public, num_classes = self._shape
-        densities = np.zeros(num_public * num_classes)
-        class_weights = np.zeros(num_classes)
-        for weight, answer in zip(self._weights() * self.trusts(), self._answers, strict=True):
-            densities[answer.places] += weight * answer.values
-            class_weights += weight * answer.class_counts / max(answer.class_counts.sum(), 1)
+        sums = np.zeros(num_public * num_classes)
+        weights, trusts = self._weights(), self.trusts()
+        class_weights, told = np.zeros(num_classes), np.zeros(num_classes)
+        for weight, trust, answer in zip(weights, trusts, self._answers, strict=True):
+            size = max(int(answer.class_counts.sum()), 1)
+            sums[answer.places] += weight * trust * answer.values
+            class_weights += weight * trust * answer.class_counts / size
+            told += min(size, _MOST_TOLD * float(np.median(weights))) * trust * answer.class_counts / size
+        ratios = sums.reshape(self._shape) / np.maximum(class_weights, 1e-300)  # S_c
         shares = class_weights / max(class_weights.sum(), 1e-300)
-        # S_c divides by a class's weight and pi_c multiplies by it again
-        densities = densities.reshape(self._shape) / max(class_weights.sum(), 1e-300)
+        if num_classes == 2:
+            public_shares = _mixture(ratios, shares)
+            if np.abs(public_shares - told / max(told.sum(), 1e-300)).sum() / 2 > _OTHER_SHARES:
+                shares = (shares + public_shares) / 2
+        densities = ratios * shares
         labelled = densities.sum(axis=1) > _NOBODYS
         labels = np.full(num_public, ABSTAIN, dtype=np.int16)
         confidence = np.zeros(num_public)
@@ -411,6 +428,18 @@ def _confirmed(
     above_chance = max((agreed - known * chance) / (1.0 - chance), 0.0)
     given = _PRIOR * claims.sum()
     return float(min((above_chance + given) / max(known + given, 1e-12), 1.0))
+
+
+def _mixture(ratios: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the class shares under which the public rows are most likely (EM from ``shares``)."""
+    ratios = ratios[ratios.sum(axis=1) > 0]
+    if not len(ratios):
+        return shares
+    found = np.where(shares > 0, np.maximum(shares, 1e-6), 0.0)
+    for _ in range(_MIXTURE_STEPS):
+        parts = found * ratios
+        found = (parts / np.maximum(parts.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)
+    return found
 
 
 def _lifts(densities: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -181,7 +181,7 @@ def test_a_row_that_looks_like_nobodys_data_has_no_label_and_no_confidence():
     assert (labels[2], confidence[2], labels[0]) == (ABSTAIN, 0.0, 0)
 
 
-def test_a_rare_class_gets_about_its_share_of_rows_and_a_balanced_vote_is_left_as_it_is():
+def test_a_rare_class_gets_about_its_share_of_rows():
     rng = np.random.default_rng(4)
     y = (np.arange(1000) < 50).astype(int)
     ratios = np.stack([rng.uniform(0.8, 1.2, 1000), np.where(y == 1, 4.0, rng.uniform(0, 1, 1000))], axis=1)
@@ -191,7 +191,20 @@ def test_a_rare_class_gets_about_its_share_of_rows_and_a_balanced_vote_is_left_a
     # 0.05 * 4 < 0.95 * 0.8: by densities alone no row would be of class 1
     assert 0.04 < (rare.consensus()[0] == 1).mean() < 0.08
     assert (rare.consensus()[0][y == 1] == 1).all()
-    assert (balanced.consensus()[0] == (ratios / ratios.mean(axis=0)).argmax(axis=1)).all()
+    assert (rare.consensus()[0] == 1).mean() < (balanced.consensus()[0] == 1).mean()
+
+
+def test_public_rows_with_other_class_shares_are_labelled_by_their_own():
+    """Private rows: 20 % of class 1; public rows: 60 %. The ratio of a class is its share's inverse, here 1 / 0.6."""
+    rng = np.random.default_rng(7)
+    y = (np.arange(1000) < 600).astype(int)
+    sure = rng.uniform(0.3, 1.0, 1000)
+    ratios = np.stack([np.where(y == 0, sure, 1 - sure) / 0.4, np.where(y == 1, sure, 1 - sure) / 0.6], axis=1)
+    vote = DensityVote(num_public=1000, num_classes=2)
+    vote.add(ratios, np.array([800, 200]))
+    labels = vote.consensus()[0]
+    by_private_shares = (ratios * [0.8, 0.2]).argmax(axis=1)
+    assert (labels == y).mean() > (by_private_shares == y).mean() + 0.03
 
 
 def test_wrong_answers_are_refused():
