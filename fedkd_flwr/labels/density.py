@@ -322,8 +322,8 @@ class DensityVote:
     def coverage(self) -> float:
         """Return the share of the public rows that look like the rows of at least one party: the guard's figure.
 
-        It is at least 0.84 on rows from the parties' domain, whatever the learner and the skew, and 0 on digits whose
-        pixels are scaled by 0.7.
+        It was at least 0.79 on rows from the parties' domain, whatever the learner and the skew, and 0 for forests on
+        digits whose pixels are scaled by 0.7. A liar can raise it.
         """
         known = np.zeros(self._shape[0], dtype=bool)
         for answer in self._answers:

@@ -1,4 +1,4 @@
-"""Density ratios: a hand-computed example, codes, the sum's bounds, what liars can do, the guard, and the choice."""
+"""Density ratios: a hand-computed example, codes, the sum's bounds, what liars can do, and the guard."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from hypothesis.extra.numpy import arrays
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.labels import (
     ABSTAIN,
-    MIN_COVERAGE,
     DensityVote,
     VoteCounter,
-    choose_rule,
     default_ratio_bits,
     density_ratios,
     majority,
@@ -285,7 +283,7 @@ def test_the_only_party_that_knows_a_class_keeps_its_trust():
     assert (vote.consensus()[0][y == 3] == 3).mean() > 0.8
 
 
-# the guard and the choice
+# the guard
 
 
 def test_coverage_is_the_share_of_rows_that_resemble_a_partys_own():
@@ -303,22 +301,3 @@ def test_public_fit_is_near_1_for_the_same_rows_and_0_for_others():
     assert public_fit(same, counts) == pytest.approx(1.0)
     assert public_fit(np.zeros((50, 2)), counts) == 0.0
     assert public_fit(np.full((50, 2), 4.0), counts) == pytest.approx(1.0)  # no overconfident model is above 1
-
-
-def test_auto_takes_ratios_where_public_rows_fit_and_else_what_the_class_shares_allow():
-    equal, rare = np.array([50, 50]), np.array([950, 50])
-    assert choose_rule(num_classes=2, class_counts=rare, coverage=MIN_COVERAGE).rule == "density-ratio"
-    assert choose_rule(num_classes=2, class_counts=equal, coverage=0.1).rule == "dawid-skene"
-    assert choose_rule(num_classes=2, class_counts=rare, coverage=0.1).rule == "majority"
-    assert choose_rule(num_classes=3, class_counts=None, coverage=None).rule == "majority"
-
-
-def test_the_reason_names_the_figure_that_decided():
-    assert "Only 12 % of the public rows" in choose_rule(num_classes=3, class_counts=None, coverage=0.12).reason
-    assert "sent labels alone" in choose_rule(num_classes=3, class_counts=np.ones(3), coverage=None).reason
-    assert choose_rule(num_classes=3, class_counts=None, coverage=0.93).reason.startswith("93")
-
-
-def test_a_coverage_that_is_no_share_is_refused():
-    with pytest.raises(ConfigError, match="coverage must"):
-        choose_rule(num_classes=3, class_counts=None, coverage=1.2)
