@@ -63,7 +63,8 @@ def test_what_is_documented_was_found():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_setting_of_one_algorithm_is_mentioned_with_its_section(page):
-    names = {key.partition(".")[2] for key in DEFAULTS if "." in key}
+    # a name that also stands at the top may be mentioned without a section: `consensus` of FedKT and PATE
+    names = {key.partition(".")[2] for key in DEFAULTS if "." in key} - DEFAULTS.keys()
     mentioned = set(re.findall(r"`([a-z-]+)(?==|`)", page.read_text(encoding="utf-8")))
     assert {"quorum", "level"} <= names
     assert not mentioned & names

@@ -110,7 +110,7 @@ def choose(
     enough = vote is not None and 2 * len(sent) >= num_parties
     rule, reason = choose_rule(
         num_classes=num_classes,
-        class_counts=sum(said.class_counts for said in sent.values()) if enough else votes,
+        class_counts=np.sum([said.class_counts for said in sent.values()], axis=0) if enough else votes,
         coverage=vote.coverage() if vote is not None and enough else None,
         may_estimate=may_estimate,
     )

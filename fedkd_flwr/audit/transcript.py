@@ -61,6 +61,8 @@ class Transcript:
         if reply.code:
             self.refused.append(reply.code)
             return
+        if "ratios" not in reply.arrays:
+            self._base.pop("ratios", None)
         for name in dict.fromkeys(name.partition(".")[0] for name in reply.arrays):
             self.kinds.add(name)
             if name == "ratios":
@@ -98,7 +100,8 @@ class Transcript:
         if name == "labels" and "ratios" in self._base:  # further students' labels, beside the first's
             base = None if base is None else np.repeat(base[:1], max(int(payload[14]), 1), axis=0)
         labels = decode_labels(payload, public=spec.bits if name == "bits" else spec, server_round=at, base=base)
-        self._base[name] = labels
+        if "ratios" not in self._base:
+            self._base[name] = labels
         if name == "bits":
             return labels.reshape(count, spec.num_classes).astype(np.float64)
         # several students' labels count as their mean; no label as none of the classes

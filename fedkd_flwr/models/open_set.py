@@ -79,16 +79,16 @@ def open_set(
     DataError
         As `Classifier.fit`.
     """
-    y = np.asarray(y).astype(np.int64)
+    labels: NDArray[np.int64] = np.asarray(y).astype(np.int64)
     wide = widened(fresh)
     if wide is not None and not wide.takes_steps:
         try:
-            return OpenSet(_refitted(wide, X, y, X_public, rng))
+            return OpenSet(_refitted(wide, X, labels, X_public, rng))
         except (IndexError, ValueError, RuntimeError, KeyError):
             wide = None  # a user's estimator may know how many classes there are without saying so
     if wide is None:
-        return OpenSet(_of_two(fresh, X, y, X_public, rng))
-    return _continued(wide, X, y, X_public, rng, steps, models)
+        return OpenSet(_of_two(fresh, X, labels, X_public, rng))
+    return _continued(wide, X, labels, X_public, rng, steps, models)
 
 
 def widened(fresh: Classifier) -> Classifier | None:

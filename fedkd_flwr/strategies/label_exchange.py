@@ -131,7 +131,8 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
 
     def told(self, node: int) -> Mapping[str, Scalar]:
         """Return the base the server holds of a node's answers, and whether it is asked for ratios."""
-        return super().told(node) | ({"ratios": True} if self.asks_ratios else {})
+        told = dict(super().told(node))
+        return {**told, "ratios": True} if self.asks_ratios else told
 
     def _ratios(self, reply: Reply, server_round: int, held: Mapping[str, NDArray[Any]]) -> tuple[PartyRatios, Labels]:
         """Return a party's ratios and its first label array; class counts are those that it sent first."""

@@ -388,6 +388,23 @@ def test_a_page_that_cannot_be_made_changes_nothing_that_leaves(tmp_path, silos,
     assert all(set(p.federated) == {"own"} and not p.notes for p in record.parties)
 
 
+@pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
+def test_silos_send_density_ratios_only_where_their_owners_say_so(tmp_path, silos, algorithm):
+    def deploy(fresh):
+        for name, node in silos.items():
+            node["state-dir"] = str(tmp_path / fresh / name)  # each of these runs is the first at its silos
+        return _deploy(tmp_path, silos, {**FAST, "algorithm": algorithm, "num-rounds": 1})
+
+    assert deploy("one").consensus_rule != "density-ratio"
+    for node in silos.values():
+        node["allow"] = f"{algorithm},density-ratio"
+    record = deploy("two")
+    assert record.consensus_rule == "density-ratio"
+    assert all(party.public_fit > 0 for party in record.parties)
+    silos["north"]["require-privacy"] = True
+    assert [(r.party, r.code) for r in deploy("three").rounds[0].rejected] == [("north", "privacy-required")]
+
+
 def test_a_silo_that_shares_no_metrics_sends_no_accuracy(tmp_path, silos):
     for node in silos.values():
         node["share-metrics"] = ""

@@ -120,6 +120,23 @@ def test_fedct_gives_what_the_present_api_gives_round_by_round(monkeypatch):
     assert history.losses_distributed == [(3, pytest.approx(1.0 - shared))]
 
 
+@pytest.mark.parametrize(
+    ("make", "client", "grid"), [(fedct, FedCTClient, fedct_grid), (fedkt, FedKTClient, fedkt_grid)]
+)
+def test_density_ratios_give_what_they_give_in_the_present_api(monkeypatch, make, client, grid):
+    def members():
+        return parties(allow=frozenset({"fedct", "fedkt", "density-ratio"}))
+
+    rounds = 3 if make is fedct else 1
+    make = partial(make, consensus="density-ratio")
+    expected = _present(monkeypatch, make, members(), grid, rounds)
+    strategy = make()
+    fed(strategy, [client(p) for p in members()], rounds=rounds)
+    assert strategy.record.consensus_rule == expected.record.consensus_rule == "density-ratio"
+    assert (strategy.consensus == expected.consensus).all()
+    assert round_facts(strategy.record) == round_facts(expected.record)
+
+
 def test_fedkt_leaves_the_same_model_and_flower_s_history_holds_its_accuracy(monkeypatch):
     expected = _present(monkeypatch, fedkt, parties(), fedkt_grid, 1)
     strategy = fedkt()

@@ -11,6 +11,7 @@ from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import encode_labels
+from fedkd_flwr.wire.ratio_codec import encode_ratios
 from fedkd_flwr.wire.records import Reply
 from fedkd_flwr.wire.row_codec import encode_rows
 from fedkd_flwr.wire.score_codec import encode_scores
@@ -53,6 +54,24 @@ def test_changes_are_read_from_the_round_before():
     assert said.answers.first.argmax(axis=1).tolist() == one[0].tolist()
 
 
+def test_density_ratios_are_read_with_the_labels_beside_them_and_as_changes():
+    rng = np.random.default_rng(1)
+    codes, students = rng.integers(0, 8, (4, 3)).astype(np.uint8), np.array([[0, 1, 2, 2], [0, 1, 2, 1]], np.int16)
+    sent = encode_ratios(codes, students[0], public=SPEC, server_round=1, class_counts=np.array([1, 2, 3]))
+    said = _said(ratios=sent, labels=_labels(students[1:], base=students[:1]))
+    assert said.kinds == {"ratios", "labels"}
+    assert said.answers.first.tolist() == codes.tolist()
+    later = codes.copy()
+    later[2] = 0
+    changes = encode_ratios(later, students[0], public=SPEC, server_round=2, base=(codes, students[1]))
+    with pytest.raises(PayloadError):  # a base that the party never sent
+        said.add(Reply(node_id=1, party="a", arrays={"ratios": changes}), asked={}, server_round=2)
+    said = _said(ratios=sent)
+    changes = encode_ratios(later, students[0], public=SPEC, server_round=2, base=(codes, students[0]))
+    said.add(Reply(node_id=1, party="a", arrays={"ratios": changes}), asked={}, server_round=2)
+    assert said.answers.last.tolist() == later.tolist()
+
+
 def test_bits_are_read_by_row_and_class():
     bits = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]], dtype=np.int16)
     payload = encode_labels(bits.reshape(1, -1), public=SPEC.bits, server_round=1)
@@ -82,5 +101,5 @@ def test_weights_are_kept_in_order_and_refusals_are_counted():
 
 
 def test_what_cannot_be_read_is_said():
-    with pytest.raises(PayloadError, match="cannot read replies that hold 'ratios'"):
-        _said(ratios=np.zeros(3, dtype=np.uint8))
+    with pytest.raises(PayloadError, match="cannot read replies that hold 'gradients'"):
+        _said(gradients=np.zeros(3, dtype=np.uint8))

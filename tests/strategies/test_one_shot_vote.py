@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from federation import fedkt_grid, model, parties, public_set, rows
+from federation import fedkt_grid, handler, model, parties, party, public_set, rows
+from grid import InProcessGrid
 
+from fedkd_flwr.clients import FedKTClient, PATEClient
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.strategies import FedKT, FedKTConfig, PartyLabels
+from fedkd_flwr.strategies import PATE, FedKT, FedKTConfig, PartyLabels, PATEConfig
 
 
 def _strategy(*, minimum=2, public=None, **settings):
@@ -117,3 +119,25 @@ def test_students_that_never_agree_are_an_error_with_the_way_out():
     strategy = _strategy(public=public_set(2))
     with pytest.raises(ConfigError, match='Set voting to "plain"'):
         strategy.combine(1, _answers([[0, 1], [1, 0]]), _this())
+
+
+@pytest.mark.parametrize(
+    ("client", "strategy", "config"), [(FedKTClient, FedKT, FedKTConfig), (PATEClient, PATE, PATEConfig)]
+)
+def test_density_ratios_label_what_parties_of_one_class_cannot_vote_on(client, strategy, config):
+    def run(consensus, allow=frozenset({"fedkt", "pate", "density-ratio"})):
+        members = [party(f"p{i}", *rows(30, seed=i, classes=(i % 3,)), allow=allow) for i in range(6)]
+        grid = InProcessGrid(handler([client(p) for p in members]), [{}] * 6)
+        settings = config(seed=1, node_settle_s=1e-6, consensus=consensus, informative_voters_only=False)
+        made = strategy(config=settings, public=public_set(), final_model=model, test=rows(60, seed=7))
+        made.start(grid, num_rounds=1)
+        return made.record
+
+    found, voted = run("auto"), run("majority")
+    assert found.consensus_rule == "density-ratio"
+    assert found.rounds[0].rejected == []
+    assert found.rounds[0].consensus_accuracy > 0.9 > voted.rounds[0].consensus_accuracy
+    assert found.server_accuracy > 0.85 > voted.server_accuracy
+    labels_only = run("density-ratio", allow=frozenset({"fedkt", "pate"}))
+    assert labels_only.consensus_rule == "majority"
+    assert "sent no density ratios" in labels_only.consensus_reason
