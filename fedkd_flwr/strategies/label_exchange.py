@@ -142,6 +142,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         if counts is None:
             raise PayloadError(explain("ratios", "come with class counts in the first answer", "none"))
         self._class_counts[reply.party] = counts
+        self.record.party(reply.party).class_counts = counts.tolist()
         return PartyRatios(codes=said.codes, class_counts=counts), said.labels[None]
 
     def chosen(self, answers: Sequence[PartyLabels], *, may_estimate: bool) -> Choice | None:

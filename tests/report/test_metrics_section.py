@@ -42,7 +42,7 @@ def test_a_useless_model_is_called_so_before_any_figure(record, tmp_path):
     shown = text(record, tmp_path)
     assert len(useless(record)) == 2
     for sentence in useless(record):
-        assert shown.index(sentence) < shown.index("Accuracy alone")
+        assert shown.index(sentence) < shown.index("Balanced accuracy alone")
 
 
 def test_a_publishable_page_has_no_metrics(record, tmp_path):

@@ -233,7 +233,7 @@ class TestDensityRatios:
         for one in found.record.parties:
             assert one.public_fit > 0.2
             assert 0 <= one.trust <= 1
-            assert one.federated["common"] > one.solo["common"] + 0.3
+            assert one.federated["common"].accuracy > one.solo["common"].accuracy + 0.3
 
     def test_the_rule_can_be_asked_for_by_name(self):
         assert self.run(self.members(), consensus="density-ratio").record.consensus_rule == "density-ratio"

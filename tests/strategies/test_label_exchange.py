@@ -96,7 +96,7 @@ def test_parties_that_tell_no_classes_apart_are_named_in_the_first_round_alone()
 
 
 def test_a_class_that_the_vote_loses_is_noted_once_with_advice_that_this_algorithm_can_take():
-    strategy = _strategy()
+    strategy = _strategy(consensus="majority")
     answers = _answers([0, 1, 2, 1], [0, 1, 0, 1], [0, 1, 1, 1])
     strategy.combine(1, answers, RoundRecord(server_round=1))
     lost, way_out = strategy.record.notes

@@ -30,7 +30,7 @@ class _Desk:
     def __init__(self):
         X = np.zeros((4, 2), dtype=np.float32)
         public = PublicSet(X=X, fingerprint="ab" * 32, schema=SCHEMA, preprocessor=None)
-        self.strategy = FedCT(config=FedCTConfig(), public=public)
+        self.strategy = FedCT(config=FedCTConfig(consensus="majority"), public=public)
         self.reception = self.strategy._reception
         self.party_of, self.silent = self.reception.party_of, self.reception.silent
 

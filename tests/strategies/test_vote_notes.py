@@ -87,11 +87,12 @@ def test_where_nobody_tells_classes_apart_nobody_is_said_to_cast_no_vote():
 
 
 def test_advice_fits_the_algorithm_the_noise_and_the_number_of_classes():
-    for config in (FedCTConfig(), FedCTConfig(consensus="qualified-majority")):
+    for config in (FedCTConfig(consensus="majority"), FedCTConfig(consensus="qualified-majority")):
         for num_classes in (2, 3):
             text = advice(config, num_classes)
             assert num_classes > 2 or "dawid-skene" not in text
-    assert "may keep them" in advice(FedCTConfig(), 3)
+    assert "may keep them" in advice(FedCTConfig(consensus="majority"), 3)
+    assert advice(FedCTConfig(), 3) == ""  # auto has chosen already
     assert advice(FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0), 3) == ""
     assert "dawid-skene" not in advice(FedCTConfig(consensus="dawid-skene"), 3)
     assert "dawid-skene" not in advice(FedKTConfig(), 10)
