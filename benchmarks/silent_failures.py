@@ -44,10 +44,12 @@ from fedkd_flwr.clients.score_exchange import ScoreClient
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public
+from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.models.zoo import make_model, parse_params
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
+from fedkd_flwr.report.figure import Canvas
 from fedkd_flwr.wire.envelope import PublicSpec, digest
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.records import instruction_record, numbered
@@ -414,6 +416,8 @@ def laboratory() -> Iterator[Path]:
         folder = stack.enter_context(tempfile.TemporaryDirectory(dir=shared))
         stack.enter_context(fixed_outputs())
         stack.enter_context(mock.patch.object(assembly, "load_public", once))
+        # the owner's page at the end of each case, without its pictures, which take a second
+        stack.enter_context(mock.patch.object(Canvas, "__init__", side_effect=MissingExtraError("no pictures here")))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         log.setLevel(logging.CRITICAL + 1)
@@ -424,6 +428,7 @@ def laboratory() -> Iterator[Path]:
             log.setLevel(before)
 
 
+@lru_cache(maxsize=1)
 def _warm_up() -> None:
     """Fit each model once: else each visit's process, a copy of this one, imports the model's library again."""
     X, y = np.eye(6, dtype=np.float32), np.arange(6) % len(CLASSES)

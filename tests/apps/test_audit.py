@@ -40,7 +40,7 @@ def test_the_command_leaves_figures_a_record_and_a_page(tmp_path, capsys):
 
 
 def test_half_of_each_party_s_rows_are_members_and_labels_of_trees_leak(tmp_path):
-    found = audit(_config(tmp_path, **{"num-rounds": 1}), shadows=4).audit
+    found = audit(_config(tmp_path, **{"num-rounds": 1, "fedct.consensus": "majority"}), shadows=4).audit
     assert found.sent == ["labels"]
     assert found.everybody.members == found.everybody.fresh == sum(p.members for p in found.parties.values())
     assert list(found.parties) == ["party-000", "party-001"]

@@ -70,7 +70,7 @@ def silos(tmp_path):
             path = folder / f"{stem}.{suffix}"
             frame.to_parquet(path) if suffix == "parquet" else frame.to_csv(path, index=False)
         files = {"data-path": f"{folder}/own.{suffix}", "public-path": f"{folder}/public.{suffix}"}
-        nodes.append({"party": name, "state-dir": f"{folder}/state", "share-metrics": "accuracy", **files})
+        nodes.append({"party": name, "state-dir": f"{folder}/state", "share-metrics": "accuracy,model", **files})
     return nodes[1:]
 
 

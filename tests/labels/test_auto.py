@@ -10,10 +10,11 @@ from fedkd_flwr.labels import MIN_COVERAGE, choose_rule
 
 
 def test_auto_takes_ratios_where_public_rows_fit_and_else_what_the_class_shares_allow():
-    equal, rare = np.array([50, 50]), np.array([950, 50])
-    assert choose_rule(num_classes=2, class_counts=rare, coverage=MIN_COVERAGE).rule == "density-ratio"
-    assert choose_rule(num_classes=2, class_counts=equal, coverage=0.1).rule == "dawid-skene"
-    assert choose_rule(num_classes=2, class_counts=rare, coverage=0.1).rule == "majority"
+    equal, rare = np.array([50, 50, 50]), np.array([950, 500, 50])
+    assert choose_rule(num_classes=3, class_counts=rare, coverage=MIN_COVERAGE).rule == "density-ratio"
+    assert choose_rule(num_classes=3, class_counts=equal, coverage=0.1).rule == "dawid-skene"
+    assert choose_rule(num_classes=3, class_counts=rare, coverage=0.1).rule == "majority"
+    assert choose_rule(num_classes=2, class_counts=equal[:2], coverage=0.1).rule == "majority"
     assert choose_rule(num_classes=3, class_counts=None, coverage=None).rule == "majority"
 
 
