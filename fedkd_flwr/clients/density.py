@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
-from fedkd_flwr.clients.party import Answer, Instruction, Party
+from fedkd_flwr.clients.party import Answer, Instruction, ModelFactory, Party
 from fedkd_flwr.clients.pieces import dump
 from fedkd_flwr.errors import ModelBytesError
 from fedkd_flwr.labels.density import default_ratio_bits, density_ratios, ratio_codes, steady_codes
@@ -27,7 +27,14 @@ __all__ = ["with_ratios"]
 logger = logging.getLogger("flwr.party")
 
 
-def with_ratios(answer: Answer, party: Party, instruction: Instruction, *, steps: int | None = None) -> Answer:
+def with_ratios(
+    answer: Answer,
+    party: Party,
+    instruction: Instruction,
+    *,
+    steps: int | None = None,
+    make: ModelFactory | None = None,
+) -> Answer:
     """Return an answer with this party's ratios, where they are asked for and allowed.
 
     Parameters
@@ -38,6 +45,8 @@ def with_ratios(answer: Answer, party: Party, instruction: Instruction, *, steps
     instruction : Instruction
     steps : int, optional
         Minibatch steps of nets, as in `fedkd_flwr.models.open_set.open_set`.
+    make : callable, optional
+        Makes the model that learns from private rows, where that is not the party's ``model``.
     """
     if not instruction.ratios:
         return answer
@@ -49,16 +58,16 @@ def with_ratios(answer: Answer, party: Party, instruction: Instruction, *, steps
             DENSITY_RATIO,
         )
         return answer
-    codes, kept = _codes(party, instruction, steps)
+    codes, kept = _codes(party, instruction, steps, make or party.model)
     values = {**answer.values, "ratios": codes, "class-counts": _class_counts(party)}
     return replace(answer, values=values, kept={**answer.kept, **kept})
 
 
 def _codes(
-    party: Party, instruction: Instruction, steps: int | None
+    party: Party, instruction: Instruction, steps: int | None, make: ModelFactory
 ) -> tuple[NDArray[np.uint8], dict[str, NDArray[Any]]]:
     """Return this round's codes, and what is kept for the next: the codes of models that would be fitted alike."""
-    fresh = party.model(seed=instruction.seed("open-set"))
+    fresh = make(seed=instruction.seed("open-set"))
     kept = instruction.saved.arrays if instruction.saved is not None else {}
     last: NDArray[np.uint8] | None = kept.get("kept.ratios")
     if last is not None and not fresh.takes_steps:

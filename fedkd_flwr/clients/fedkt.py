@@ -96,7 +96,9 @@ class FedKTClient(OneShotVoteClient):
             notes.append(Note.ONE_CLASS)
         labels = np.stack([self._student_labels(instruction, j, subsets) for j in range(students)])
         answer = Answer(values={"labels": labels}, notes=notes)
-        return with_ratios(answer, self.party, instruction) if self._plan(instruction) is None else answer
+        if self._plan(instruction) is not None:
+            return answer
+        return with_ratios(answer, self.party, instruction, make=self.teacher)
 
     def fixed(self, instruction: Instruction) -> Answer:
         """Return the labels of students whose teachers all failed: noise is what they learn from, at level L2."""

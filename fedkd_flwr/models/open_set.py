@@ -3,7 +3,8 @@
 A model with one class more than the party's learns its rows and, as class "other", the public rows; either side has the
 same total weight. A public row is scored by a model that did not see it:
 
-- a forest by those of its trees that did not draw the row: one fit, of three times as many trees;
+- a forest by those of its trees that did not draw the row: one fit, of three times as many trees. A
+  single tree is scored as a forest of such trees, because its own probabilities are 0 and 1;
 - a net, which goes on from round to round, by the one of two nets that learns the other half of the public rows; half
   of each minibatch are own rows;
 - any other estimator by the one of three fits that leaves a third of the public rows out.
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.pipeline import Pipeline
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 from fedkd_flwr.models.classifier import Classifier
@@ -30,6 +32,7 @@ __all__ = ["OpenSet", "open_set", "widened"]
 _FOLDS = 3
 _NET_FOLDS = 2
 _FEWEST_TREES = 10  # of fewer, too few leave any one row out
+_GROVE = 20
 
 
 class OpenSet:
@@ -108,6 +111,8 @@ def _refitted(
     wide: Classifier, X: NDArray[Any], y: NDArray[np.int64], X_public: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     other = wide.num_classes - 1
+    if type(wide.template) is DecisionTreeClassifier:
+        wide = Classifier(_grove(wide.template), num_classes=wide.num_classes)
     estimator = wide.template
     if type(estimator) in (RandomForestClassifier, ExtraTreesClassifier) and estimator.n_estimators >= _FEWEST_TREES:
         # a row is out of the bag of a third of the trees: with three times as many, as many as usual speak of it
@@ -122,6 +127,13 @@ def _refitted(
         _fit_balanced(wide, X, y, X_public[inside], other, rng)
         probs[outside] = wide.predict_proba(X_public[outside])
     return probs
+
+
+def _grove(tree: DecisionTreeClassifier) -> RandomForestClassifier:
+    """Return a forest of trees like this one, each of rows drawn with replacement."""
+    params, known = tree.get_params(), RandomForestClassifier().get_params()
+    shared = {name: value for name, value in params.items() if name in known}
+    return RandomForestClassifier(n_estimators=_GROVE, n_jobs=1, **shared)
 
 
 def _out_of_bag(bagged: Classifier, num_own: int, X_public: NDArray[Any]) -> NDArray[np.float64]:
