@@ -256,7 +256,7 @@ class RunRecord:
     @property
     def length_told(self) -> bool:
         """Whether the number of rounds may be published: not if votes without noise could have ended the run early."""
-        fixed = self.one_shot or self._settings("stop-when-converged") == [False]
+        fixed = self.one_shot or self.settings("stop-when-converged") == [False]
         return fixed or self.covered == "party"
 
     def publishable(self) -> RunRecord:
@@ -296,7 +296,7 @@ class RunRecord:
             )
             for r in (self.rounds if self.length_told else self.rounds[:1])
         ]
-        estimated = "estimated" in self._settings("sensitivity")
+        estimated = "estimated" in self.settings("sensitivity")
         return RunRecord(
             run_id=self.run_id,
             algorithm=self.algorithm,
@@ -327,7 +327,7 @@ class RunRecord:
             claims=_publishable_claims(self.claims),
         )
 
-    def _settings(self, name: str) -> list[Any]:
+    def settings(self, name: str) -> list[Any]:
         """Return a setting's values, at the top of the run config and in the sections of algorithms."""
         return [value for key, value in self.config.items() if _name(key) == name]
 

@@ -138,7 +138,19 @@ def no_claim(record: RunRecord) -> str:
     >>> no_claim(RunRecord(run_id="7", algorithm="fedct", sends="labels"))
     'labels are shared as they are (no noise)'
     """
-    return f"{record.sends or 'answers'} are shared as they are (no noise)"
+    what = record.sends or "answers"
+    if (ratios := _ratios(record)) is not None:
+        what += ", class counts and density ratios" if ratios else " (and class counts and ratios, of who allows it)"
+    return f"{what} are shared as they are (no noise)"
+
+
+def _ratios(record: RunRecord) -> int | None:
+    """Return how many parties sent class counts and density ratios; 0: not known, None: nobody was asked.
+
+    A record for publication does not say it, nor that of a party whose reply was turned away.
+    """
+    asked = {"auto", "density-ratio"}.intersection(map(str, record.settings("consensus")))
+    return sum(p.public_fit is not None for p in record.parties) if asked and not record.claims else None
 
 
 def unprotected(record: RunRecord) -> list[str]:
@@ -159,12 +171,19 @@ def unprotected(record: RunRecord) -> list[str]:
             "documentation lists what it sends."
         ]
     measured = any(p.solo or p.federated for p in record.parties) or any(r.accuracy for r in record.rounds)
-    also = " Besides labels, parties reported how accurate their models are." if measured else ""
+    also = " Besides, parties reported how accurate their models are." if measured else ""
+    more = ""
+    if (ratios := _ratios(record)) is not None:
+        who = f"{ratios} of {len(record.parties)} parties" if ratios else "parties whose allow names density-ratio"
+        more = (
+            f" For density-ratio votes {who} also sent how many rows of each class they hold, and how much each public "
+            "row looks like their rows of each class. This tells more than labels."
+        )
     return [
         f"Each party sent the server labels for {rows}: for every row, {classes} that a model trained on its "
         "private rows gave to it. The labels are shared as they are, without noise. The server combined "
         "them and sent the combined labels back. Private rows, their features, and models did not leave the "
-        f"parties.{also}",
+        f"parties.{more}{also}",
         "There is no differential privacy in this run, so there is no bound on what the labels reveal. They reflect "
         "the private rows: which classes a party knows, where its model errs, and, where a public row resembles a "
         "private one, possibly that this row was trained on (membership inference) or how it was labelled. The "
