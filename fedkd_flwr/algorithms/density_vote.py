@@ -55,8 +55,6 @@ class Choice:
         Why, as sentences.
     labels : ndarray of shape (num_public,), int16, or None
         The consensus, where the rule is ``density-ratio``; ``ABSTAIN`` where a row looks like nobody's data.
-    confidence : ndarray of shape (num_public,), float64, or None
-        Its label's share of all classes' densities.
     public_fit : mapping of str to float
         By party: how much of its rows the public rows show it, 0 to 1; of parties that sent ratios.
     trust : mapping of str to float
@@ -66,7 +64,6 @@ class Choice:
     rule: str
     reason: str
     labels: Labels | None = None
-    confidence: NDArray[np.float64] | None = None
     public_fit: Mapping[str, float] = field(default_factory=dict)
     trust: Mapping[str, float] = field(default_factory=dict)
 
@@ -115,9 +112,9 @@ def choose(
         may_estimate=may_estimate,
     )
     if silent := num_parties - len(sent):
-        reason += f" {silent} of {num_parties} parties sent no density ratios: their allow does not name density-ratio."
+        reason += f" {silent} of {num_parties} parties sent no density ratios, which a node sends only if its allow names density-ratio."
     if rule != DENSITY_RATIO or vote is None:
         return Choice(rule=rule, reason=reason, public_fit=fits)
-    labels, confidence = vote.consensus()
+    labels, _ = vote.consensus()
     trust = dict(zip(sent, vote.trusts().tolist(), strict=True))
-    return Choice(rule=rule, reason=reason, labels=labels, confidence=confidence, public_fit=fits, trust=trust)
+    return Choice(rule=rule, reason=reason, labels=labels, public_fit=fits, trust=trust)

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import sys
 import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ from sklearn.neighbors import NearestNeighbors
 from fedkd_flwr.apps import client_app, server_app
 from fedkd_flwr.apps.assembly import make_client, output_root, party_name
 from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
-from fedkd_flwr.apps.in_process import InProcessGrid
+from fedkd_flwr.apps.in_process import InProcessGrid, quiet
 from fedkd_flwr.audit.membership import likelihood_ratios, log_odds, pairs_epsilon
 from fedkd_flwr.audit.roc import Estimate, attack_auc, detection_rate, roc_points
 from fedkd_flwr.audit.transcript import Transcript
@@ -90,7 +88,7 @@ def audit(config: RunConfig, *, shadows: int = 16, progress: Callable[[str], Non
     target.go(coins)
     progress(f"the run under attack: {time.monotonic() - began:.0f} s")
     record = RunRecord.load(folder / "record.json")
-    with tempfile.TemporaryDirectory() as scratch, _quiet():
+    with tempfile.TemporaryDirectory() as scratch, quiet():
         elsewhere = config.model_copy(update={"output_dir": scratch})
         flips = _balanced(config.seed, [len(c) for c in coins], shadows)
         attack = _Attack(target)
@@ -281,20 +279,6 @@ def _proven(
                 delta=claim["delta"],
                 proven=pairs_epsilon(chosen, other, delta=claim["delta"]),
             )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Let shadow runs log nothing but errors."""
-    loggers = [logging.getLogger(name) for name in ("flwr", "flwr.party")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 # --------------------------------------------------------------------------------------------------------- the command

@@ -6,13 +6,11 @@ differences are compared seed by seed, with Student's t and Bonferroni's correct
 
 from __future__ import annotations
 
-import logging
 import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Literal, get_args
@@ -24,7 +22,7 @@ from fedkd_flwr.algorithms import cards
 from fedkd_flwr.apps import client_app, server_app
 from fedkd_flwr.apps.assembly import party_name
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
-from fedkd_flwr.apps.in_process import InProcessGrid
+from fedkd_flwr.apps.in_process import InProcessGrid, quiet
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.report import derived
 from fedkd_flwr.run_record import RunRecord
@@ -212,26 +210,12 @@ def _enter(outcome: Outcome, record: RunRecord, kind: str) -> None:
 
 def _run(config: RunConfig) -> RunRecord:
     """Run one federation in this process, and return its record; nothing stays on disk."""
-    with tempfile.TemporaryDirectory() as folder, _quiet():
+    with tempfile.TemporaryDirectory() as folder, quiet():
         config = config.model_copy(update={"output_dir": folder})
         scalars, count = config.as_scalars(), config.num_parties
         nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i)} for i in range(count)]
         grid = InProcessGrid(client_app.app, nodes, scalars)
         return server_app.federate(grid, Context(1, 1, {}, RecordDict(), scalars), page=False)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the runs: their logs would bury the comparison."""
-    loggers = [logging.getLogger(name) for name in ("flwr", "flwr.party")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 def comparison_text(found: Comparison) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from flwr.app import Context, Message, RecordDict
@@ -10,7 +12,7 @@ from flwr.app.error import Error
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-__all__ = ["Handler", "InProcessGrid"]
+__all__ = ["Handler", "InProcessGrid", "quiet"]
 
 Handler = Callable[[Message, Context], Message]
 
@@ -108,3 +110,17 @@ class InProcessGrid(Grid):
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Deliver the messages and return the replies."""
         return self.pull_messages(self.push_messages(messages))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence the logs of runs of which many are made: they would bury what the command says."""
+    loggers = [logging.getLogger(name) for name in ("flwr", "flwr.party")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -279,6 +279,7 @@ class DensityVote:
         )
         self._robust = check_choice("robust", robust, ("trust", "none"))
         self._answers: list[_Answer] = []
+        self._trusts: NDArray[np.float64] | None = None  # of the answers so far, once asked for
 
     @property
     def num_voters(self) -> int:
@@ -300,6 +301,7 @@ class DensityVote:
             raise DataError(explain("ratios", f"have shape {self._shape}", f"shape {ratios.shape}"))
         if not ((ratios >= 0) & (ratios <= 2.0 * num_classes)).all():
             raise DataError(explain("ratios", f"lie within 0..{2 * num_classes}", "a value outside, or NaN"))
+        self._trusts = None
         means = ratios.mean(axis=0)
         factors = np.minimum(1.0 / np.maximum(means, 1.0 / _MOST_LIFT), _MOST_LIFT)
         shares = counts / max(counts.sum(), 1)
@@ -332,6 +334,11 @@ class DensityVote:
 
     def trusts(self) -> NDArray[np.float64]:
         """Return what each party's answers count, in the order of `add`: (num_voters,), within [0, 1]."""
+        if self._trusts is None:
+            self._trusts = self._found_trusts()
+        return self._trusts
+
+    def _found_trusts(self) -> NDArray[np.float64]:
         confirmed = np.ones(len(self._answers))
         if self._robust == "none" or len(self._answers) < 3:
             return confirmed  # two parties that contradict each other accuse each other alike

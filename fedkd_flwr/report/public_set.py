@@ -17,13 +17,13 @@ _NAMED_PARTIES = 40
 
 def fits(record: RunRecord) -> list[tuple[PartyRecord, float]]:
     """Return each party whose public set fit is known, the worst first."""
-    known = [(p, fit) for p in record.parties if (fit := getattr(p, "public_fit", None)) is not None and is_number(fit)]
+    known = [(p, fit) for p in record.parties if (fit := p.public_fit) is not None and is_number(fit)]
     return sorted(known, key=lambda item: (item[1], item[0].name))
 
 
 def consensus_line(record: RunRecord) -> str:
     """Return which rule made the consensus, and why; "" where none was chosen."""
-    rule, reason = getattr(record, "consensus_rule", ""), getattr(record, "consensus_reason", "")
+    rule, reason = record.consensus_rule, record.consensus_reason
     return f"{rule}: {reason}" if rule and reason else str(rule)
 
 
@@ -42,7 +42,7 @@ def public_set(record: RunRecord) -> Iterator[Html]:
         yield tag("p", tag("b", "Consensus: "), line)
     if not (found := fits(record)):
         return
-    trust = {p.name: getattr(p, "trust", None) for p, _ in found}
+    trust = {p.name: p.trust for p, _ in found}
     told = any(map(is_number, trust.values()))
     header = ["party", "public set fit", *["trust"] * told]
     body = [[p.name, share(fit), *[share(trust[p.name])] * told] for p, fit in found]

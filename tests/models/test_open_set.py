@@ -120,7 +120,7 @@ def test_out_of_bag_scores_are_those_of_trees_that_did_not_draw_the_row():
 
 
 def test_a_tree_is_scored_as_a_forest_of_trees_with_its_parameters():
-    """A tree's own probabilities are 0 and 1: on digits, five iid parties, they cost .19 of the rows against these."""
+    """A tree's own probabilities are 0 and 1, of which ratios are made badly."""
     assert 0 < scored(DecisionTreeClassifier(max_depth=4, random_state=1)).probs[0, 3] < 1
     tree = RandomForestClassifier(20, max_depth=4, max_features=None, random_state=1)
     expected = scored(tree).probs[:, 3]
