@@ -112,7 +112,7 @@ def choose(
         may_estimate=may_estimate,
     )
     if silent := num_parties - len(sent):
-        reason += f" {silent} of {num_parties} parties sent no density ratios, which a node sends only if its allow names density-ratio."
+        reason += f" {silent} of {num_parties} parties sent no density ratios: a node's allow must name density-ratio."
     if rule != DENSITY_RATIO or vote is None:
         return Choice(rule=rule, reason=reason, public_fit=fits)
     labels, _ = vote.consensus()

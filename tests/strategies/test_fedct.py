@@ -265,7 +265,7 @@ class TestDensityRatios:
     def test_where_no_owner_lets_ratios_out_the_labels_are_counted_and_the_record_says_why(self):
         strategy = self.run(self.members(allow=frozenset({"fedct"})))
         assert strategy.record.consensus_rule == "majority"
-        assert "6 of 6 parties sent no density ratios: their allow does not name" in strategy.record.consensus_reason
+        assert "6 of 6 parties sent no density ratios: a node's allow must name" in strategy.record.consensus_reason
 
     def test_a_forged_answer_is_left_out_by_its_code_and_the_round_goes_on(self):
         def forge(node, reply):
