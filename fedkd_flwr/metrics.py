@@ -229,7 +229,8 @@ def measure(
         raise DataError(explain("test rows", f"be (n,), (n,) and (n, {num_classes}) with n >= 1", seen))
     classes = np.arange(num_classes)
     confusion = confusion_matrix(y, labels, labels=classes)
-    precision, recall, f1, support = precision_recall_fscore_support(y, labels, labels=classes, zero_division=0)
+    precision, recall, f1, _ = precision_recall_fscore_support(y, labels, labels=classes, zero_division=0)
+    support = confusion.sum(axis=1)  # whole numbers; scikit-learn 1.9's own are floats
     seen_classes = (support > 0) | (confusion.sum(axis=0) > 0)
     figures: dict[str, Any] = {"no_probabilities": True}
     # a comparison with NaN is false, so that such probabilities do not count either

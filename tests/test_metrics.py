@@ -97,6 +97,12 @@ def test_classes_without_test_rows_are_left_out_of_means():
     assert (found.support[3:], found.recall[3:]) == ([0, 0], [0.0, 0.0])
 
 
+def test_a_model_that_is_right_on_no_row_has_whole_numbers_of_rows_as_any_other():
+    found = measure(np.array([0, 0, 1]), np.array([1, 1, 0]), None, num_classes=2)
+    assert found.support == [2, 1]
+    assert all(type(count) is int for count in found.support)
+
+
 def test_a_predicted_class_without_test_rows_counts_in_macro_f1_as_in_scikit_learn():
     y, labels = np.array([0, 0, 1]), np.array([0, 2, 1])
     assert measure(y, labels, None, num_classes=4).macro_f1 == pytest.approx(sk.f1_score(y, labels, average="macro"))

@@ -12,6 +12,18 @@ from flwr.app import Context
 from flwr.common import log
 from flwr.serverapp import Grid, ServerApp
 
+# Not on use: in a simulation the thread that serves would import it while another thread loads the ClientApp, and two
+# threads that enter the same packages from two sides find them half made.
+from fedkd_flwr.apps.assembly import (
+    central_rows,
+    check_simulation,
+    estimated_sensitivity,
+    held_out_rows,
+    make_strategy,
+    output_root,
+    party_class_counts,
+    simulated_pool,
+)
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
 from fedkd_flwr.files import write_atomic
@@ -32,8 +44,6 @@ def main(grid: Grid, context: Context) -> None:
 
 def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
     """Run one federation and return its record; ``page``: also draw its page, which takes seconds."""
-    from fedkd_flwr.apps.assembly import output_root
-
     began = time.monotonic()
     config = parse_run_config(context.run_config)
     folder = output_root(config.output_dir) / "runs" / str(context.run_id)
@@ -71,7 +81,6 @@ def _prepare(folder: Path, record: RunRecord) -> None:
 
 
 def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: float) -> None:
-    from fedkd_flwr.apps.assembly import check_simulation, make_strategy, party_class_counts, simulated_pool
     from fedkd_flwr.data.tables import load_public
     from fedkd_flwr.strategies.waiting import start_processes, wait_for_nodes
 
@@ -118,8 +127,6 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
 
 def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunConfig:
     """Fill in how many labels one record changes, as seen on the simulated parties: an estimate, and no bound."""
-    from fedkd_flwr.apps.assembly import estimated_sensitivity
-
     labels = estimated_sensitivity(config, num_parties)
     log(INFO, "estimated sensitivity: one record changes at most %d labels, as far as was tried", labels)
     own = config.own.changed(sensitivity_labels=labels)
@@ -144,7 +151,6 @@ def _keep_model(model: Classifier, record: RunRecord, path: Path) -> None:
 
 def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None:
     """Train one model on all private rows pooled: what no federation could see."""
-    from fedkd_flwr.apps.assembly import central_rows, simulated_pool
     from fedkd_flwr.apps.models import model_factory
     from fedkd_flwr.clients.score_exchange import pretrain_on
     from fedkd_flwr.models.zoo import pick_model
@@ -167,8 +173,6 @@ def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None
 
 def _measured(model: Classifier, config: RunConfig, num_parties: int) -> dict[str, Metrics]:
     """Return how good a model is on the test rows of a simulation."""
-    from fedkd_flwr.apps.assembly import held_out_rows, simulated_pool
-
     found = held_out_rows(config, num_parties, simulated_pool(config).as_read_by(model))
     return {rows: model.metrics(X, y) for rows, (X, y) in found.items() if len(y)}
 

@@ -5,8 +5,8 @@ import math
 import pytest
 from typer.testing import CliRunner
 
-from fedkd_flwr.apps import command
 from fedkd_flwr.apps.choose import ALONE, Comparison, Outcome, candidates, choose, comparison_text
+from fedkd_flwr.commands import main as command
 from fedkd_flwr.errors import ConfigError
 
 SMALL = {"dataset": "synthetic", "synthetic-rows": 300, "num-parties": 2, "partitioner": "iid", "num-test": 60}

@@ -1,4 +1,4 @@
-"""The command ``fedkd``. Each subcommand imports what it needs when it is called, so that ``fedkd --help`` is quick."""
+"""The commands ``fedkd node ...``: which app bundles may run at a silo, and running them."""
 
 from __future__ import annotations
 
@@ -22,81 +22,13 @@ from fedkd_flwr.apps.bundles import (
     plain,
     text_diff,
 )
-from fedkd_flwr.errors import ConfigError, FedkdError, explain
+from fedkd_flwr.errors import ConfigError, explain
 
-__all__ = ["app", "main"]
+__all__ = ["node"]
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Federated learning where parties share labels.")
 node = typer.Typer(no_args_is_help=True, help="A silo's node: which app bundles may run here, and running them.")
-app.add_typer(node, name="node")
 
 ApprovedFolder = Annotated[Path, typer.Option("--approved", help="The folder of approved bundles.")]
-
-
-@app.command()
-def bundle(
-    folder: Annotated[Path, typer.Argument(help="The app's folder.")] = Path(),
-    output: Annotated[Path | None, typer.Option(help="Also write the bundle to this file.")] = None,
-) -> None:
-    """Build an app's bundle as `flwr run` does, and print its hash, which is what silos approve."""
-    built = build_bundle(folder)
-    if output is not None:
-        output.write_bytes(built.content)
-    typer.echo(f"{built.sha256}  {plain(built.app)} {plain(built.version)}, {len(built.files)} files")
-
-
-@app.command()
-def choose(
-    table: Annotated[Path | None, typer.Option(help="Your table (CSV or Parquet).")] = None,
-    label: Annotated[str, typer.Option(help="Its label column.")] = "",
-    dataset: Annotated[str, typer.Option(help="Or a named data set (docs/your-data.md).")] = "",
-    parties: Annotated[int, typer.Option(help="Parties to simulate.", min=2)] = 5,
-    alpha: Annotated[float, typer.Option(help="How alike the parties are: 0.1 very uneven, 100 nearly even.")] = 0.5,
-    model: Annotated[str, typer.Option(help="The parties' model (docs/your-model.md).")] = "random-forest",
-    seeds: Annotated[int, typer.Option(help="Repetitions, each with other parties.", min=1)] = 5,
-    whose: Annotated[str, typer.Option("--for", help="Whose model counts: parties, home or server.")] = "parties",
-    figure: Annotated[str, typer.Option("--by", help="accuracy or balanced-accuracy; empty: what fits.")] = "",
-    candidate: Annotated[list[str] | None, typer.Option(help="Only this candidate; may be repeated.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting (TOML).")] = None,
-) -> None:
-    """Compare algorithms and votes on your own table, with simulated parties, and say what is more than noise.
-
-    Each candidate runs once for each seed in this process. Whose model counts: the parties' models on rows like those
-    of all parties (parties), on rows like each party's own (home), or the server's model (server).
-    """
-    import tomllib
-
-    from flwr.common.config import flatten_dict
-
-    from fedkd_flwr.apps.choose import WHOSE, comparison_text
-    from fedkd_flwr.apps.choose import choose as compare_candidates
-
-    if (table is None) == (not dataset):
-        seen = "neither" if table is None else "both"
-        raise ConfigError(explain("fedkd choose", "be given either --table or --dataset", seen))
-    for name, value, known in (
-        ("--for", whose, tuple(WHOSE)),
-        ("--by", figure, ("", "accuracy", "balanced-accuracy")),
-    ):
-        if value not in known:
-            raise ConfigError(explain(name, f"be one of {', '.join(filter(None, known))}", value))
-    try:
-        further = flatten_dict(tomllib.loads("\n".join(settings or [])))
-    except tomllib.TOMLDecodeError as error:
-        way_out = "Write --set 'fedct.quorum=0.8', and texts in quotes: --set 'model=\"knn\"'."
-        raise ConfigError(explain("--set", "be KEY=VALUE as in TOML", str(error), way_out)) from error
-    values = {"num-parties": parties, "dirichlet-alpha": alpha, "model": model, "dataset": dataset or "table"}
-    if table is not None:
-        values |= {"table": str(table.expanduser().absolute()), "label": label}
-    found = compare_candidates(
-        {**values, **further},
-        names=candidate or [],
-        seeds=seeds,
-        whose=whose,  # type: ignore[arg-type]
-        figure=figure.replace("-", "_"),
-        progress=lambda line: typer.echo(line, err=True),
-    )
-    typer.echo(comparison_text(found))
 
 
 @node.command()
@@ -179,16 +111,3 @@ def revoke(
     """End the approval of a bundle. A running node obeys from the next task on."""
     revoked = Approvals(approved).remove(digest)
     typer.echo(f"Revoked: {revoked.sha256} {plain(revoked.app)} {plain(revoked.version)}")
-
-
-def main() -> None:
-    """Run the command; an error is one line on stderr and status 2."""
-    try:
-        app(prog_name="fedkd")
-    except (FedkdError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

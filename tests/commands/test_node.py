@@ -10,8 +10,8 @@ import pytest
 from app_bundles import make_bundle
 from typer.testing import CliRunner
 
-from fedkd_flwr.apps import command
 from fedkd_flwr.apps.bundles import Approvals
+from fedkd_flwr.commands import main as command
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,13 +69,13 @@ def test_an_owner_sees_what_differs_from_the_bundle_before_and_from_what_is_inst
 
 
 def test_errors_are_one_line_and_status_2(tmp_path):
-    program = [sys.executable, "-m", "fedkd_flwr.apps.command", "node", "approve"]
+    program = [sys.executable, "-m", "fedkd_flwr.commands", "node", "approve"]
     done = subprocess.run([*program, "--approved", tmp_path], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == ("error: fedkd node approve must be given either a bundle's file or --app, got 'neither'.\n")
 
 
 def test_the_command_starts_without_flower():
-    code = "import sys, fedkd_flwr.apps.command; print('flwr' in sys.modules, 'numpy' in sys.modules)"
+    code = "import sys, fedkd_flwr.commands.main; print('flwr' in sys.modules, 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

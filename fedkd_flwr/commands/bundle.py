@@ -1,0 +1,23 @@
+"""The command ``fedkd bundle``: an app's bundle as silos approve it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedkd_flwr.apps.bundles import build_bundle, plain
+
+__all__ = ["bundle"]
+
+
+def bundle(
+    folder: Annotated[Path, typer.Argument(help="The app's folder.")] = Path(),
+    output: Annotated[Path | None, typer.Option(help="Also write the bundle to this file.")] = None,
+) -> None:
+    """Build an app's bundle as `flwr run` does, and print its hash, which is what silos approve."""
+    built = build_bundle(folder)
+    if output is not None:
+        output.write_bytes(built.content)
+    typer.echo(f"{built.sha256}  {plain(built.app)} {plain(built.version)}, {len(built.files)} files")
