@@ -13,6 +13,9 @@ from xdist.scheduler import LoadScopeScheduling
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+# No test outlives a power cut; those that count the calls patch this themselves.
+os.fsync = lambda handle: None
+
 settings.register_profile("untimed", deadline=None)  # a busy machine is no counterexample
 settings.load_profile("untimed")
 

@@ -251,6 +251,7 @@ def _end(child: int, before: set[int]) -> None:
         stopped |= found
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
+    pause = 0.001  # a process that held much memory takes a moment to end, and each look costs
     while found := _tree((_children(os.getpid()) - before) | {child}):
         for one in found:
             _kill(one, signal.SIGKILL)
@@ -259,7 +260,8 @@ def _end(child: int, before: set[int]) -> None:
         if time.monotonic() > until:
             logger.error("processes %s could not be ended: look at them on this machine", sorted(found))
             break
-        time.sleep(0.001)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
 
 
 def _kill(process: int, what: signal.Signals) -> None:

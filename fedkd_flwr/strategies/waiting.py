@@ -35,9 +35,9 @@ def wait_for_nodes(
         now = time.monotonic()
         if len(nodes) != count:
             count, changed = len(nodes), now
-        if wanted and count >= wanted:
-            return nodes
-        if not wanted and count >= max(minimum, 1) and now - changed >= settle_s:
+        enough = count >= (wanted or max(minimum, 1))
+        quiet = 0.0 if wanted else changed + settle_s - now  # seconds for which their number must not change any more
+        if enough and quiet <= 0:
             return nodes
         if now - start >= deadline_s:
             way_out = (
@@ -49,7 +49,7 @@ def wait_for_nodes(
         if now - said >= 10.0:
             said = now
             log(INFO, "waiting for nodes: %d registered, %s wanted", count, wanted or "a stable number")
-        time.sleep(poll_s)
+        time.sleep(min(poll_s, quiet) if enough else poll_s)
 
 
 def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str]:

@@ -29,11 +29,6 @@ DIGEST = "ab" * 32
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX only")
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
 def _store(root, party="a", digest=DIGEST, **options):
     return LedgerStore(root, party=party, data_digest=digest, **options)
 

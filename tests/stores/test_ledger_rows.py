@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from hashlib import sha256
 
 import numpy as np
@@ -29,11 +28,6 @@ SCHEMA = Schema(
 )
 EACH = 0.3
 BUDGET = Budget(epsilon=1.0, delta=0.0)
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 def _row(number):

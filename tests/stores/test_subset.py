@@ -22,11 +22,6 @@ FOUR = Subsampling(num_rows=10, subset_rows=4, replacement=False)
 FIVE = Subsampling(num_rows=20, subset_rows=5, replacement=False)
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
 def _store(root, party="a", digest="0" * 64):
     return SubsetStore(LedgerStore(root, party=party, data_digest=digest))
 
