@@ -12,11 +12,9 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any, Literal, get_args
 
 from flwr.app import Context, RecordDict
-from scipy import stats
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.apps import client_app, server_app
@@ -25,11 +23,11 @@ from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.in_process import InProcessGrid, quiet
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.report import derived
+from fedkd_flwr.report.paired import LEVEL, paired
 from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["WHOSE", "Comparison", "Outcome", "candidates", "choose", "comparison_text"]
 
-LEVEL = 0.95
 ALONE = "each party alone"
 Whose = Literal["parties", "home", "server"]
 _ALGORITHMS = ("fedct", "fedkt", "pate")  # those that send labels, and that any model can join
@@ -85,13 +83,9 @@ class Comparison:
 
     def ahead(self, best: Outcome, other: Outcome) -> tuple[float, float]:
         """Return by how much one candidate is ahead of another, and half its confidence interval; infinity: unknown."""
-        pairs = zip(best.of(self.whose, self.figure), other.of(self.whose, self.figure), strict=True)
-        gaps = [a - b for a, b in pairs]
-        if len(gaps) < 2:
-            return gaps[0], math.inf
-        compared = len(list(combinations(self.ranked, 2)))
-        t = float(stats.t.isf((1 - LEVEL) / 2 / compared, len(gaps) - 1))
-        return statistics.fmean(gaps), t * statistics.stdev(gaps) / math.sqrt(len(gaps))
+        values = [one.of(self.whose, self.figure) for one in (best, other)]
+        found = paired(*values, comparisons=math.comb(len(self.ranked), 2))
+        return found.mean, found.half
 
     def within_noise(self) -> list[Outcome]:
         """Return the candidates that the best one cannot be told from; without spread between seeds, equal ones."""
