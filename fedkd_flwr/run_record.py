@@ -13,6 +13,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -21,7 +22,7 @@ from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.processes import ProcessRecord
 
-__all__ = ["SCHEMA_VERSION", "WITHHELD", "PartyRecord", "Rejection", "RoundRecord", "RunRecord", "Stage"]
+__all__ = ["SCHEMA_VERSION", "WITHHELD", "Doing", "PartyRecord", "Rejection", "RoundRecord", "RunRecord", "now_text"]
 
 SCHEMA_VERSION = 2
 WITHHELD = "withheld"  # replaces a text or a number of the operator's record in a publishable copy
@@ -31,10 +32,12 @@ _STATEMENT = ("unit", "adversary", "publishable", "basis", "protects from", "not
 _FOLDER = re.compile(r"(?:^|(?<=[\s\"'=(]))(?:~|/|[A-Za-z]:[\\/]|\\\\|file:).*[\\/]")
 _NUMBERS = re.compile(r"\[\n[\s\d.,eE+nul-]*\]")  # a list of numbers; no JSON string holds a line break
 _Record = TypeVar("_Record")
+# what ends a run and is no `Exception`; Flower raises the second one where it learns that a run was stopped
+_STOPS = {"KeyboardInterrupt": "Ctrl-C", "RunNotRunningException": "flwr stop"}
 _RECENT = 10  # the last rounds, from which the time of the others is foreseen
 
 
-class Stage(StrEnum):
+class Doing(StrEnum):
     """What a run was doing when it wrote its record last."""
 
     START = "start-up"  # loading data, waiting for nodes
@@ -191,7 +194,7 @@ class RunRecord:
     -----
     The app writes ``runs/<run-id>/record.json`` when it starts, before the messages of each round leave, after each
     round, before the final result leaves, and at the end, each time in one step. To follow a run, read the file again:
-    ``stage`` says what it is doing, ``num_rounds`` how many rounds are planned, ``open_round`` the round that was asked
+    ``doing`` says which part of the run, ``num_rounds`` how many rounds are planned, ``open_round`` the round that was asked
     and has not ended, `seconds_left` how long the other rounds may take. ``status`` stays ``running`` if the process is
     killed: `fedkd_flwr.report.standing` says what a reader can know then. ``claims`` count every round that was asked.
     """
@@ -204,7 +207,7 @@ class RunRecord:
     started: str = ""  # ISO 8601, UTC
     status: str = "running"  # running | completed | failed | stopped
     reason: str = ""  # why it failed, or how it was stopped
-    stage: str = Stage.START
+    doing: str = Doing.START
     last_word: str = ""  # ISO 8601, UTC: when the record was last written
     process: ProcessRecord | None = None  # that writes it
     num_rounds: int = 0  # planned; it may converge before. 0: not known
@@ -243,6 +246,22 @@ class RunRecord:
         self.parties.append(new)
         self.parties.sort(key=lambda party: party.name)
         return new
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Write down how the run ended: completed, failed, or stopped where ``error`` is no `Exception`.
+
+        A failure or stop that is written already stays.
+        """
+        if self.status in ("failed", "stopped"):
+            return
+        if error is None:
+            self.status, self.doing = "completed", Doing.OVER
+            return
+        kind = type(error).__name__
+        if isinstance(error, Exception):
+            self.status, self.reason = "failed", str(error) or kind
+        else:
+            self.status, self.reason = "stopped", _STOPS.get(kind, f"its process was told to end ({kind})")
 
     @property
     def open_round(self) -> RoundRecord | None:
@@ -315,12 +334,13 @@ class RunRecord:
         A field that is not named here is left out; this includes fields added later. These fields stay, because:
 
         - They are known before any private row is touched: ``run_id algorithm sends one_shot schema_version started
-          simulation seed versions num_rounds num_public num_classes classes fingerprint server_model centralised_model`` and
-          ``config changed``. Folders are cut off, and a ``sensitivity-labels`` estimated from private rows is removed.
+          simulation seed versions num_rounds num_public num_classes classes fingerprint server_model
+          centralised_model`` and ``config changed``. Folders are cut off, and a ``sensitivity-labels`` estimated from
+          private rows is removed.
         - They were computed without looking at private rows: ``claims`` that may be published. Of another claim only
           the statement stays, without its numbers. It is left out entirely if a publishable claim has the same unit
           and adversary, because then its existence depends on the votes.
-        - They say who took part, who was left out (not why) and whether the run ended: ``status stage final_asked``,
+        - They say who took part, who was left out (not why) and whether the run ended: ``status doing final_asked``,
           ``rounds`` with ``server_round asked ended answered rejected``, ``parties`` with ``name model``. We assume
           that this is known anyway: **no claim covers it**. If not `length_told`, only the first round stays.
         - They were computed after noise that a proven claim covers (`covered`), and post-processing costs nothing:
@@ -357,7 +377,7 @@ class RunRecord:
             started=self.started,
             status=self.status,
             reason=WITHHELD if self.reason else "",
-            stage=self.stage,
+            doing=self.doing,
             num_rounds=self.num_rounds,
             simulation=self.simulation,
             seed=self.seed,
@@ -451,6 +471,11 @@ class RunRecord:
                 )
             ) from error
         return cls.from_dict(data)
+
+
+def now_text() -> str:
+    """Return the present moment as the record writes it: ISO 8601, UTC, milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _build(cls: type[_Record], data: object, where: str) -> _Record:

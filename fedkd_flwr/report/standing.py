@@ -7,7 +7,7 @@ from typing import Literal
 
 from fedkd_flwr.processes import still_runs
 from fedkd_flwr.report.formatting import count, plain, time_span
-from fedkd_flwr.run_record import RunRecord, Stage
+from fedkd_flwr.run_record import RunRecord, Doing
 
 __all__ = ["Standing", "Word", "progress", "standing", "time_of_day"]
 
@@ -45,11 +45,10 @@ def standing(record: RunRecord, *, alive: bool | None = None) -> Standing:
     if record.status == "completed":
         return Standing(word="completed", sentence=f"This run completed: {far}.")
     where = _where(record)
-    if record.status in ("failed", "stopped"):
-        verb = "failed" if record.status == "failed" else "was stopped"
-        return Standing(
-            word="failed" if record.status == "failed" else "stopped", sentence=f"It {verb} {where}: {far}."
-        )
+    if record.status == "failed":
+        return Standing(word="failed", sentence=f"This run failed {where}: {far}.")
+    if record.status == "stopped":
+        return Standing(word="stopped", sentence=f"This run was stopped {where}: {far}.")
     runs = still_runs(record.process) if alive is None else alive
     at = f"at {plain(record.last_word, 40)}" if record.last_word else "when this was written"
     if runs:
@@ -70,14 +69,11 @@ def progress(record: RunRecord) -> str:
     text = f"{ended}{planned} rounds ended" if planned or ended != 1 else "1 round ended"
     if (last := record.open_round) is not None:
         at = f" at {time_of_day(last.asked_at)}" if last.asked_at else ""
-        text += f", and round {last.server_round} was asked of {count(last.asked, 'party', 'parties')}{at}"
-        text += (
-            f", of which {len(last.answered)} gave a valid answer"
-            if last.answered or last.rejected
-            else ", which may have answered"
-        )
+        text += f"; round {last.server_round} began with {count(last.asked, 'party', 'parties')}{at}, "
+        counted = last.answered or last.rejected  # it failed for what was answered, or for who did not
+        text += f"{len(last.answered)} of which answered validly" if counted else "and their answers may have left them"
     if record.final_asked:
-        text += f", and the final result was sent to {count(record.final_asked, 'party', 'parties')}"
+        text += f"; the final result was on its way to {count(record.final_asked, 'party', 'parties')}"
     return text
 
 
@@ -94,11 +90,11 @@ def _where(record: RunRecord) -> str:
     """Return in which part of the run a record was written last."""
     if (last := record.open_round) is not None:
         return f"in round {last.server_round}"
-    if record.stage == Stage.ROUNDS and record.rounds:
+    if record.doing == Doing.ROUNDS and record.rounds:
         return f"after round {record.rounds[-1].server_round}"
-    if record.stage == Stage.FINAL:
+    if record.doing == Doing.FINAL:
         return "while the final result went to the parties"
-    if record.stage == Stage.AFTER:
+    if record.doing == Doing.AFTER:
         return "after the exchange, while its models were measured and kept"
     return "before the first round" if not record.rounds else f"after {count(len(record.rounds), 'round')}"
 
