@@ -17,6 +17,7 @@ import typer.core
 
 from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.choose import choose
+from fedkd_flwr.commands.compare import compare
 from fedkd_flwr.commands.node import node
 from fedkd_flwr.commands.runs import runs
 from fedkd_flwr.errors import FedkdError
@@ -51,6 +52,7 @@ app = typer.Typer(
 for command in (
     bundle,
     choose,
+    compare,
     runs,
 ):
     app.command()(command)
