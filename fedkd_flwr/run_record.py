@@ -16,11 +16,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.processes import ProcessRecord
+from fedkd_flwr.run_frames import frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["SCHEMA_VERSION", "WITHHELD", "Doing", "PartyRecord", "Rejection", "RoundRecord", "RunRecord", "now_text"]
 
@@ -303,6 +307,29 @@ class RunRecord:
                 if values:
                     means[f"{kind}-{rows}"] = sum(values) / len(values)
         return means
+
+    def to_frame(self, of: str = "rounds") -> pd.DataFrame:
+        """Return a table of the record for pandas; each row begins with ``run_id`` and ``seed``.
+
+        Parameters
+        ----------
+        of : {"rounds", "parties", "party_rounds", "models"}
+            One row for each round; for each party, with the figures of its models (``federated_common_accuracy``);
+            for each party and round; or for each model and kind of test rows, with ``whose`` it is (``solo``,
+            ``federated``, ``server``, ``centralised``). Lists, such as figures by class, are left out.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such table.
+
+        Examples
+        --------
+        >>> record = RunRecord(run_id="7", algorithm="fedct", rounds=[RoundRecord(server_round=1, asked=3)])
+        >>> record.to_frame("rounds")[["run_id", "server_round", "asked"]].to_dict("records")
+        [{'run_id': '7', 'server_round': 1, 'asked': 3}]
+        """
+        return frame(self.as_dict(), of)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON types."""

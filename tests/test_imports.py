@@ -91,12 +91,13 @@ MAY_IMPORT = {
     "privacy": {"checks", "errors", "labels"},
     "algorithms": {"checks", "errors", "seeds", "labels", "privacy"},
     "stores": {"checks", "errors", "files", "privacy", "run_record"},
-    "run_record": {"errors", "metrics", "processes"},
+    "run_frames": {"errors"},
+    "run_record": {"errors", "metrics", "processes", "run_frames"},
     "wire": {"checks", "errors", "labels"},
     "strategies": {*BELOW, "wire"},
     "clients": {*BELOW, "wire"},
     "audit": {*BELOW, "wire"},
-    "report": {"errors", "files", "metrics", "processes", "run_record"},
+    "report": {"errors", "files", "metrics", "processes", "run_frames", "run_record"},
 }
 
 

@@ -19,6 +19,7 @@ from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.compare import compare
 from fedkd_flwr.commands.node import node
+from fedkd_flwr.commands.report import report
 from fedkd_flwr.commands.runs import runs
 from fedkd_flwr.errors import FedkdError
 
@@ -53,6 +54,7 @@ for command in (
     bundle,
     choose,
     compare,
+    report,
     runs,
 ):
     app.command()(command)

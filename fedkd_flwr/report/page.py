@@ -137,7 +137,7 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
         "This page is for the operator of the federation: it shows numbers computed from private rows and from "
         "votes without noise. To pass it on, write the publishable form: "
     )
-    command = tag("code", "python -m fedkd_flwr.report record.json --publishable")
+    command = tag("code", f"fedkd report {plain(record.run_id, 40)} --publishable")
     return tag("header", *parts, tag("p", kept, command, class_="soft"))
 
 

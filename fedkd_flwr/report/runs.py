@@ -9,6 +9,7 @@ from typing import Any
 
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.formatting import plain, share
+from fedkd_flwr.report.standing import standing
 from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["MainFigure", "data_name", "main_figure", "run_line", "runs_text"]
@@ -66,7 +67,7 @@ def data_name(config: Mapping[str, Any]) -> str:
 
 def run_line(record: RunRecord) -> dict[str, Any]:
     """Return what is said of one run, as plain JSON types."""
-    found = main_figure(record)
+    found, stands = main_figure(record), standing(record)
     return {
         "run_id": record.run_id,
         "name": str(record.config.get("name", "")),
@@ -75,8 +76,9 @@ def run_line(record: RunRecord) -> dict[str, Any]:
         "data": data_name(record.config),
         "simulation": record.simulation,
         "parties": len(record.parties),
-        "rounds": len(record.rounds),
-        "status": record.status,
+        "rounds": sum(one.ended for one in record.rounds),
+        "status": stands.word,
+        "standing": stands.sentence,
         "seed": record.seed,
         "figure": None if found is None else vars(found),
     }
