@@ -1,16 +1,30 @@
-"""Runs on this disk and at a SuperLink: listing them, their logs, stopping them."""
+"""Runs on this disk and at a SuperLink: listing them, reading their logs, stopping them."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.apps.find_run import OUTPUT, all_runs
-from fedkd_flwr.errors import DataError
+from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
+from fedkd_flwr.processes import still_runs
 from fedkd_flwr.report.runs import run_line
+from fedkd_flwr.report.standing import standing
 from fedkd_flwr.run_record import RunRecord
 
-__all__ = ["list_runs"]
+__all__ = ["LOG", "flower", "list_runs", "log_text", "stop_run"]
+
+LOG = "log.txt"
+"""The log that `fedkd simulate` keeps in a run's folder; Flower's SuperLink keeps those of other runs."""
+
+_POLL_S = 0.2
 
 
 def list_runs(output_dir: str | Path = OUTPUT, *, limit: int = 0) -> tuple[list[dict[str, Any]], int]:
@@ -36,3 +50,88 @@ def list_runs(output_dir: str | Path = OUTPUT, *, limit: int = 0) -> tuple[list[
             line |= {"status": "unreadable", "problem": str(error)}
         lines.append({**line, "record": str(run.record)})
     return lines, len(found)
+
+
+def log_text(record: Path, *, follow: bool = False) -> Iterator[str]:
+    """Yield the log that lies beside a record, piece by piece; with ``follow`` until the run has ended.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    """
+    with record.with_name(LOG).open(encoding="utf-8", errors="replace") as file:
+        while True:
+            ended = not follow or standing(RunRecord.load(record)).word != "running"  # before the last read
+            while piece := file.read(1 << 16):
+                yield piece
+            if ended:
+                return
+            time.sleep(_POLL_S)
+
+
+def stop_run(path: Path, *, superlink: str = "", wait_s: float = 40.0) -> RunRecord:
+    """Stop a run, and return its record as it then is.
+
+    A run of `fedkd simulate` is interrupted; any other is stopped by its SuperLink.
+
+    Parameters
+    ----------
+    path : Path
+        Its record.
+    superlink : str
+        The SuperLink's name in Flower's configuration; Flower's default where it is empty.
+    wait_s : float
+        Seconds to wait for the run to write how it ended.
+
+    Raises
+    ------
+    ConfigError
+        If the run has ended.
+    FedkdError
+        If the SuperLink did not stop it.
+    """
+    record = RunRecord.load(path)
+    stands = standing(record)
+    if stands.word not in ("running", "not known"):
+        raise ConfigError(explain(f"run {record.run_id}", "be going on", stands.word, stands.sentence))
+    if path.with_name(LOG).exists():
+        if record.process is None or stands.word != "running":
+            rule, way_out = "run on this machine", "Stop it on the machine that `fedkd simulate` was called on."
+            raise ConfigError(explain(f"run {record.run_id}", rule, stands.sentence, way_out))
+        os.kill(record.process.pid, signal.SIGINT)
+    else:
+        flower("stop", record.run_id, superlink)
+    until = time.monotonic() + wait_s
+    while time.monotonic() < until:
+        record = RunRecord.load(path)
+        if record.status != "running" or still_runs(record.process) is False:
+            break
+        time.sleep(_POLL_S)
+    return record
+
+
+def flower(command: str, run_id: str, superlink: str, *options: str, show: bool = False) -> None:
+    """Call ``flwr COMMAND RUN_ID [SUPERLINK]``; with ``show`` what it prints is printed.
+
+    Raises
+    ------
+    FedkdError
+        If it fails; the message ends with the last thing that it said.
+    """
+    program = shutil.which("flwr", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))))
+    if program is None:
+        raise ConfigError(explain("the command flwr", "be installed", "none", 'Run: pip install "flwr>=1.41"'))
+    words = [program, command, run_id, *([superlink] if superlink else []), *options]
+    env = {**os.environ, "NO_COLOR": "1", "FLWR_DISABLE_UPDATE_CHECK": "1", "FLWR_TELEMETRY_ENABLED": "0"}
+    if show:
+        done = subprocess.run(words, check=False, env=env, stderr=subprocess.PIPE, text=True, errors="replace")
+        said = done.stderr
+    else:
+        done = subprocess.run(words, check=False, env=env, capture_output=True, text=True, errors="replace")
+        said = done.stderr or done.stdout
+    if done.returncode:
+        last = next((line.strip() for line in reversed(said.splitlines()) if any(map(str.isalnum, line))), "nothing")
+        raise FedkdError(
+            f"`{' '.join(['flwr', *words[1:]])}` failed (exit code {done.returncode}) and said: {last[:300]}"
+        )

@@ -18,9 +18,11 @@ import typer.core
 from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.compare import compare
+from fedkd_flwr.commands.log import log
 from fedkd_flwr.commands.node import node
 from fedkd_flwr.commands.report import report
 from fedkd_flwr.commands.runs import runs
+from fedkd_flwr.commands.stop import stop
 from fedkd_flwr.errors import FedkdError
 
 __all__ = ["app", "main"]
@@ -54,8 +56,10 @@ for command in (
     bundle,
     choose,
     compare,
+    log,
     report,
     runs,
+    stop,
 ):
     app.command()(command)
 app.add_typer(node, name="node")
