@@ -47,6 +47,9 @@ def jobs(values: Mapping[str, Any], seeds: int = 1) -> list[dict[str, Any]]:
         if config.public_path:
             way_out = "Drop it, or submit the run to your SuperLink: fedkd run ..."
             raise ConfigError(explain("public-path", "not be given to a simulation", config.public_path, way_out))
+        for key in sorted(config.paths() - {"output-dir"}):
+            if (path := values.get(key)) and not Path(path).exists():
+                raise ConfigError(explain(key, "be there", f"no {path}", "Check the path."))
         run_id = str(secrets.randbits(63) | 1 << 62)  # 19 digits, as Flower's
         made.append({"run_id": run_id, "config": dict(values)})
         values["seed"] = config.seed + 1

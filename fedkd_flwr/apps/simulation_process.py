@@ -1,7 +1,7 @@
 """The process that runs the simulations of one command: the server, and the processes of the parties.
 
-`fedkd_flwr.apps.simulate` starts it and reads what it says, one JSON object a line. It ends when it is told to stop, and
-when whoever started it is gone.
+`fedkd_flwr.apps.simulate` starts it and reads what it says, one JSON object a line. It ends when it is told to stop,
+and when whoever started it is gone.
 """
 
 from __future__ import annotations
