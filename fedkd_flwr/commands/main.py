@@ -17,7 +17,9 @@ import typer.core
 
 from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.choose import choose
+from fedkd_flwr.commands.devnet import devnet
 from fedkd_flwr.commands.node import node
+from fedkd_flwr.commands.run import run
 from fedkd_flwr.commands.simulate import simulate
 from fedkd_flwr.errors import FedkdError
 
@@ -51,6 +53,8 @@ app = typer.Typer(
 for command in (
     bundle,
     choose,
+    devnet,
+    run,
     simulate,
 ):
     app.command()(command)

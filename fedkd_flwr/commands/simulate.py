@@ -14,7 +14,7 @@ from fedkd_flwr.commands.options import AsJson, print_json
 if TYPE_CHECKING:
     from fedkd_flwr.apps.simulate import Ended
 
-__all__ = ["RunSettings", "simulate"]
+__all__ = ["Interrupts", "RunSettings", "simulate"]
 
 RunSettings = Annotated[
     list[str] | None, typer.Argument(metavar="[FILE.toml] [KEY=VALUE]...", help="The run's settings.")
@@ -53,7 +53,7 @@ def simulate(
         runs = jobs(read_settings(settings or [], num_parties=parties, name=name), seeds)
         simulation.begin(runs, processes=processes)
         line = ProgressLine()
-        with _Interrupts(line.clear) as interrupts:
+        with Interrupts(line.clear) as interrupts:
             ended = simulation.watch(
                 lambda text: None if verbose else line.show(text),
                 may_stop=interrupts.may_stop,
@@ -75,11 +75,11 @@ def simulate(
     return 0 if ended[-1].status == "completed" else 1
 
 
-class _Interrupts:
+class Interrupts:
     """Turns the signals that end a command into questions, or into a stop where nobody can be asked."""
 
     def __init__(self, clear: Callable[[], None]) -> None:
-        self.clear = clear
+        self.clear = clear  # takes the progress line away
         self.agreed = self.terminated = False
 
     def __enter__(self) -> Self:
@@ -96,6 +96,7 @@ class _Interrupts:
             signal.signal(number, handler)
 
     def may_stop(self) -> bool:
+        """Ask whether the run is to stop; a second Ctrl-C means yes."""
         self.clear()
         if not self.terminated and sys.stdin.isatty():
             try:
