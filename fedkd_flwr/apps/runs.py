@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.apps.find_run import OUTPUT, all_runs
-from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
+from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.processes import still_runs
 from fedkd_flwr.report.runs import run_line
 from fedkd_flwr.report.standing import standing
 from fedkd_flwr.run_record import RunRecord
 
-__all__ = ["LOG", "flower", "list_runs", "log_text", "stop_run"]
+__all__ = ["LOG", "list_runs", "log_text", "stop_at_superlink", "stop_run", "superlink_log"]
 
 LOG = "log.txt"
 """The log that `fedkd simulate` keeps in a run's folder; Flower's SuperLink keeps those of other runs."""
@@ -88,7 +85,7 @@ def stop_run(path: Path, *, superlink: str = "", wait_s: float = 40.0) -> RunRec
     ------
     ConfigError
         If the run has ended.
-    FedkdError
+    FlowerError
         If the SuperLink did not stop it.
     """
     record = RunRecord.load(path)
@@ -101,7 +98,7 @@ def stop_run(path: Path, *, superlink: str = "", wait_s: float = 40.0) -> RunRec
             raise ConfigError(explain(f"run {record.run_id}", rule, stands.sentence, way_out))
         os.kill(record.process.pid, signal.SIGINT)
     else:
-        flower("stop", record.run_id, superlink)
+        stop_at_superlink(record.run_id, superlink=superlink)
     until = time.monotonic() + wait_s
     while time.monotonic() < until:
         record = RunRecord.load(path)
@@ -111,27 +108,54 @@ def stop_run(path: Path, *, superlink: str = "", wait_s: float = 40.0) -> RunRec
     return record
 
 
-def flower(command: str, run_id: str, superlink: str, *options: str, show: bool = False) -> None:
-    """Call ``flwr COMMAND RUN_ID [SUPERLINK]``; with ``show`` what it prints is printed.
+def superlink_log(run_id: str, *, superlink: str = "", follow: bool = False) -> Iterator[str]:
+    """Yield the lines that a run at a SuperLink has logged; with ``follow`` until it has ended.
 
     Raises
     ------
-    FedkdError
-        If it fails; the message ends with the last thing that it said.
+    FlowerError
+        If no SuperLink that runs knows the run.
     """
-    program = shutil.which("flwr", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))))
-    if program is None:
-        raise ConfigError(explain("the command flwr", "be installed", "none", 'Run: pip install "flwr>=1.41"'))
-    words = [program, command, run_id, *([superlink] if superlink else []), *options]
-    env = {**os.environ, "NO_COLOR": "1", "FLWR_DISABLE_UPDATE_CHECK": "1", "FLWR_TELEMETRY_ENABLED": "0"}
-    if show:
-        done = subprocess.run(words, check=False, env=env, stderr=subprocess.PIPE, text=True, errors="replace")
-        said = done.stderr
-    else:
-        done = subprocess.run(words, check=False, env=env, capture_output=True, text=True, errors="replace")
-        said = done.stderr or done.stdout
-    if done.returncode:
-        last = next((line.strip() for line in reversed(said.splitlines()) if any(map(str.isalnum, line))), "nothing")
-        raise FedkdError(
-            f"`{' '.join(['flwr', *words[1:]])}` failed (exit code {done.returncode}) and said: {last[:300]}"
-        )
+    from fedkd_flwr.apps.submit import follow as lines
+    from fedkd_flwr.apps.submit import status
+
+    _check_running(run_id, superlink)
+    status(run_id, superlink)
+    return lines(run_id, superlink, stream=follow)
+
+
+def stop_at_superlink(run_id: str, *, superlink: str = "") -> None:
+    """Let a SuperLink stop a run.
+
+    Raises
+    ------
+    FlowerError
+        If it does not.
+    """
+    from fedkd_flwr.apps.submit import flower
+
+    _check_running(run_id, superlink)
+    flower("stop", run_id, *([superlink] if superlink else []))
+
+
+def _check_running(run_id: str, superlink: str) -> None:
+    """Refuse to ask a local SuperLink that does not run: Flower would start one, which knows of no run."""
+    import socket
+
+    import click
+    from flwr.cli.constant import LOCAL_SUPERLINK_HTTP_API_PORT
+    from flwr.cli.flower_config import read_superlink_connection
+
+    from fedkd_flwr.apps.submit import FlowerError
+
+    try:
+        address = str(read_superlink_connection(superlink or None).address)
+    except click.ClickException as error:
+        raise FlowerError(error.message) from error
+    if address.startswith(":local"):
+        try:
+            socket.create_connection(("127.0.0.1", int(LOCAL_SUPERLINK_HTTP_API_PORT)), timeout=5).close()
+        except OSError as error:
+            rule, way_out = "be known to a SuperLink that runs", "Name another one: --superlink NAME."
+            seen = "no local SuperLink is running"
+            raise FlowerError(explain(f"run {run_id}, which left no log here,", rule, seen, way_out)) from error

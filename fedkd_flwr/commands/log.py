@@ -27,7 +27,7 @@ def log(
     fedkd log 1874890138940096806 --superlink hospital-link
     """
     from fedkd_flwr.apps.find_run import find_run
-    from fedkd_flwr.apps.runs import LOG, flower, log_text
+    from fedkd_flwr.apps.runs import LOG, log_text, superlink_log
     from fedkd_flwr.errors import DataError
 
     try:
@@ -41,4 +41,5 @@ def log(
             typer.echo(piece, nl=False)
         return
     run_id = path.parent.name if path is not None else run
-    flower("log", run_id, superlink, "--stream" if follow else "--show", show=True)
+    for line in superlink_log(run_id, superlink=superlink, follow=follow):
+        typer.echo(line)

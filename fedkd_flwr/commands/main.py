@@ -18,10 +18,13 @@ import typer.core
 from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.compare import compare
+from fedkd_flwr.commands.devnet import devnet
 from fedkd_flwr.commands.log import log
 from fedkd_flwr.commands.node import node
 from fedkd_flwr.commands.report import report
+from fedkd_flwr.commands.run import run
 from fedkd_flwr.commands.runs import runs
+from fedkd_flwr.commands.simulate import simulate
 from fedkd_flwr.commands.stop import stop
 from fedkd_flwr.errors import FedkdError
 
@@ -56,9 +59,12 @@ for command in (
     bundle,
     choose,
     compare,
+    devnet,
     log,
     report,
+    run,
     runs,
+    simulate,
     stop,
 ):
     app.command()(command)

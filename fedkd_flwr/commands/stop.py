@@ -28,7 +28,7 @@ def stop(
     fedkd stop 1874890138940096806 --superlink hospital-link
     """
     from fedkd_flwr.apps.find_run import find_run
-    from fedkd_flwr.apps.runs import flower, stop_run
+    from fedkd_flwr.apps.runs import stop_at_superlink, stop_run
     from fedkd_flwr.errors import DataError
     from fedkd_flwr.report.standing import standing
 
@@ -37,7 +37,7 @@ def stop(
     except DataError:
         if not run.isdecimal():
             raise
-        flower("stop", run, superlink)  # its server runs elsewhere
+        stop_at_superlink(run, superlink=superlink)  # its server runs elsewhere
         said = {"run_id": run, "status": "stopped", "standing": f"The SuperLink stopped run {run}."}
     else:
         record = stop_run(path, superlink=superlink)
