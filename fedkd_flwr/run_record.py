@@ -10,15 +10,19 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.processes import ProcessRecord
 
-__all__ = ["SCHEMA_VERSION", "WITHHELD", "PartyRecord", "Rejection", "RoundRecord", "RunRecord"]
+__all__ = ["SCHEMA_VERSION", "WITHHELD", "Doing", "PartyRecord", "Rejection", "RoundRecord", "RunRecord", "now_text"]
 
 SCHEMA_VERSION = 2
 WITHHELD = "withheld"  # replaces a text or a number of the operator's record in a publishable copy
@@ -28,6 +32,19 @@ _STATEMENT = ("unit", "adversary", "publishable", "basis", "protects from", "not
 _FOLDER = re.compile(r"(?:^|(?<=[\s\"'=(]))(?:~|/|[A-Za-z]:[\\/]|\\\\|file:).*[\\/]")
 _NUMBERS = re.compile(r"\[\n[\s\d.,eE+nul-]*\]")  # a list of numbers; no JSON string holds a line break
 _Record = TypeVar("_Record")
+# what ends a run and is no `Exception`; Flower raises the second one where it learns that a run was stopped
+_STOPS = {"KeyboardInterrupt": "Ctrl-C", "RunNotRunningException": "flwr stop"}
+_RECENT = 10  # the last rounds, from which the time of the others is foreseen
+
+
+class Doing(StrEnum):
+    """What a run was doing when it wrote its record last."""
+
+    START = "start-up"  # loading data, waiting for nodes
+    ROUNDS = "rounds"
+    FINAL = "final result"  # it goes to the parties, which finish and report
+    AFTER = "after the exchange"  # measuring and keeping models, in simulation also training a centralised one
+    OVER = "over"
 
 
 @dataclass(kw_only=True)
@@ -47,7 +64,9 @@ class RoundRecord:
     """
 
     server_round: int
-    asked: int = 0
+    asked: int = 0  # parties; their replies may have left them from then on, whatever became of the run
+    asked_at: str = ""  # ISO 8601, UTC: just before the messages left; "" in records of older releases
+    ended: bool = True  # False from just before the messages leave until the answers are combined
     answered: list[str] = field(default_factory=list)
     rejected: list[Rejection] = field(default_factory=list)
     agreement: float | None = (
@@ -63,6 +82,10 @@ class RoundRecord:
     bytes_down: int = 0  # bytes of arrays, all parties together, without Flower's envelope
     bytes_up: int = 0
     seconds: float = 0.0
+
+    def to_json(self) -> str:
+        """Return the round as indented JSON text."""
+        return _json(dataclasses.asdict(self))
 
     def line(self, num_rounds: int) -> str:
         """Return the round as one line of the log."""
@@ -166,6 +189,14 @@ class RunRecord:
     """Everything one run leaves behind besides its models.
 
     ``sends`` and ``one_shot`` are facts about the algorithm. The app copies them from the algorithm's card.
+
+    Notes
+    -----
+    The app writes ``runs/<run-id>/record.json`` when it starts, before the messages of each round leave, after each
+    round, before the final result leaves, and at the end, each time in one step. To follow a run, read the file again:
+    ``doing`` says which part of the run, ``num_rounds`` how many rounds are planned, ``open_round`` the round that was asked
+    and has not ended, `seconds_left` how long the other rounds may take. ``status`` stays ``running`` if the process is
+    killed: `fedkd_flwr.report.standing` says what a reader can know then. ``claims`` count every round that was asked.
     """
 
     run_id: str
@@ -174,8 +205,12 @@ class RunRecord:
     one_shot: bool = False  # the algorithm has one round, whatever the votes are
     schema_version: int = SCHEMA_VERSION
     started: str = ""  # ISO 8601, UTC
-    status: str = "running"  # running | completed | failed
-    reason: str = ""  # why it failed
+    status: str = "running"  # running | completed | failed | stopped
+    reason: str = ""  # why it failed, or how it was stopped
+    doing: str = Doing.START
+    last_word: str = ""  # ISO 8601, UTC: when the record was last written
+    process: ProcessRecord | None = None  # that writes it
+    num_rounds: int = 0  # planned; it may converge before. 0: not known
     simulation: bool = False
     seed: int = 0
     config: dict[str, Any] = field(default_factory=dict)
@@ -189,7 +224,8 @@ class RunRecord:
     seconds: float = 0.0  # from the first instruction to the end
     rounds: list[RoundRecord] = field(default_factory=list)
     parties: list[PartyRecord] = field(default_factory=list)
-    final_bytes_down: int = 0  # of the final result that goes back, all parties together
+    final_asked: int = 0  # parties that the final result was sent to
+    final_bytes_down: int = 0  # of that result, all parties together
     server_model: str = ""  # name and file of the server's model, "" if it has none
     # by test rows, "common" or "own" (all parties' own test rows together), like a party's
     server: dict[str, Metrics] = field(default_factory=dict)  # of that model
@@ -210,6 +246,39 @@ class RunRecord:
         self.parties.append(new)
         self.parties.sort(key=lambda party: party.name)
         return new
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Write down how the run ended: completed, failed, or stopped where ``error`` is no `Exception`.
+
+        A failure or stop that is written already stays.
+        """
+        if self.status in ("failed", "stopped"):
+            return
+        if error is None:
+            self.status, self.doing = "completed", Doing.OVER
+            return
+        kind = type(error).__name__
+        if isinstance(error, Exception):
+            self.status, self.reason = "failed", str(error) or kind
+        else:
+            self.status, self.reason = "stopped", _STOPS.get(kind, f"its process was told to end ({kind})")
+
+    @property
+    def open_round(self) -> RoundRecord | None:
+        """The round that was asked and has not ended: who has answered it is not known."""
+        return self.rounds[-1] if self.rounds and not self.rounds[-1].ended else None
+
+    def seconds_left(self) -> float | None:
+        """Return how long the rounds that have not ended may take, in seconds, if they take as long as the last ones.
+
+        None where no round has ended, or their number is not known.
+        """
+        # parties start their processes in the first round
+        ended = [one.seconds for one in self.rounds if one.ended]
+        recent = ended[1:][-_RECENT:] or ended
+        if not recent or not self.num_rounds:
+            return None
+        return sum(recent) / len(recent) * max(self.num_rounds - len(ended), 0)
 
     @property
     def server_accuracy(self) -> float | None:
@@ -265,14 +334,15 @@ class RunRecord:
         A field that is not named here is left out; this includes fields added later. These fields stay, because:
 
         - They are known before any private row is touched: ``run_id algorithm sends one_shot schema_version started
-          simulation seed versions num_public num_classes classes fingerprint server_model centralised_model`` and
-          ``config changed``. Folders are cut off, and a ``sensitivity-labels`` estimated from private rows is removed.
+          simulation seed versions num_rounds num_public num_classes classes fingerprint server_model
+          centralised_model`` and ``config changed``. Folders are cut off, and a ``sensitivity-labels`` estimated from
+          private rows is removed.
         - They were computed without looking at private rows: ``claims`` that may be published. Of another claim only
           the statement stays, without its numbers. It is left out entirely if a publishable claim has the same unit
           and adversary, because then its existence depends on the votes.
-        - They say who took part, who was left out (not why) and whether the run ended: ``status``, ``rounds`` with
-          ``server_round asked answered rejected``, ``parties`` with ``name model``. We assume that this is known
-          anyway: **no claim covers it**. If not `length_told`, only the first round stays.
+        - They say who took part, who was left out (not why) and whether the run ended: ``status doing final_asked``,
+          ``rounds`` with ``server_round asked ended answered rejected``, ``parties`` with ``name model``. We assume
+          that this is known anyway: **no claim covers it**. If not `length_told`, only the first round stays.
         - They were computed after noise that a proven claim covers (`covered`), and post-processing costs nothing:
           ``labelled_share bytes_down final_bytes_down``.
         - If that noise is added at the party, ``bytes_up`` (sizes of privatised labels) and ``kept_share`` (a property
@@ -287,6 +357,7 @@ class RunRecord:
             RoundRecord(
                 server_round=r.server_round,
                 asked=r.asked,
+                ended=r.ended,
                 answered=list(r.answered),
                 rejected=[Rejection(party=x.party, node_id="", code=WITHHELD) for x in r.rejected],
                 labelled_share=r.labelled_share if covered else None,
@@ -306,6 +377,8 @@ class RunRecord:
             started=self.started,
             status=self.status,
             reason=WITHHELD if self.reason else "",
+            doing=self.doing,
+            num_rounds=self.num_rounds,
             simulation=self.simulation,
             seed=self.seed,
             config={
@@ -321,6 +394,7 @@ class RunRecord:
             fingerprint=self.fingerprint,
             rounds=rounds,
             parties=[PartyRecord(name=p.name, model=p.model) for p in self.parties],
+            final_asked=self.final_asked,
             final_bytes_down=self.final_bytes_down if covered else 0,
             server_model=_without_folder(self.server_model),
             centralised_model=self.centralised_model,
@@ -356,8 +430,16 @@ class RunRecord:
 
     def to_json(self) -> str:
         """Return the record as indented JSON text. NaN and infinity become null."""
-        text = json.dumps(_finite(self.as_dict()), indent=1, allow_nan=False)
-        return _NUMBERS.sub(lambda found: " ".join(found[0].split()), text)  # a matrix takes one line for each row
+        return self.to_json_with([one.to_json() for one in self.rounds])
+
+    def to_json_with(self, rounds: Sequence[str]) -> str:
+        """Return what `to_json` does, given the rounds as `RoundRecord.to_json` wrote them: most of them are old."""
+        text = _json(dataclasses.asdict(dataclasses.replace(self, rounds=[])))
+        if not rounds:
+            return text
+        head, mark, tail = text.partition('\n "rounds": []')  # no JSON string holds a line break
+        listed = ",\n".join(textwrap.indent(one, "  ") for one in rounds)
+        return f"{head}{mark[:-1]}\n{listed}\n ]{tail}"
 
     @classmethod
     def load(cls, path: str | Path) -> RunRecord:
@@ -389,6 +471,11 @@ class RunRecord:
                 )
             ) from error
         return cls.from_dict(data)
+
+
+def now_text() -> str:
+    """Return the present moment as the record writes it: ISO 8601, UTC, milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _build(cls: type[_Record], data: object, where: str) -> _Record:
@@ -470,6 +557,11 @@ def _without_folder(value: Any) -> Any:
     'random-forest model.skops'
     """
     return _FOLDER.sub("", value) if isinstance(value, str) else value
+
+
+def _json(values: dict[str, Any]) -> str:
+    text = json.dumps(_finite(values), indent=1, allow_nan=False)
+    return _NUMBERS.sub(lambda found: " ".join(found[0].split()), text)  # a matrix takes one line for each row
 
 
 def _finite(value: Any) -> Any:

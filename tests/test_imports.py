@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores")
-PURE += ("run_record", "metrics", "checks", "errors", "files", "seeds")
+PURE += ("run_record", "metrics", "checks", "errors", "files", "processes", "seeds")
 HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
 HEAVY.add("dp_accounting")
 # public modules that are themselves imported only on use, with the extra they belong to
@@ -67,6 +67,7 @@ BELOW = {
     "checks",
     "errors",
     "files",
+    "processes",
     "seeds",
     "metrics",
     "labels",
@@ -80,6 +81,7 @@ BELOW = {
 MAY_IMPORT = {
     "errors": set(),
     "files": set(),
+    "processes": set(),
     "seeds": set(),
     "metrics": {"errors"},
     "checks": {"errors"},
@@ -88,13 +90,13 @@ MAY_IMPORT = {
     "data": {"checks", "errors", "seeds"},
     "privacy": {"checks", "errors", "labels"},
     "algorithms": {"checks", "errors", "seeds", "labels", "privacy"},
-    "stores": {"checks", "errors", "files", "privacy"},
-    "run_record": {"errors", "metrics"},
+    "stores": {"checks", "errors", "files", "privacy", "run_record"},
+    "run_record": {"errors", "metrics", "processes"},
     "wire": {"checks", "errors", "labels"},
     "strategies": {*BELOW, "wire"},
     "clients": {*BELOW, "wire"},
     "audit": {*BELOW, "wire"},
-    "report": {"errors", "files", "metrics", "run_record"},
+    "report": {"errors", "files", "metrics", "processes", "run_record"},
 }
 
 

@@ -1,0 +1,104 @@
+"""How a run stands: how it ended, or how far it was when it last wrote, and what had left the parties by then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedkd_flwr.processes import still_runs
+from fedkd_flwr.report.formatting import count, plain, time_span
+from fedkd_flwr.run_record import RunRecord, Doing
+
+__all__ = ["Standing", "Word", "progress", "standing", "time_of_day"]
+
+Word = Literal["completed", "failed", "stopped", "running", "killed", "not known"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How a run stands.
+
+    Attributes
+    ----------
+    word : str
+        ``completed``, ``failed`` or ``stopped``, as the run wrote it; of a run that wrote no end, ``running`` or
+        ``killed`` where this machine can see its process, else ``not known``.
+    sentence : str
+        The same in a sentence, with the rounds that ended and what was asked in a round that did not.
+    """
+
+    word: Word
+    sentence: str
+
+
+def standing(record: RunRecord, *, alive: bool | None = None) -> Standing:
+    """Return how a run stands.
+
+    Parameters
+    ----------
+    record : RunRecord
+        Its record. Texts in it are made plain.
+    alive : bool, optional
+        Whether the run's process still runs. By default this machine is asked, which may not know.
+    """
+    far = progress(record)
+    if record.status == "completed":
+        return Standing(word="completed", sentence=f"This run completed: {far}.")
+    where = _where(record)
+    if record.status == "failed":
+        return Standing(word="failed", sentence=f"This run failed {where}: {far}.")
+    if record.status == "stopped":
+        return Standing(word="stopped", sentence=f"This run was stopped {where}: {far}.")
+    runs = still_runs(record.process) if alive is None else alive
+    at = f"at {plain(record.last_word, 40)}" if record.last_word else "when this was written"
+    if runs:
+        return Standing(word="running", sentence=f"This run is going on {where}: {far}.{_left(record)}")
+    if runs is None:
+        text = f"This run had not ended {at}, {where}: {far}. Whether it still goes on cannot be seen from here."
+        return Standing(word="not known", sentence=text)
+    text = f"This run's process has ended without a word: it was killed {where}, after its last word {at}: {far}."
+    return Standing(word="killed", sentence=text)
+
+
+def progress(record: RunRecord) -> str:
+    """Return how many rounds ended, and what else was asked, without a full stop."""
+    if not record.rounds:
+        return "no party was asked for anything"
+    ended = sum(one.ended for one in record.rounds)
+    planned = f" of {record.num_rounds}" if record.num_rounds > ended else ""
+    text = f"{ended}{planned} rounds ended" if planned or ended != 1 else "1 round ended"
+    if (last := record.open_round) is not None:
+        at = f" at {time_of_day(last.asked_at)}" if last.asked_at else ""
+        text += f"; round {last.server_round} began with {count(last.asked, 'party', 'parties')}{at}, "
+        counted = last.answered or last.rejected  # it failed for what was answered, or for who did not
+        text += f"{len(last.answered)} of which answered validly" if counted else "and their answers may have left them"
+    if record.final_asked:
+        text += f"; the final result was on its way to {count(record.final_asked, 'party', 'parties')}"
+    return text
+
+
+def time_of_day(moment: str) -> str:
+    """Return the time in an ISO 8601 moment of UTC.
+
+    >>> time_of_day("2026-11-22T10:12:05.123+00:00")
+    '10:12:05 UTC'
+    """
+    return f"{plain(moment)[11:19]} UTC"
+
+
+def _where(record: RunRecord) -> str:
+    """Return in which part of the run a record was written last."""
+    if (last := record.open_round) is not None:
+        return f"in round {last.server_round}"
+    if record.doing == Doing.ROUNDS and record.rounds:
+        return f"after round {record.rounds[-1].server_round}"
+    if record.doing == Doing.FINAL:
+        return "while the final result went to the parties"
+    if record.doing == Doing.AFTER:
+        return "after the exchange, while its models were measured and kept"
+    return "before the first round" if not record.rounds else f"after {count(len(record.rounds), 'round')}"
+
+
+def _left(record: RunRecord) -> str:
+    left = record.seconds_left()
+    return f" Its rounds may take another {time_span(left)}." if left else ""
