@@ -7,7 +7,7 @@ from typing import Literal
 
 from fedkd_flwr.processes import still_runs
 from fedkd_flwr.report.formatting import count, plain, time_span
-from fedkd_flwr.run_record import RunRecord, Doing
+from fedkd_flwr.run_record import Doing, RunRecord
 
 __all__ = ["Standing", "Word", "progress", "standing", "time_of_day"]
 

@@ -500,6 +500,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         this.rejected += self._reception.silent(self._asked, {reply.node_id for reply in opened})
         this.rejected += [self._reception.missing(node, code="offline") for node in self._offline]
         for left_out in this.rejected:
+            left_out.party = left_out.party or self.names.get(int(left_out.node_id), "")
             who = left_out.party or left_out.node_id
             log(WARN, "left out of round %d: %s: %s", server_round, who, left_out.code)
         return answers
