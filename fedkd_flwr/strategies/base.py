@@ -311,11 +311,11 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     def conclude(self, error: BaseException | None = None) -> None:
         """Write down how the run ended, and what it claims: also where it failed, since what was released is spent."""
         self.record.close(error)
-        self.record.seconds = time.monotonic() - self._began
         self._tell()
 
     def _tell(self) -> None:
         """Bring the claims up to what was asked, and hand the record to whoever keeps it."""
+        self.record.seconds = time.monotonic() - self._began
         self.claims = self.claim()
         self.record.claims = [claim.as_dict() for claim in self.claims]
         if self.on_round is not None:
