@@ -198,7 +198,7 @@ class RunRecord:
     -----
     The app writes ``runs/<run-id>/record.json`` when it starts, before the messages of each round leave, after each
     round, before the final result leaves, and at the end, each time in one step. To follow a run, read the file again:
-    ``doing`` says which part of the run, ``num_rounds`` how many rounds are planned, ``open_round`` the round that was asked
+    ``doing`` says which part of the run, ``num_rounds`` how many rounds are planned, `open_round` which round was asked
     and has not ended, `seconds_left` how long the other rounds may take. ``status`` stays ``running`` if the process is
     killed: `fedkd_flwr.report.standing` says what a reader can know then. ``claims`` count every round that was asked.
     """
@@ -271,6 +271,11 @@ class RunRecord:
     def open_round(self) -> RoundRecord | None:
         """The round that was asked and has not ended: who has answered it is not known."""
         return self.rounds[-1] if self.rounds and not self.rounds[-1].ended else None
+
+    @property
+    def knows_asked(self) -> bool:
+        """Whether ``rounds`` holds all that was asked: older releases wrote a record at the start and the end alone."""
+        return bool(self.status != "running" or self.rounds or self.num_rounds)
 
     def seconds_left(self) -> float | None:
         """Return how long the rounds that have not ended may take, in seconds, if they take as long as the last ones.

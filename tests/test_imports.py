@@ -90,7 +90,7 @@ MAY_IMPORT = {
     "data": {"checks", "errors", "seeds"},
     "privacy": {"checks", "errors", "labels"},
     "algorithms": {"checks", "errors", "seeds", "labels", "privacy"},
-    "stores": {"checks", "errors", "files", "privacy", "run_record"},
+    "stores": {"checks", "errors", "files", "privacy", "processes", "run_record"},
     "run_frames": {"errors"},
     "run_record": {"errors", "metrics", "processes", "run_frames"},
     "wire": {"checks", "errors", "labels"},

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
@@ -240,12 +240,8 @@ def devnet(
 
 def _start(folder: Path, name: str, command: list[str]) -> subprocess.Popen[bytes]:
     """Start a process in its own folder, with Flower's files in it, and its output in its log."""
-    env = {
-        **os.environ,
-        **QUIET,
-        "FLWR_HOME": str(folder / name / "flwr"),
-        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    }
+    env = {**os.environ, **QUIET, "FLWR_HOME": str(folder / name / "flwr")}
+    env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] = "1"
     # Flower starts helpers by name; nodes find the user's own modules
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     env["PYTHONPATH"] = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(Path(__file__).parents[2])])
@@ -261,10 +257,8 @@ def _end(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
         process.terminate()
     deadline = time.monotonic() + 15.0
     for process in processes.values():
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(max(deadline - time.monotonic(), 0.1))
-        except subprocess.TimeoutExpired:
-            pass
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except (OSError, AttributeError):

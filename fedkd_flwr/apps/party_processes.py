@@ -45,6 +45,7 @@ def _serve(pipe: Connection, log: str) -> None:
         file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(file, 1)
         os.dup2(file, 2)
+        os.close(file)
 
     parent, me = parent_process(), os.getpid()
     if parent is not None:  # a lost server must not leave a party training

@@ -38,9 +38,7 @@ def read_settings(words: Sequence[str], **given: Any) -> dict[str, Any]:
     files = [word for word in words if "=" not in word]
     if wrong := [word for word in files if not word.endswith(".toml")]:
         rule = "be KEY=VALUE, or one FILE.toml"
-        raise ConfigError(
-            explain(f"argument {wrong[0]!r}", rule, wrong[0], "Write for example: model=knn num-rounds=3")
-        )
+        raise ConfigError(explain("each argument", rule, wrong[0], "Write for example: model=knn num-rounds=3"))
     if len(files) > 1:
         raise ConfigError(explain("TOML file", "be given once", " ".join(files), "Give changes to it as KEY=VALUE."))
     found: dict[str, Any] = {}

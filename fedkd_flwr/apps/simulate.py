@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,8 @@ class Simulation:
             start_new_session=True,  # Ctrl-C reaches the command, which asks first
         )
         self.events: queue.Queue[dict[str, Any]] = queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
 
     def begin(self, runs: Sequence[Mapping[str, Any]], *, processes: int = 0) -> None:
         """Send the runs; ``processes``: how many parties compute at a time, 0: one for each core."""
@@ -144,6 +146,9 @@ class Simulation:
         except (ProcessLookupError, PermissionError, AttributeError):  # the last: Windows
             self.process.kill()
         self.process.wait()
+        self.listener.join(5.0)
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()  # type: ignore[union-attr]
         self.early_log.close()
         Path(self.early_log.name).unlink(missing_ok=True)
 
@@ -190,7 +195,7 @@ class Simulation:
                         progress, read = Progress(event["rounds"]), 0
                         folder = Path(event["folder"])
                         current = Ended(run_id=event["run_id"], status="killed", log=str(folder / "log.txt"))
-                    case "progress":
+                    case "progress" if not stopping:
                         show(progress.text(event["kind"], event["round"], event["answered"], event["asked"]))
                     case "end":
                         ended.append(Ended(**event))
@@ -228,8 +233,9 @@ class Simulation:
             pass
 
     def _listen(self) -> None:
-        for line in self.process.stdout:  # type: ignore[union-attr]
-            self.events.put(json.loads(line))
+        with self.process.stdout as said:  # type: ignore[union-attr]
+            for line in said:
+                self.events.put(json.loads(line))
         self.events.put({"event": "gone", "code": self.process.wait()})
 
 

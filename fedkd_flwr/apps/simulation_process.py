@@ -20,6 +20,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Read a job from stdin, run it, and say on stdout what happens; what else is printed goes to the log."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # the first may be ignored where a shell started the command with &
+        signal.signal(number, signal.default_int_handler)
     told = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     say = _Say(told)

@@ -7,11 +7,12 @@ from typing import Literal
 
 from fedkd_flwr.processes import still_runs
 from fedkd_flwr.report.formatting import count, plain, time_span
-from fedkd_flwr.run_record import RunRecord, Doing
+from fedkd_flwr.run_record import Doing, RunRecord
 
 __all__ = ["Standing", "Word", "progress", "standing", "time_of_day"]
 
 Word = Literal["completed", "failed", "stopped", "running", "killed", "not known"]
+_ENDS: dict[str, Word] = {"completed": "completed", "failed": "failed", "stopped": "stopped"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,15 +24,18 @@ class Standing:
     word : str
         ``completed``, ``failed`` or ``stopped``, as the run wrote it; of a run that wrote no end, ``running`` or
         ``killed`` where this machine can see its process, else ``not known``.
+    headline : str
+        The same in a few words.
     sentence : str
-        The same in a sentence, with the rounds that ended and what was asked in a round that did not.
+        The same in full: which rounds ended, and what was asked in a round that did not.
     """
 
     word: Word
+    headline: str
     sentence: str
 
 
-def standing(record: RunRecord, *, alive: bool | None = None) -> Standing:
+def standing(record: RunRecord, *, alive: bool | None = None, rounds_told: bool = True) -> Standing:
     """Return how a run stands.
 
     Parameters
@@ -40,30 +44,32 @@ def standing(record: RunRecord, *, alive: bool | None = None) -> Standing:
         Its record. Texts in it are made plain.
     alive : bool, optional
         Whether the run's process still runs. By default this machine is asked, which may not know.
+    rounds_told : bool
+        Whether its rounds may be told (`RunRecord.length_told`).
     """
-    far = progress(record)
-    if record.status == "completed":
-        return Standing(word="completed", sentence=f"This run completed: {far}.")
-    where = _where(record)
-    if record.status == "failed":
-        return Standing(word="failed", sentence=f"This run failed {where}: {far}.")
-    if record.status == "stopped":
-        return Standing(word="stopped", sentence=f"This run was stopped {where}: {far}.")
+    where, far = (f" {_where(record)}", f": {progress(record)}") if rounds_told else ("", "")
+    if record.status in _ENDS:
+        word = _ENDS[record.status]
+        headline = f"This run {'was ' * (word == 'stopped')}{word}{where if word != 'completed' else ''}"
+        return Standing(word=word, headline=headline, sentence=f"{headline}{far}.")
     runs = still_runs(record.process) if alive is None else alive
     at = f"at {plain(record.last_word, 40)}" if record.last_word else "when this was written"
     if runs:
-        return Standing(word="running", sentence=f"This run is going on {where}: {far}.{_left(record)}")
+        headline = f"This run is going on{where}"
+        return Standing(word="running", headline=headline, sentence=f"{headline}{far}.{_left(record)}")
     if runs is None:
-        text = f"This run had not ended {at}, {where}: {far}. Whether it still goes on cannot be seen from here."
-        return Standing(word="not known", sentence=text)
-    text = f"This run's process has ended without a word: it was killed {where}, after its last word {at}: {far}."
-    return Standing(word="killed", sentence=text)
+        headline = f"It is not known how this run ended{where and f': it was last heard of{where}'}"
+        text = f"This run had not ended {at}{where}{far}. Whether it still goes on cannot be seen from here."
+        return Standing(word="not known", headline=headline, sentence=text)
+    headline = f"This run was killed{where}"
+    text = f"{headline}: its process ended without a word after it wrote its record {at}{far}."
+    return Standing(word="killed", headline=headline, sentence=text)
 
 
 def progress(record: RunRecord) -> str:
     """Return how many rounds ended, and what else was asked, without a full stop."""
     if not record.rounds:
-        return "no party was asked for anything"
+        return "no party was asked for anything" if record.knows_asked else "what was asked is not known"
     ended = sum(one.ended for one in record.rounds)
     planned = f" of {record.num_rounds}" if record.num_rounds > ended else ""
     text = f"{ended}{planned} rounds ended" if planned or ended != 1 else "1 round ended"

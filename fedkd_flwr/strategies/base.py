@@ -311,11 +311,11 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     def conclude(self, error: BaseException | None = None) -> None:
         """Write down how the run ended, and what it claims: also where it failed, since what was released is spent."""
         self.record.close(error)
-        self.record.seconds = time.monotonic() - self._began
         self._tell()
 
     def _tell(self) -> None:
         """Bring the claims up to what was asked, and hand the record to whoever keeps it."""
+        self.record.seconds = time.monotonic() - self._began
         self.claims = self.claim()
         self.record.claims = [claim.as_dict() for claim in self.claims]
         if self.on_round is not None:
@@ -500,6 +500,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         this.rejected += self._reception.silent(self._asked, {reply.node_id for reply in opened})
         this.rejected += [self._reception.missing(node, code="offline") for node in self._offline]
         for left_out in this.rejected:
+            left_out.party = left_out.party or self.names.get(int(left_out.node_id), "")
             who = left_out.party or left_out.node_id
             log(WARN, "left out of round %d: %s: %s", server_round, who, left_out.code)
         return answers
