@@ -196,7 +196,9 @@ def ledger_dict(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
                 "unit": entry.unit,
                 "adversary": entry.adversary,
                 "neighbouring_relation": entry.neighbouring_relation,
-                "released": [{"count": count, "event": event, "words": event_words(event)} for event, count in entry.events],
+                "released": [
+                    {"count": count, "event": event, "words": event_words(event)} for event, count in entry.events
+                ],
             }
             for entry in ledger.entries
         ],

@@ -15,10 +15,12 @@ import click
 import typer
 import typer.core
 
+from fedkd_flwr.commands.audit import audit
 from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.compare import compare
 from fedkd_flwr.commands.devnet import devnet
+from fedkd_flwr.commands.ledger import ledger
 from fedkd_flwr.commands.log import log
 from fedkd_flwr.commands.node import node
 from fedkd_flwr.commands.report import report
@@ -56,10 +58,12 @@ app = typer.Typer(
     epilog=_CODES,
 )
 for command in (
+    audit,
     bundle,
     choose,
     compare,
     devnet,
+    ledger,
     log,
     report,
     run,
