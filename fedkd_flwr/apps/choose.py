@@ -92,6 +92,27 @@ class Comparison:
         best, *others = self.ranked
         return [one for one in others if (gap := self.ahead(best, one))[0] <= gap[1]]
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain JSON types; NaN where a run did not say."""
+        equal = {one.name for one in self.within_noise()} if len(self.seeds) > 1 and self.ranked else set()
+        return {
+            "seeds": self.seeds,
+            "whose": self.whose,
+            "figure": self.figure,
+            "ranking": [one.name for one in self.ranked],
+            "not_told_from_the_first": sorted(equal) if len(self.seeds) > 1 else None,
+            "candidates": [
+                {
+                    "name": one.name,
+                    "failed": one.failed,
+                    "figures": {f"{whose}:{figure}": values for (whose, figure), values in one.figures.items()},
+                    "kilobytes_up": one.kilobytes,
+                    "seconds": one.seconds,
+                }
+                for one in self.outcomes
+            ],
+        }
+
 
 def candidates(num_classes: int) -> dict[str, dict[str, Any]]:
     """Return the candidates by name, each with the settings that make it: algorithms that send labels, by consensus.
