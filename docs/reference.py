@@ -1,10 +1,10 @@
-"""What is derived from the cards: ``pyproject.toml``'s defaults, the tables of ``docs/configuration.md``, public names.
+"""What is derived from code: settings and public names from cards, ``docs/command.md``, ``docs/record.md``.
 
     python docs/reference.py            # write them, in a checkout
     python docs/reference.py --check    # say what is out of date; exit code 1 if anything is
     python docs/reference.py --card my_package.mine:CARD    # print what a card of your own adds
 
-Generated parts stand between two marks and are never edited by hand; a test holds them equal to the cards.
+Generated parts stand between two marks and are never edited by hand; a test holds them equal to the code.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))  # so that a test can import this file from its path, too
+from command_pages import command_pages
+from record_fields import record_fields
 
 from fedkd_flwr.algorithms import cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig
@@ -103,6 +107,8 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
             "own": _own(),
             "node": table((key, NodeConfig, name, "") for name, key in NodeConfig.keys().items()),
         },
+        "docs/command.md": {"commands": command_pages()},
+        "docs/record.md": {"fields": record_fields()},
         "fedkd_flwr/strategies/__init__.py": {"names": _names("strategy")},
         "fedkd_flwr/clients/__init__.py": {"names": _names("client")},
     }

@@ -19,7 +19,7 @@ _PROC = Path("/proc")
 class ProcessRecord:
     """One process of one machine, by names that no other process gets."""
 
-    pid: int
+    pid: int  # its number on that machine
     started: str  # when it started, as the system counts it: process numbers are used again
     machine: str  # digest of the machine, its last start and its container
 

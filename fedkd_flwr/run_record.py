@@ -57,7 +57,7 @@ class Rejection:
 
     party: str  # "" if the sender gave no name
     node_id: str  # a string, because some JSON readers would round a number this large
-    code: str
+    code: str  # a word from fixed lists: an error's code, or why the reply was not valid
 
 
 @dataclass(kw_only=True)
@@ -67,12 +67,12 @@ class RoundRecord:
     `RunRecord.publishable` says which of these fields may be published; all others are operator only.
     """
 
-    server_round: int
+    server_round: int  # from 1
     asked: int = 0  # parties; their replies may have left them from then on, whatever became of the run
     asked_at: str = ""  # ISO 8601, UTC: just before the messages left; "" in records of older releases
     ended: bool = True  # False from just before the messages leave until the answers are combined
-    answered: list[str] = field(default_factory=list)
-    rejected: list[Rejection] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)  # parties whose answers counted
+    rejected: list[Rejection] = field(default_factory=list)  # replies that did not, and parties that gave none
     agreement: float | None = (
         None  # share of labelled public rows on which a party's label is the consensus: their mean
     )
@@ -84,8 +84,8 @@ class RoundRecord:
     accuracy: dict[str, float] = field(default_factory=dict)  # party -> accuracy of its model this round
     tested: dict[str, int] = field(default_factory=dict)  # party -> number of test rows of that accuracy
     bytes_down: int = 0  # bytes of arrays, all parties together, without Flower's envelope
-    bytes_up: int = 0
-    seconds: float = 0.0
+    bytes_up: int = 0  # the same, from the parties
+    seconds: float = 0.0  # from asking to the combined answer
 
     def to_json(self) -> str:
         """Return the round as indented JSON text."""
@@ -118,13 +118,13 @@ class PartyRecord:
     The keys of ``solo`` and ``federated`` say on which test rows they were measured: ``"common"`` or ``"own"``.
     """
 
-    name: str
-    model: str = ""
-    solo: dict[str, Metrics] = field(default_factory=dict)
-    federated: dict[str, Metrics] = field(default_factory=dict)
+    name: str  # unique in the federation
+    model: str = ""  # its model's name
+    solo: dict[str, Metrics] = field(default_factory=dict)  # of its model trained alone, by test rows
+    federated: dict[str, Metrics] = field(default_factory=dict)  # of its model with the federation, by test rows
     model_bytes: int | None = None  # size of its model as one upload
     class_counts: list[int] = field(default_factory=list)  # its private rows by class, where they are known
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # warnings about this party
     public_fit: float | None = None  # how much of its rows the public rows show it, as its density ratios say
     trust: float | None = None  # how far the others' density ratios confirm its own; 1: fully
 
@@ -147,31 +147,31 @@ class PartyRecord:
 class Measured:
     """A measured value within its 95 % interval."""
 
-    value: float
-    low: float
-    high: float
+    value: float  # as measured
+    low: float  # lower end of the interval
+    high: float  # its upper end
 
 
 @dataclass(kw_only=True)
 class AttackFigures:
     """How well an attack told the rows that were trained on (members) from fresh rows of the same law."""
 
-    members: int
-    fresh: int
-    auc: Measured
+    members: int  # rows that were trained on
+    fresh: int  # rows that were not
+    auc: Measured  # area under the attack's ROC curve; 0.5 is guessing
     found_at_1_percent: Measured  # share of members found where so many fresh rows are taken for members
-    found_at_1_permille: Measured
+    found_at_1_permille: Measured  # the same at one in a thousand
 
 
 @dataclass(kw_only=True)
 class ProvenEpsilon:
     """A claim of the run, and the epsilon that the attack proves against it with 95 % confidence."""
 
-    unit: str
-    neighbouring_relation: str
-    epsilon: float
-    delta: float
-    proven: float
+    unit: str  # whom the claim is about: record or party
+    neighbouring_relation: str  # which data sets the claim compares
+    epsilon: float  # as claimed
+    delta: float  # as claimed; the proof is at the same one
+    proven: float  # a lower bound of the true epsilon
 
 
 @dataclass(kw_only=True)
@@ -180,12 +180,12 @@ class AuditRecord:
 
     sent: list[str]  # what the attacker saw, by payload name
     shadows: int  # shadow runs
-    everybody: AttackFigures
-    parties: dict[str, AttackFigures]
+    everybody: AttackFigures  # of all parties together
+    parties: dict[str, AttackFigures]  # by party
     without_shadows: Measured  # AUC of an attacker without shadow runs
     roc: list[list[float]]  # [false alarms, members found], as shares, of all parties together
-    claims: list[ProvenEpsilon] = field(default_factory=list)
-    seconds: float = 0.0
+    claims: list[ProvenEpsilon] = field(default_factory=list)  # claims that the attack tested
+    seconds: float = 0.0  # for the run, its shadows and the attack
 
 
 @dataclass(kw_only=True)
@@ -203,31 +203,31 @@ class RunRecord:
     killed: `fedkd_flwr.report.standing` says what a reader can know then. ``claims`` count every round that was asked.
     """
 
-    run_id: str
-    algorithm: str
+    run_id: str  # the name of its folder
+    algorithm: str  # the card's name
     sends: str = ""  # what leaves a party: "labels", "scores" or "weights"
     one_shot: bool = False  # the algorithm has one round, whatever the votes are
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = SCHEMA_VERSION  # of these fields; other versions are refused
     started: str = ""  # ISO 8601, UTC
     status: str = "running"  # running | completed | failed | stopped
     reason: str = ""  # why it failed, or how it was stopped
-    doing: str = Doing.START
+    doing: str = Doing.START  # which part of the run it was in when it was last written
     last_word: str = ""  # ISO 8601, UTC: when the record was last written
     process: ProcessRecord | None = None  # that writes it
     num_rounds: int = 0  # planned; it may converge before. 0: not known
-    simulation: bool = False
-    seed: int = 0
-    config: dict[str, Any] = field(default_factory=dict)
+    simulation: bool = False  # no real silos
+    seed: int = 0  # of everything but privacy noise
+    config: dict[str, Any] = field(default_factory=dict)  # all settings that the run read (docs/configuration.md)
     changed: list[str] | None = None  # the settings in ``config`` that are not the defaults; None: not known
-    versions: dict[str, str] = field(default_factory=dict)
-    num_public: int = 0
-    num_classes: int = 0
-    classes: list[str] = field(default_factory=list)
-    fingerprint: str = ""
+    versions: dict[str, str] = field(default_factory=dict)  # of this package and its libraries
+    num_public: int = 0  # public rows
+    num_classes: int = 0  # C
+    classes: list[str] = field(default_factory=list)  # their names, in the order of labels
+    fingerprint: str = ""  # SHA-256 of public rows, schema and preprocessing
     startup_seconds: float = 0.0  # before the first instruction left, for registering nodes and loading data
     seconds: float = 0.0  # from the first instruction to the end
-    rounds: list[RoundRecord] = field(default_factory=list)
-    parties: list[PartyRecord] = field(default_factory=list)
+    rounds: list[RoundRecord] = field(default_factory=list)  # in order
+    parties: list[PartyRecord] = field(default_factory=list)  # by name
     final_asked: int = 0  # parties that the final result was sent to
     final_bytes_down: int = 0  # of that result, all parties together
     server_model: str = ""  # name and file of the server's model, "" if it has none
@@ -236,7 +236,7 @@ class RunRecord:
     consensus_rule: str = ""  # how answers became the consensus, where it was chosen from the answers
     consensus_reason: str = ""  # why
     centralised: dict[str, Metrics] = field(default_factory=dict)  # of one trained on all private rows; simulation only
-    centralised_model: str = ""
+    centralised_model: str = ""  # its model's name
     claims: list[dict[str, Any]] = field(default_factory=list)  # as `PrivacyClaim.as_dict` writes them
     audit: AuditRecord | None = None  # simulation only, where an audit was asked for
     notes: list[str] = field(default_factory=list)  # warnings that a reader of the results must see

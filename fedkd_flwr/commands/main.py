@@ -30,7 +30,7 @@ from fedkd_flwr.commands.simulate import simulate
 from fedkd_flwr.commands.stop import stop
 from fedkd_flwr.errors import FedkdError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "group", "main"]
 
 BUG, INTERRUPTED, NOBODY_READS = 70, 130, 141
 """Exit codes: an error in this package (EX_SOFTWARE); 128 + SIGINT; 128 + SIGPIPE, as for any Unix program."""
@@ -89,6 +89,24 @@ def _explain(commands: typer.Typer) -> None:
 _explain(app)
 
 
+def group() -> click.Group:
+    """Return the command as click runs it, with the help of its arguments, which click 8.5 takes from typer 0.20."""
+    made = typer.main.get_command(app)
+    if not isinstance(made, click.Group):
+        raise TypeError("fedkd has subcommands")
+    waiting: list[click.Command] = [made]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, click.Group):
+            waiting += one.commands.values()
+            continue
+        declared = typer.main.get_params_from_function(inspect.unwrap(one.callback)) if one.callback else {}
+        for param in one.params:
+            if isinstance(param, click.Argument) and param.name in declared:
+                param.help = getattr(declared[param.name].default, "help", None)  # type: ignore[attr-defined]
+    return made
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit. An error is at most five lines on stderr; only a bug has a traceback, in a file.
 
@@ -109,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        done = app(arguments, prog_name="fedkd", standalone_mode=False)
+        done = group().main(arguments, prog_name="fedkd", standalone_mode=False)
     except getattr(click.exceptions, "NoArgsIsHelpError", ()) as error:  # click 8.2; before, it printed help itself
         typer.echo(error.format_message())
         return 0
