@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from fedkd_flwr.report.compare import WHOSE, Comparison, Gap, Group, deviation, verdict
 from fedkd_flwr.report.derived import ROWS
-from fedkd_flwr.report.formatting import count, plain
+from fedkd_flwr.report.formatting import count, plain, rounds_text
 from fedkd_flwr.report.paired import LEVEL
 
 __all__ = [
@@ -47,11 +47,11 @@ def figure_title(found: Comparison) -> str:
 
 def group_title(group: Group) -> str:
     """Return what a group is: its name, its runs and its seeds."""
-    seeds = ", ".join(map(str, group.seeds))
+    seeds = rounds_text(group.seeds).replace("round", "seed")
     ids = ", ".join(plain(record.run_id, 24) for record in group.records[:3])
     ids += f" and {len(group.records) - 3} more" if len(group.records) > 3 else ""
     name = f"{plain(group.name, 40)}: " if group.name else ""
-    return f"{name}{count(len(group.records), 'run')}, seed{'s' if len(group.seeds) > 1 else ''} {seeds} ({ids})"
+    return f"{name}{count(len(group.records), 'run')}, {seeds} ({ids})"
 
 
 def setting_rows(found: Comparison) -> list[list[str]]:
