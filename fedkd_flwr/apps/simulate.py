@@ -203,7 +203,9 @@ class Simulation:
                             read = _print_new(ended[-1].log, read, print_log)
                         current = None
                     case "gone":
-                        if current or not ended:
+                        if stopping and not (current or ended):
+                            ended.append(Ended(run_id="", status="stopped", reason="before any party was asked"))
+                        elif current or not ended:
                             ended.append(self._killed(current, event["code"]))
                         return ended
             except KeyboardInterrupt:

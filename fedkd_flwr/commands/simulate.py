@@ -127,7 +127,8 @@ def _print(ended: list[Ended], name: str) -> None:
     if last.status != "completed":
         reason = " ".join(last.reason.split())
         reason = reason if len(reason) <= 600 else f"{reason[:600]} ..."
-        typer.echo(f"error: the run {'was ' if last.status != 'failed' else ''}{last.status}: {reason}", err=True)
+        what = {"stopped": "The run was stopped", "killed": "error: the run was killed"}
+        typer.echo(f"{what.get(last.status, 'error: the run failed')}: {reason}", err=True)
     for what in ("record", "report", "log") if last.status != "completed" else ("record", "report"):
         if path := getattr(last, what):
             typer.echo(f"{what}: {path}", err=last.status != "completed")

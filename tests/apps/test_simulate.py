@@ -84,6 +84,17 @@ def test_a_process_that_is_killed_is_said_to_be_killed(said):
     assert ended.reason == "its process ended (exit code 1). MemoryError: none left"
 
 
+def test_a_run_that_is_stopped_before_it_began_left_nothing(said, monkeypatch):
+    one = said({"event": "step", "text": "loading"})
+    monkeypatch.setattr(one, "stop", lambda: one.events.put({"event": "gone", "code": 1}))
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    (ended,) = one.watch(interrupted if one.events.qsize() else print)
+    assert (ended.status, ended.reason) == ("stopped", "before any party was asked")
+
+
 def test_ctrl_c_asks_once_and_a_second_one_kills(said):
     answers, lines = iter([False, True]), []
 

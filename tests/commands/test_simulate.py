@@ -80,7 +80,7 @@ def test_a_failed_run_is_five_lines_at_most_and_code_1(fedkd):
 def test_a_stopped_run_is_code_130(fedkd):
     code, _, err = fedkd("simulate", ended=["interrupt"])
     assert code == 130
-    assert "the run was stopped: by its user" in err
+    assert "The run was stopped: by its user" in err
 
 
 def test_json_is_all_that_stands_on_stdout(fedkd):
