@@ -44,7 +44,8 @@ Exit codes:
   2    something given is wrong; the message says what, and what to do
   70   an error in fedkd itself
   130  interrupted (Ctrl-C)
-  141  nobody reads the output any more, as in `fedkd runs | head -1`"""
+  141  nobody reads the output any more, as in `fedkd runs | head -1`
+  143  told to end (SIGTERM)"""
 
 # rich takes longer to import than the rest of `fedkd --help`; with it typer 0.20 escapes brackets in plain text, too
 typer.core.HAS_RICH = False

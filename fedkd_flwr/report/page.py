@@ -160,7 +160,7 @@ def _going_on(record: RunRecord) -> Iterator[Html]:
         f"{_RELOAD_S} seconds. If that time stays the same for much longer than a round takes, its process may have "
         "been killed, and what its last round was asked may have left all the same: "
     )
-    yield tag("p", text, tag("code", "python -m fedkd_flwr.report record.json"), " looks, and writes it here.")
+    yield tag("p", text, tag("code", f"fedkd report {plain(record.run_id, 40)}"), " looks, and writes it here.")
 
 
 def _key_figures(record: RunRecord, publishable: bool) -> Html:
