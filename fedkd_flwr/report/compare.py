@@ -37,6 +37,7 @@ _IDLE |= {"node-settle-s", "node-deadline-s"}
 _DATA = ("dataset", "table", "label", "label-space", "schema-path", "synthetic-rows", "synthetic-features")
 _DATA += ("synthetic-classes",)
 _COMMON_ROWS = ("num-test", "public-from")
+_PUBLIC_ROWS = (*_COMMON_ROWS, "num-public", "num-private", "public-label")
 _OWN_ROWS = (*_COMMON_ROWS, "num-public", "num-private", "partitioner", "dirichlet-alpha", "classes-per-party")
 _OWN_ROWS += ("shards-per-party", "min-party-rows", "class-order", "partition-path", "partition-index")
 _OWN_ROWS += ("party-test-fraction", "num-parties")
@@ -346,9 +347,13 @@ def _problems(records: Sequence[RunRecord], rows: str) -> list[str]:
             return [f"{_two(first, other)} have {kind}: {plain(said, 160)}"]
     by_seed: dict[int, RunRecord] = {}
     for record in records:
-        other = by_seed.setdefault(record.seed, record)
-        if _rows_of(other, rows) != _rows_of(record, rows):
+        other = by_seed.setdefault(record.seed if record.simulation else 0, record)
+        if other.seed == record.seed and _rows_of(other, rows) != _rows_of(record, rows):
             return [f"{_two(other, record)} have seed {record.seed}, and yet other test rows"]
+        if other.fingerprint != record.fingerprint:  # in a simulation, seed and settings choose the public rows
+            same = [_setting(other, key) for key in _PUBLIC_ROWS] == [_setting(record, key) for key in _PUBLIC_ROWS]
+            if same or not record.simulation:
+                return [f"{_two(other, record)} had other public rows: the data were changed between them"]
     return []
 
 

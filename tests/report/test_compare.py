@@ -95,6 +95,27 @@ def test_rows_of_one_seed_that_differ_are_noticed_whatever_the_settings_say(run)
         compare([run(1, 0.8, 0.6), other])
 
 
+def test_data_that_were_changed_between_two_runs_are_noticed(run):
+    other = run(1, 0.9, 0.9, model="mlp")
+    other.fingerprint = "00" * 32
+    with pytest.raises(DataError, match="had other public rows: the data were changed"):
+        compare([run(1, 0.8, 0.8), other])
+    other.config["num-public"] = 50  # other public rows, and the same test rows
+    assert len(compare([run(1, 0.8, 0.8), other]).gaps) == 1
+    other.seed, other.config["num-public"] = 2, None
+    compare([run(1, 0.8, 0.8), other])  # another seed draws other public rows
+
+
+def test_at_real_silos_the_public_rows_are_the_same_whatever_the_seed(run):
+    two = [run(1, 0.8, 0.8), run(2, 0.9, 0.9, model="mlp")]
+    for one in two:
+        one.simulation = False
+    compare(two)
+    two[1].fingerprint = "00" * 32
+    with pytest.raises(DataError, match="had other public rows"):
+        compare(two)
+
+
 def test_a_run_without_figures_is_named(run, failed_record):
     with pytest.raises(DataError, match=r"none in 7300123456789012345 \(failed\)\. Leave it out"):
         compare([run(1, 0.8), failed_record])
