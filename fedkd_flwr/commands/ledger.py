@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -48,18 +48,21 @@ def ledger(
     budget = Budget(epsilon=math.inf if epsilon_budget is None else epsilon_budget, delta=delta)
     path = Path(place).expanduser()
     paths = ledgers_in(path if path.exists() else find_run(place, output_dir).parent)
-    known, failed = [], []
+    known: list[dict[str, Any]] = []
+    failed: list[str] = []
     for one in paths:
         try:
             read, rows = read_ledger(one)
-            settings = {"delta": budget.delta, "budget": budget.epsilon, "rows": rows}
-            text, plain = (None, ledger_dict(read, **settings)) if as_json else (ledger_text(read, **settings), {})
+            if as_json:
+                found = ledger_dict(read, delta=budget.delta, budget=budget.epsilon, rows=rows)
+                known.append({"path": str(one), **found})
+                continue
+            text = ledger_text(read, delta=budget.delta, budget=budget.epsilon, rows=rows)
         except (FedkdError, OSError) as error:
             failed.append(str(error))
             continue
-        if text is not None:
-            typer.echo(f"\n{text}" if known else text, nl=False)
-        known.append({"path": str(one), **plain})
+        typer.echo(f"\n{text}" if known else text, nl=False)
+        known.append({"path": str(one)})
     if as_json:
         print_json(known)
     elif len(paths) > 1:

@@ -34,11 +34,26 @@ _PAIRED = ("federated", "server")
 _IDLE = {"seed", "name", "output-dir", "data-root", "resume-from", "save-party-models", "tracking", "round-timeout-s"}
 _IDLE |= {"node-settle-s", "node-deadline-s"}
 
-_DATA = ("dataset", "table", "label", "label-space", "schema-path", "synthetic-rows", "synthetic-features")
+_DATA: tuple[str, ...] = (
+    "dataset",
+    "table",
+    "label",
+    "label-space",
+    "schema-path",
+    "synthetic-rows",
+    "synthetic-features",
+)
 _DATA += ("synthetic-classes",)
-_COMMON_ROWS = ("num-test", "public-from")
-_PUBLIC_ROWS = (*_COMMON_ROWS, "num-public", "num-private", "public-label")
-_OWN_ROWS = (*_COMMON_ROWS, "num-public", "num-private", "partitioner", "dirichlet-alpha", "classes-per-party")
+_COMMON_ROWS: tuple[str, ...] = ("num-test", "public-from")
+_PUBLIC_ROWS: tuple[str, ...] = (*_COMMON_ROWS, "num-public", "num-private", "public-label")
+_OWN_ROWS: tuple[str, ...] = (
+    *_COMMON_ROWS,
+    "num-public",
+    "num-private",
+    "partitioner",
+    "dirichlet-alpha",
+    "classes-per-party",
+)
 _OWN_ROWS += ("shards-per-party", "min-party-rows", "class-order", "partition-path", "partition-index")
 _OWN_ROWS += ("party-test-fraction", "num-parties")
 
