@@ -28,7 +28,8 @@ def read_settings(words: Sequence[str], **given: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        Unchecked values. Paths are absolute: those of the file start from its folder, others from the current one.
+        Unchecked values; with a ``table``, ``dataset`` is "table" unless it is given. Paths are absolute: those of the
+        file start from its folder, others from the current one.
 
     Raises
     ------
@@ -46,7 +47,8 @@ def read_settings(words: Sequence[str], **given: Any) -> dict[str, Any]:
         path = Path(files[0]).expanduser().absolute()
         found |= _absolute(_read_toml(path), path.parent)
     options = {key.replace("_", "-"): value for key, value in given.items() if value not in (None, "")}
-    return found | _absolute(read_words([word for word in words if "=" in word]) | options, Path.cwd())
+    found |= _absolute(read_words([word for word in words if "=" in word]) | options, Path.cwd())
+    return ({"dataset": "table"} if found.get("table") else {}) | found
 
 
 def read_words(words: Sequence[str]) -> dict[str, Any]:

@@ -39,8 +39,8 @@ def simulate(
     Examples
     --------
     fedkd simulate
-    fedkd simulate dataset=table table=patients.csv label=outcome --parties 5 --name first --open
-    fedkd simulate my-run.toml model=knn fedct.quorum=0.8 --seeds 5
+    fedkd simulate table=patients.csv label=outcome --parties 5 --name first --open
+    fedkd simulate my-run.toml model=knn dirichlet-alpha=0.1 --seeds 5
     """
     from fedkd_flwr.apps.simulate import Simulation
 
