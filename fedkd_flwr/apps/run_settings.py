@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.algorithms import cards, find_card
+from fedkd_flwr.algorithms.card import Config
 from fedkd_flwr.apps.config import RunConfig
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
 
@@ -79,7 +80,7 @@ def _kinds(algorithm: str) -> dict[str, Any]:
         more = [find_card(algorithm)] if ":" in algorithm else []
     except FedkdError:  # said when the run config is checked
         more = []
-    configs = [RunConfig, *(card.config for card in [*cards().values(), *more])]
+    configs: list[type[Config]] = [RunConfig, *(card.config for card in [*cards().values(), *more])]
     return {key: one.model_fields[name].annotation for one in configs for name, key in one.keys().items()}
 
 
