@@ -80,7 +80,7 @@ class _Process:
 
     def __init__(self, starter: context.BaseContext, log: str) -> None:
         self.pipe, other = starter.Pipe()
-        self.process = starter.Process(target=_serve, args=(other, log), daemon=True)  # type: ignore[attr-defined]
+        self.process = starter.Process(target=_serve, args=(other, log))  # type: ignore[attr-defined]
         self.process.start()
         other.close()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.algorithms import cards, find_card
+from fedkd_flwr.algorithms.card import Config
 from fedkd_flwr.apps.config import RunConfig
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
 
@@ -28,7 +29,8 @@ def read_settings(words: Sequence[str], **given: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        Unchecked values. Paths are absolute: those of the file start from its folder, others from the current one.
+        Unchecked values; with a ``table``, ``dataset`` is "table" unless it is given. Paths are absolute: those of the
+        file start from its folder, others from the current one.
 
     Raises
     ------
@@ -46,7 +48,8 @@ def read_settings(words: Sequence[str], **given: Any) -> dict[str, Any]:
         path = Path(files[0]).expanduser().absolute()
         found |= _absolute(_read_toml(path), path.parent)
     options = {key.replace("_", "-"): value for key, value in given.items() if value not in (None, "")}
-    return found | _absolute(read_words([word for word in words if "=" in word]) | options, Path.cwd())
+    found |= _absolute(read_words([word for word in words if "=" in word]) | options, Path.cwd())
+    return ({"dataset": "table"} if found.get("table") else {}) | found
 
 
 def read_words(words: Sequence[str]) -> dict[str, Any]:
@@ -77,7 +80,7 @@ def _kinds(algorithm: str) -> dict[str, Any]:
         more = [find_card(algorithm)] if ":" in algorithm else []
     except FedkdError:  # said when the run config is checked
         more = []
-    configs = [RunConfig, *(card.config for card in [*cards().values(), *more])]
+    configs: list[type[Config]] = [RunConfig, *(card.config for card in [*cards().values(), *more])]
     return {key: one.model_fields[name].annotation for one in configs for name, key in one.keys().items()}
 
 

@@ -39,8 +39,8 @@ def simulate(
     Examples
     --------
     fedkd simulate
-    fedkd simulate dataset=table table=patients.csv label=outcome --parties 5 --name first --open
-    fedkd simulate my-run.toml model=knn fedct.quorum=0.8 --seeds 5
+    fedkd simulate table=patients.csv label=outcome --parties 5 --name first --open
+    fedkd simulate my-run.toml model=knn dirichlet-alpha=0.1 --seeds 5
     """
     from fedkd_flwr.apps.simulate import Simulation
 
@@ -57,7 +57,7 @@ def simulate(
             ended = simulation.watch(
                 lambda text: None if verbose else line.show(text),
                 may_stop=interrupts.may_stop,
-                print_log=sys.stderr.write if verbose else None,
+                print_log=(lambda text: typer.echo(text, err=True, nl=False)) if verbose else None,
             )
         line.clear()
     finally:
@@ -127,8 +127,8 @@ def _print(ended: list[Ended], name: str) -> None:
     if last.status != "completed":
         reason = " ".join(last.reason.split())
         reason = reason if len(reason) <= 600 else f"{reason[:600]} ..."
-        what = {"stopped": "The run was stopped", "killed": "error: the run was killed"}
-        typer.echo(f"{what.get(last.status, 'error: the run failed')}: {reason}", err=True)
+        said = {"stopped": "The run was stopped", "killed": "error: the run was killed"}
+        typer.echo(f"{said.get(last.status, 'error: the run failed')}: {reason}", err=True)
     for what in ("record", "report", "log") if last.status != "completed" else ("record", "report"):
         if path := getattr(last, what):
             typer.echo(f"{what}: {path}", err=last.status != "completed")

@@ -39,6 +39,12 @@ def test_paths_of_the_file_start_from_its_folder_and_others_from_the_current_one
     assert "~" not in found["schema-path"]
 
 
+def test_who_names_a_table_means_it(here):
+    assert read_settings(["table=x.csv", "label=y"])["dataset"] == "table"
+    assert read_settings(["table=x.csv", "dataset=digits"])["dataset"] == "digits"  # and is told that it is not read
+    assert "dataset" not in read_settings(["model=knn"])
+
+
 def test_every_setting_whose_meaning_says_path_is_marked_as_one():
     said = {key for name, key in RunConfig.keys().items() if RunConfig.meaning(name).startswith("Absolute path")}
     assert said <= RunConfig.paths()

@@ -88,10 +88,11 @@ def test_a_run_that_is_stopped_before_it_began_left_nothing(said, monkeypatch):
     one = said({"event": "step", "text": "loading"})
     monkeypatch.setattr(one, "stop", lambda: one.events.put({"event": "gone", "code": 1}))
 
-    def interrupted(_):
-        raise KeyboardInterrupt
+    def show(text):
+        if text == "loading":
+            raise KeyboardInterrupt
 
-    (ended,) = one.watch(interrupted if one.events.qsize() else print)
+    (ended,) = one.watch(show)
     assert (ended.status, ended.reason) == ("stopped", "before any party was asked")
 
 
