@@ -14,6 +14,7 @@ import time
 import weakref
 from logging import ERROR, INFO, WARN
 from pathlib import Path
+from typing import Self
 
 from flwr.common import log
 
@@ -28,7 +29,7 @@ _open_runs: weakref.WeakSet[LiveRun] = weakref.WeakSet()
 
 
 class LiveRun:
-    """Keeps the record and the page of one run.
+    """Keeps the record and the page of one run, as a context: left by an error, the run failed or was stopped.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class LiveRun:
         self._closed = False
         self._next_page = 0.0
 
-    def begin(self) -> None:
+    def __enter__(self) -> Self:
         """Write the record as it stands: a folder that cannot be written is said before anybody trains.
 
         Raises `ConfigError` then.
@@ -59,6 +60,12 @@ class LiveRun:
             raise ConfigError(explain("output-dir", "be writable", str(error), way_out)) from error
         self._write_page()
         _close_at_exit(self)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Write the record and the page of a run that has ended; log the table and where they are."""
+        self.record.close(error)
+        self._end()
 
     def on_round(self, record: RunRecord) -> None:
         """Write down how far the run is; see `ExchangeStrategy`.
@@ -79,8 +86,7 @@ class LiveRun:
             if time.monotonic() >= self._next_page:
                 self._write_page()
 
-    def end(self) -> None:
-        """Write the record and the page of a run that has ended; log the table and where they are."""
+    def _end(self) -> None:
         record = self.record
         with self._lock:
             if self._closed:  # who stopped the run has written both

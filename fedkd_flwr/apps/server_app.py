@@ -60,17 +60,8 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
         versions=_versions(),
         num_rounds=config.rounds,
     )
-    live = LiveRun(record, folder, page=page)
-    live.begin()
-    try:
+    with LiveRun(record, folder, page=page) as live:
         _run(grid, config, live, began)
-    except BaseException as error:
-        record.close(error)
-        raise
-    else:
-        record.close()
-    finally:
-        live.end()
     return record
 
 
