@@ -26,6 +26,7 @@ from fedkd_flwr.apps.assembly import (
 )
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.live_run import LiveRun
+from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
@@ -60,7 +61,7 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
         versions=_versions(),
         num_rounds=config.rounds,
     )
-    with LiveRun(record, folder, page=page) as live:
+    with LiveRun(record, folder, page=page, tracking=parse_tools(config.tracking)) as live:
         _run(grid, config, live, began)
     return record
 
