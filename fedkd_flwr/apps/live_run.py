@@ -133,7 +133,10 @@ class LiveRun:
                     self._file.write(self.record)
                     break
             self._write_page()
-        self.tracking.end(self.record)
+        # a tool's server that hangs must not keep the process
+        tell = threading.Thread(target=self.tracking.end, args=(self.record,), daemon=True)
+        tell.start()
+        tell.join(5.0)
         log(WARN, "run %s: %s; record: %s", status, reason, self._file.path.absolute())
 
     def _write_page(self) -> None:
