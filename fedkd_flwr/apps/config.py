@@ -18,6 +18,7 @@ from pydantic import SkipValidation
 
 from fedkd_flwr.algorithms import Card, allowed_by_default, cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig, setting
+from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.metrics import check_names
 
@@ -59,6 +60,10 @@ class RunConfig(Config):
     """In simulation: also train one model on everybody's rows pooled."""
     save_party_models: bool = setting(False)
     """In simulation: keep each party's final model beside the record."""
+
+    tracking: str = setting("none")
+    """Other tools that get the rounds as they happen, with commas: jsonl, tensorboard, mlflow, wandb
+    (docs/tracking.md)."""
 
     dataset: str = setting("digits")
     """In simulation: a named data set (docs/your-data.md), or "table"."""
@@ -177,6 +182,7 @@ class RunConfig(Config):
             raise ConfigError(
                 explain("server-epsilon-budget", "be 0 in a run without noise at the server", seen, way_out)
             )
+        parse_tools(self.tracking)
         if self.num_parties and self.min_parties > self.num_parties:
             rule, way_out = f"be at most num-parties ({self.num_parties})", "Lower min-parties or raise num-parties."
             raise ConfigError(explain("min-parties", rule, self.min_parties, way_out))

@@ -12,12 +12,15 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from logging import ERROR, INFO, WARN
 from pathlib import Path
+from typing import Self
 
 from flwr.common import log
 
-from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.apps.tracking import Tracking
+from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.run_record import Doing, RunRecord
 from fedkd_flwr.stores.record_file import RecordFile
 
@@ -28,7 +31,7 @@ _open_runs: weakref.WeakSet[LiveRun] = weakref.WeakSet()
 
 
 class LiveRun:
-    """Keeps the record and the page of one run.
+    """Keeps the record and the page of one run, as a context: left by an error, the run failed or was stopped.
 
     Parameters
     ----------
@@ -38,27 +41,42 @@ class LiveRun:
         Where ``record.json`` and ``report.html`` go.
     page : bool
         Whether to write pages.
+    tracking : sequence of str
+        Names of tools that get the rounds too (`fedkd_flwr.apps.tracking`).
     """
 
-    def __init__(self, record: RunRecord, folder: Path, *, page: bool = True) -> None:
+    def __init__(self, record: RunRecord, folder: Path, *, page: bool = True, tracking: Sequence[str] = ()) -> None:
         self.record, self.folder, self.page = record, folder, page
         self._file = RecordFile(folder / "record.json")
         self._lock = threading.RLock()  # Flower's exit handlers may interrupt the thread that holds it
+        self._tools, self.tracking = tracking, Tracking((), record, folder)
         self._closed = False
         self._next_page = 0.0
 
-    def begin(self) -> None:
+    def __enter__(self) -> Self:
         """Write the record as it stands: a folder that cannot be written is said before anybody trains.
 
-        Raises `ConfigError` then.
+        Raises `ConfigError` then, or where a tool for tracking cannot begin, `MissingExtraError` where it is missing.
         """
         try:
             self._file.write(self.record)
         except OSError as error:
             way_out = "Set output-dir to a folder this process may write."
             raise ConfigError(explain("output-dir", "be writable", str(error), way_out)) from error
+        try:
+            self.tracking = Tracking(self._tools, self.record, self.folder)
+        except FedkdError as error:
+            self.record.close(error)
+            self._file.write(self.record)
+            raise
         self._write_page()
         _close_at_exit(self)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Write the record and the page of a run that has ended; log the table and where they are."""
+        self.record.close(error)
+        self._end()
 
     def on_round(self, record: RunRecord) -> None:
         """Write down how far the run is; see `ExchangeStrategy`.
@@ -78,14 +96,15 @@ class LiveRun:
             self._file.write(record)
             if time.monotonic() >= self._next_page:
                 self._write_page()
+        self.tracking.on_round(record)
 
-    def end(self) -> None:
-        """Write the record and the page of a run that has ended; log the table and where they are."""
+    def _end(self) -> None:
         record = self.record
         with self._lock:
             if self._closed:  # who stopped the run has written both
                 return
             self._closed = True
+            self.tracking.end(record)  # it may add a note
             self._file.write(record)
             self._write_page()  # the one with plots takes seconds
         if record.status != "completed":
@@ -114,6 +133,10 @@ class LiveRun:
                     self._file.write(self.record)
                     break
             self._write_page()
+        # a tool's server that hangs must not keep the process
+        tell = threading.Thread(target=self.tracking.end, args=(self.record,), daemon=True)
+        tell.start()
+        tell.join(5.0)
         log(WARN, "run %s: %s; record: %s", status, reason, self._file.path.absolute())
 
     def _write_page(self) -> None:

@@ -26,6 +26,7 @@ from fedkd_flwr.apps.assembly import (
 )
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.live_run import LiveRun
+from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
@@ -60,17 +61,8 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
         versions=_versions(),
         num_rounds=config.rounds,
     )
-    live = LiveRun(record, folder, page=page)
-    live.begin()
-    try:
+    with LiveRun(record, folder, page=page, tracking=parse_tools(config.tracking)) as live:
         _run(grid, config, live, began)
-    except BaseException as error:
-        record.close(error)
-        raise
-    else:
-        record.close()
-    finally:
-        live.end()
     return record
 
 

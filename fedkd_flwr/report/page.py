@@ -23,7 +23,7 @@ from fedkd_flwr.report.metrics_section import metrics
 from fedkd_flwr.report.public_set import consensus_line, fits, public_fit_plot, public_set
 from fedkd_flwr.report.reliability_plot import reliability_plot
 from fedkd_flwr.report.rounds_plot import rounds_plot
-from fedkd_flwr.report.standing import Standing, standing
+from fedkd_flwr.report.standing import Standing, moment, standing
 from fedkd_flwr.report.useless import useless
 from fedkd_flwr.run_record import WITHHELD, PartyRecord, RunRecord
 
@@ -156,9 +156,9 @@ def _going_on(record: RunRecord) -> Iterator[Html]:
         ended = str(sum(one.ended for one in record.rounds))
         yield tag("progress", value=ended, max=str(record.num_rounds), aria_label="rounds that have ended")
     text = (
-        f"As of {record.last_word}. The run writes this page again as it goes on, and the browser loads it every "
-        f"{_RELOAD_S} seconds. If that time stays the same for much longer than a round takes, its process may have "
-        "been killed, and what its last round was asked may have left all the same: "
+        f"As of {moment(record.last_word)}. The run writes this page again as it goes on, and the browser loads it "
+        f"every {_RELOAD_S} seconds. If that time stays the same for much longer than a round takes, its process may "
+        "have been killed, and what its last round was asked may have left all the same: "
     )
     yield tag("p", text, tag("code", f"fedkd report {plain(record.run_id, 40)}"), " looks, and writes it here.")
 

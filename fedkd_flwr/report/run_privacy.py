@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fedkd_flwr.report.claims import Claim, bound_text, bounded, claim_words, ordered, public, relation, side
 from fedkd_flwr.report.formatting import is_number, plain
+from fedkd_flwr.report.standing import moment
 from fedkd_flwr.run_record import WITHHELD, RunRecord
 
 __all__ = ["explanations", "headline", "no_claim", "noise_effect", "trust", "unprotected", "unproven"]
@@ -165,7 +166,7 @@ def unprotected(record: RunRecord) -> list[str]:
     if not record.rounds:
         if not record.knows_asked:
             return ["The record does not say what was asked: it was written before the first round, and never again."]
-        when = f" until {plain(record.last_word)}" if record.status == "running" else ""
+        when = f" until {moment(record.last_word)}" if record.status == "running" else ""
         return [f"No party was asked for anything{when}, so nothing was released and there is nothing to claim."]
     # a round that has not ended counts as if all its answers had left
     may = "" if record.rounds[0].ended else " may have"

@@ -9,7 +9,7 @@ from fedkd_flwr.processes import still_runs
 from fedkd_flwr.report.formatting import count, plain, time_span
 from fedkd_flwr.run_record import Doing, RunRecord
 
-__all__ = ["Standing", "Word", "progress", "standing", "time_of_day"]
+__all__ = ["Standing", "Word", "moment", "progress", "standing"]
 
 Word = Literal["completed", "failed", "stopped", "running", "killed", "not known"]
 _ENDS: dict[str, Word] = {"completed": "completed", "failed": "failed", "stopped": "stopped"}
@@ -53,7 +53,7 @@ def standing(record: RunRecord, *, alive: bool | None = None, rounds_told: bool 
         headline = f"This run {'was ' * (word == 'stopped')}{word}{where if word != 'completed' else ''}"
         return Standing(word=word, headline=headline, sentence=f"{headline}{far}.")
     runs = still_runs(record.process) if alive is None else alive
-    at = f"at {plain(record.last_word, 40)}" if record.last_word else "when this was written"
+    at = f"at {moment(record.last_word)}" if record.last_word else "when this was written"
     if runs:
         headline = f"This run is going on{where}"
         return Standing(word="running", headline=headline, sentence=f"{headline}{far}.{_left(record)}")
@@ -74,7 +74,7 @@ def progress(record: RunRecord) -> str:
     planned = f" of {record.num_rounds}" if record.num_rounds > ended else ""
     text = f"{ended}{planned} rounds ended" if planned or ended != 1 else "1 round ended"
     if (last := record.open_round) is not None:
-        at = f" at {time_of_day(last.asked_at)}" if last.asked_at else ""
+        at = f" at {moment(last.asked_at)[11:]}" if last.asked_at else ""
         text += f"; round {last.server_round} began with {count(last.asked, 'party', 'parties')}{at}, "
         counted = last.answered or last.rejected  # it failed for what was answered, or for who did not
         text += f"{len(last.answered)} of which answered validly" if counted else "and their answers may have left them"
@@ -83,13 +83,13 @@ def progress(record: RunRecord) -> str:
     return text
 
 
-def time_of_day(moment: str) -> str:
-    """Return the time in an ISO 8601 moment of UTC.
+def moment(text: str) -> str:
+    """Return an ISO 8601 moment of UTC as a reader likes it.
 
-    >>> time_of_day("2026-11-22T10:12:05.123+00:00")
-    '10:12:05 UTC'
+    >>> moment("2026-11-22T10:12:05.123+00:00")
+    '2026-11-22 10:12:05 UTC'
     """
-    return f"{plain(moment)[11:19]} UTC"
+    return f"{plain(text)[:19].replace('T', ' ')} UTC"
 
 
 def _where(record: RunRecord) -> str:
