@@ -5,7 +5,7 @@
 
 Each run is a ``flwr run``, as in ``benchmarks/simulate.py`` (Flower's simulation, Ray). In addition every seed is run
 once without noise, which also gives the accuracy of parties alone (SOLO). The epsilon drawn is that of the run's
-publishable claim, and not the one that was asked for. ``python -m fedkd_flwr.report sweep sweep.json`` writes the
+publishable claim, and not the one that was asked for. ``fedkd report --sweep sweep.json`` writes the
 page.
 """
 

@@ -10,15 +10,23 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.processes import ProcessRecord
+from fedkd_flwr.run_frames import frame
 
-__all__ = ["SCHEMA_VERSION", "WITHHELD", "PartyRecord", "Rejection", "RoundRecord", "RunRecord"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["SCHEMA_VERSION", "WITHHELD", "Doing", "PartyRecord", "Rejection", "RoundRecord", "RunRecord", "now_text"]
 
 SCHEMA_VERSION = 2
 WITHHELD = "withheld"  # replaces a text or a number of the operator's record in a publishable copy
@@ -28,6 +36,19 @@ _STATEMENT = ("unit", "adversary", "publishable", "basis", "protects from", "not
 _FOLDER = re.compile(r"(?:^|(?<=[\s\"'=(]))(?:~|/|[A-Za-z]:[\\/]|\\\\|file:).*[\\/]")
 _NUMBERS = re.compile(r"\[\n[\s\d.,eE+nul-]*\]")  # a list of numbers; no JSON string holds a line break
 _Record = TypeVar("_Record")
+# what ends a run and is no `Exception`; Flower raises the second one where it learns that a run was stopped
+_STOPS = {"KeyboardInterrupt": "Ctrl-C", "RunNotRunningException": "flwr stop"}
+_RECENT = 10  # the last rounds, from which the time of the others is foreseen
+
+
+class Doing(StrEnum):
+    """What a run was doing when it wrote its record last."""
+
+    START = "start-up"  # loading data, waiting for nodes
+    ROUNDS = "rounds"
+    FINAL = "final result"  # it goes to the parties, which finish and report
+    AFTER = "after the exchange"  # measuring and keeping models, in simulation also training a centralised one
+    OVER = "over"
 
 
 @dataclass(kw_only=True)
@@ -36,7 +57,7 @@ class Rejection:
 
     party: str  # "" if the sender gave no name
     node_id: str  # a string, because some JSON readers would round a number this large
-    code: str
+    code: str  # a word from fixed lists: an error's code, or why the reply was not valid
 
 
 @dataclass(kw_only=True)
@@ -46,10 +67,12 @@ class RoundRecord:
     `RunRecord.publishable` says which of these fields may be published; all others are operator only.
     """
 
-    server_round: int
-    asked: int = 0
-    answered: list[str] = field(default_factory=list)
-    rejected: list[Rejection] = field(default_factory=list)
+    server_round: int  # from 1
+    asked: int = 0  # parties; their replies may have left them from then on, whatever became of the run
+    asked_at: str = ""  # ISO 8601, UTC: just before the messages left; "" in records of older releases
+    ended: bool = True  # False from just before the messages leave until the answers are combined
+    answered: list[str] = field(default_factory=list)  # parties whose answers counted
+    rejected: list[Rejection] = field(default_factory=list)  # replies that did not, and parties that gave none
     agreement: float | None = (
         None  # share of labelled public rows on which a party's label is the consensus: their mean
     )
@@ -61,8 +84,12 @@ class RoundRecord:
     accuracy: dict[str, float] = field(default_factory=dict)  # party -> accuracy of its model this round
     tested: dict[str, int] = field(default_factory=dict)  # party -> number of test rows of that accuracy
     bytes_down: int = 0  # bytes of arrays, all parties together, without Flower's envelope
-    bytes_up: int = 0
-    seconds: float = 0.0
+    bytes_up: int = 0  # the same, from the parties
+    seconds: float = 0.0  # from asking to the combined answer
+
+    def to_json(self) -> str:
+        """Return the round as indented JSON text."""
+        return _json(dataclasses.asdict(self))
 
     def line(self, num_rounds: int) -> str:
         """Return the round as one line of the log."""
@@ -91,13 +118,13 @@ class PartyRecord:
     The keys of ``solo`` and ``federated`` say on which test rows they were measured: ``"common"`` or ``"own"``.
     """
 
-    name: str
-    model: str = ""
-    solo: dict[str, Metrics] = field(default_factory=dict)
-    federated: dict[str, Metrics] = field(default_factory=dict)
+    name: str  # unique in the federation
+    model: str = ""  # its model's name
+    solo: dict[str, Metrics] = field(default_factory=dict)  # of its model trained alone, by test rows
+    federated: dict[str, Metrics] = field(default_factory=dict)  # of its model with the federation, by test rows
     model_bytes: int | None = None  # size of its model as one upload
     class_counts: list[int] = field(default_factory=list)  # its private rows by class, where they are known
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # warnings about this party
     public_fit: float | None = None  # how much of its rows the public rows show it, as its density ratios say
     trust: float | None = None  # how far the others' density ratios confirm its own; 1: fully
 
@@ -120,31 +147,31 @@ class PartyRecord:
 class Measured:
     """A measured value within its 95 % interval."""
 
-    value: float
-    low: float
-    high: float
+    value: float  # as measured
+    low: float  # lower end of the interval
+    high: float  # its upper end
 
 
 @dataclass(kw_only=True)
 class AttackFigures:
     """How well an attack told the rows that were trained on (members) from fresh rows of the same law."""
 
-    members: int
-    fresh: int
-    auc: Measured
+    members: int  # rows that were trained on
+    fresh: int  # rows that were not
+    auc: Measured  # area under the attack's ROC curve; 0.5 is guessing
     found_at_1_percent: Measured  # share of members found where so many fresh rows are taken for members
-    found_at_1_permille: Measured
+    found_at_1_permille: Measured  # the same at one in a thousand
 
 
 @dataclass(kw_only=True)
 class ProvenEpsilon:
     """A claim of the run, and the epsilon that the attack proves against it with 95 % confidence."""
 
-    unit: str
-    neighbouring_relation: str
-    epsilon: float
-    delta: float
-    proven: float
+    unit: str  # whom the claim is about: record or party
+    neighbouring_relation: str  # which data sets the claim compares
+    epsilon: float  # as claimed
+    delta: float  # as claimed; the proof is at the same one
+    proven: float  # a lower bound of the true epsilon
 
 
 @dataclass(kw_only=True)
@@ -153,12 +180,12 @@ class AuditRecord:
 
     sent: list[str]  # what the attacker saw, by payload name
     shadows: int  # shadow runs
-    everybody: AttackFigures
-    parties: dict[str, AttackFigures]
+    everybody: AttackFigures  # of all parties together
+    parties: dict[str, AttackFigures]  # by party
     without_shadows: Measured  # AUC of an attacker without shadow runs
     roc: list[list[float]]  # [false alarms, members found], as shares, of all parties together
-    claims: list[ProvenEpsilon] = field(default_factory=list)
-    seconds: float = 0.0
+    claims: list[ProvenEpsilon] = field(default_factory=list)  # claims that the attack tested
+    seconds: float = 0.0  # for the run, its shadows and the attack
 
 
 @dataclass(kw_only=True)
@@ -166,37 +193,50 @@ class RunRecord:
     """Everything one run leaves behind besides its models.
 
     ``sends`` and ``one_shot`` are facts about the algorithm. The app copies them from the algorithm's card.
+
+    Notes
+    -----
+    The app writes ``runs/<run-id>/record.json`` when it starts, before the messages of each round leave, after each
+    round, before the final result leaves, and at the end, each time in one step. To follow a run, read the file again:
+    ``doing`` says which part of the run, ``num_rounds`` how many rounds are planned, `open_round` which round was asked
+    and has not ended, `seconds_left` how long the other rounds may take. ``status`` stays ``running`` if the process is
+    killed: `fedkd_flwr.report.standing` says what a reader can know then. ``claims`` count every round that was asked.
     """
 
-    run_id: str
-    algorithm: str
+    run_id: str  # the name of its folder
+    algorithm: str  # the card's name
     sends: str = ""  # what leaves a party: "labels", "scores" or "weights"
     one_shot: bool = False  # the algorithm has one round, whatever the votes are
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = SCHEMA_VERSION  # of these fields; other versions are refused
     started: str = ""  # ISO 8601, UTC
-    status: str = "running"  # running | completed | failed
-    reason: str = ""  # why it failed
-    simulation: bool = False
-    seed: int = 0
-    config: dict[str, Any] = field(default_factory=dict)
+    status: str = "running"  # running | completed | failed | stopped
+    reason: str = ""  # why it failed, or how it was stopped
+    doing: str = Doing.START  # which part of the run it was in when it was last written
+    last_word: str = ""  # ISO 8601, UTC: when the record was last written
+    process: ProcessRecord | None = None  # that writes it
+    num_rounds: int = 0  # planned; it may converge before. 0: not known
+    simulation: bool = False  # no real silos
+    seed: int = 0  # of everything but privacy noise
+    config: dict[str, Any] = field(default_factory=dict)  # all settings that the run read (docs/configuration.md)
     changed: list[str] | None = None  # the settings in ``config`` that are not the defaults; None: not known
-    versions: dict[str, str] = field(default_factory=dict)
-    num_public: int = 0
-    num_classes: int = 0
-    classes: list[str] = field(default_factory=list)
-    fingerprint: str = ""
+    versions: dict[str, str] = field(default_factory=dict)  # of this package and its libraries
+    num_public: int = 0  # public rows
+    num_classes: int = 0  # C
+    classes: list[str] = field(default_factory=list)  # their names, in the order of labels
+    fingerprint: str = ""  # SHA-256 of public rows, schema and preprocessing
     startup_seconds: float = 0.0  # before the first instruction left, for registering nodes and loading data
     seconds: float = 0.0  # from the first instruction to the end
-    rounds: list[RoundRecord] = field(default_factory=list)
-    parties: list[PartyRecord] = field(default_factory=list)
-    final_bytes_down: int = 0  # of the final result that goes back, all parties together
+    rounds: list[RoundRecord] = field(default_factory=list)  # in order
+    parties: list[PartyRecord] = field(default_factory=list)  # by name
+    final_asked: int = 0  # parties that the final result was sent to
+    final_bytes_down: int = 0  # of that result, all parties together
     server_model: str = ""  # name and file of the server's model, "" if it has none
     # by test rows, "common" or "own" (all parties' own test rows together), like a party's
     server: dict[str, Metrics] = field(default_factory=dict)  # of that model
     consensus_rule: str = ""  # how answers became the consensus, where it was chosen from the answers
     consensus_reason: str = ""  # why
     centralised: dict[str, Metrics] = field(default_factory=dict)  # of one trained on all private rows; simulation only
-    centralised_model: str = ""
+    centralised_model: str = ""  # its model's name
     claims: list[dict[str, Any]] = field(default_factory=list)  # as `PrivacyClaim.as_dict` writes them
     audit: AuditRecord | None = None  # simulation only, where an audit was asked for
     notes: list[str] = field(default_factory=list)  # warnings that a reader of the results must see
@@ -210,6 +250,44 @@ class RunRecord:
         self.parties.append(new)
         self.parties.sort(key=lambda party: party.name)
         return new
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Write down how the run ended: completed, failed, or stopped where ``error`` is no `Exception`.
+
+        A failure or stop that is written already stays.
+        """
+        if self.status in ("failed", "stopped"):
+            return
+        if error is None:
+            self.status, self.doing = "completed", Doing.OVER
+            return
+        kind = type(error).__name__
+        if isinstance(error, Exception):
+            self.status, self.reason = "failed", str(error) or kind
+        else:
+            self.status, self.reason = "stopped", _STOPS.get(kind, f"its process was told to end ({kind})")
+
+    @property
+    def open_round(self) -> RoundRecord | None:
+        """The round that was asked and has not ended: who has answered it is not known."""
+        return self.rounds[-1] if self.rounds and not self.rounds[-1].ended else None
+
+    @property
+    def knows_asked(self) -> bool:
+        """Whether ``rounds`` holds all that was asked: older releases wrote a record at the start and the end alone."""
+        return bool(self.status != "running" or self.rounds or self.num_rounds)
+
+    def seconds_left(self) -> float | None:
+        """Return how long the rounds that have not ended may take, in seconds, if they take as long as the last ones.
+
+        None where no round has ended, or their number is not known.
+        """
+        # parties start their processes in the first round
+        ended = [one.seconds for one in self.rounds if one.ended]
+        recent = ended[1:][-_RECENT:] or ended
+        if not recent or not self.num_rounds:
+            return None
+        return sum(recent) / len(recent) * max(self.num_rounds - len(ended), 0)
 
     @property
     def server_accuracy(self) -> float | None:
@@ -234,6 +312,29 @@ class RunRecord:
                 if values:
                     means[f"{kind}-{rows}"] = sum(values) / len(values)
         return means
+
+    def to_frame(self, of: str = "rounds") -> pd.DataFrame:
+        """Return a table of the record for pandas; each row begins with ``run_id`` and ``seed``.
+
+        Parameters
+        ----------
+        of : {"rounds", "parties", "party_rounds", "models"}
+            One row for each round; for each party, with the figures of its models (``federated_common_accuracy``);
+            for each party and round; or for each model and kind of test rows, with ``whose`` it is (``solo``,
+            ``federated``, ``server``, ``centralised``). Lists, such as figures by class, are left out.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such table.
+
+        Examples
+        --------
+        >>> record = RunRecord(run_id="7", algorithm="fedct", rounds=[RoundRecord(server_round=1, asked=3)])
+        >>> record.to_frame("rounds")[["run_id", "server_round", "asked"]].to_dict("records")
+        [{'run_id': '7', 'server_round': 1, 'asked': 3}]
+        """
+        return frame(self.as_dict(), of)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON types."""
@@ -265,14 +366,15 @@ class RunRecord:
         A field that is not named here is left out; this includes fields added later. These fields stay, because:
 
         - They are known before any private row is touched: ``run_id algorithm sends one_shot schema_version started
-          simulation seed versions num_public num_classes classes fingerprint server_model centralised_model`` and
-          ``config changed``. Folders are cut off, and a ``sensitivity-labels`` estimated from private rows is removed.
+          simulation seed versions num_rounds num_public num_classes classes fingerprint server_model
+          centralised_model`` and ``config changed``. Folders are cut off, and a ``sensitivity-labels`` estimated from
+          private rows is removed.
         - They were computed without looking at private rows: ``claims`` that may be published. Of another claim only
           the statement stays, without its numbers. It is left out entirely if a publishable claim has the same unit
           and adversary, because then its existence depends on the votes.
-        - They say who took part, who was left out (not why) and whether the run ended: ``status``, ``rounds`` with
-          ``server_round asked answered rejected``, ``parties`` with ``name model``. We assume that this is known
-          anyway: **no claim covers it**. If not `length_told`, only the first round stays.
+        - They say who took part, who was left out (not why) and whether the run ended: ``status doing final_asked``,
+          ``rounds`` with ``server_round asked ended answered rejected``, ``parties`` with ``name model``. We assume
+          that this is known anyway: **no claim covers it**. If not `length_told`, only the first round stays.
         - They were computed after noise that a proven claim covers (`covered`), and post-processing costs nothing:
           ``labelled_share bytes_down final_bytes_down``.
         - If that noise is added at the party, ``bytes_up`` (sizes of privatised labels) and ``kept_share`` (a property
@@ -287,6 +389,7 @@ class RunRecord:
             RoundRecord(
                 server_round=r.server_round,
                 asked=r.asked,
+                ended=r.ended,
                 answered=list(r.answered),
                 rejected=[Rejection(party=x.party, node_id="", code=WITHHELD) for x in r.rejected],
                 labelled_share=r.labelled_share if covered else None,
@@ -306,6 +409,8 @@ class RunRecord:
             started=self.started,
             status=self.status,
             reason=WITHHELD if self.reason else "",
+            doing=self.doing,
+            num_rounds=self.num_rounds,
             simulation=self.simulation,
             seed=self.seed,
             config={
@@ -321,6 +426,7 @@ class RunRecord:
             fingerprint=self.fingerprint,
             rounds=rounds,
             parties=[PartyRecord(name=p.name, model=p.model) for p in self.parties],
+            final_asked=self.final_asked,
             final_bytes_down=self.final_bytes_down if covered else 0,
             server_model=_without_folder(self.server_model),
             centralised_model=self.centralised_model,
@@ -356,8 +462,16 @@ class RunRecord:
 
     def to_json(self) -> str:
         """Return the record as indented JSON text. NaN and infinity become null."""
-        text = json.dumps(_finite(self.as_dict()), indent=1, allow_nan=False)
-        return _NUMBERS.sub(lambda found: " ".join(found[0].split()), text)  # a matrix takes one line for each row
+        return self.to_json_with([one.to_json() for one in self.rounds])
+
+    def to_json_with(self, rounds: Sequence[str]) -> str:
+        """Return what `to_json` does, given the rounds as `RoundRecord.to_json` wrote them: most of them are old."""
+        text = _json(dataclasses.asdict(dataclasses.replace(self, rounds=[])))
+        if not rounds:
+            return text
+        head, mark, tail = text.partition('\n "rounds": []')  # no JSON string holds a line break
+        listed = ",\n".join(textwrap.indent(one, "  ") for one in rounds)
+        return f"{head}{mark[:-1]}\n{listed}\n ]{tail}"
 
     @classmethod
     def load(cls, path: str | Path) -> RunRecord:
@@ -389,6 +503,11 @@ class RunRecord:
                 )
             ) from error
         return cls.from_dict(data)
+
+
+def now_text() -> str:
+    """Return the present moment as the record writes it: ISO 8601, UTC, milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _build(cls: type[_Record], data: object, where: str) -> _Record:
@@ -470,6 +589,11 @@ def _without_folder(value: Any) -> Any:
     'random-forest model.skops'
     """
     return _FOLDER.sub("", value) if isinstance(value, str) else value
+
+
+def _json(values: dict[str, Any]) -> str:
+    text = json.dumps(_finite(values), indent=1, allow_nan=False)
+    return _NUMBERS.sub(lambda found: " ".join(found[0].split()), text)  # a matrix takes one line for each row
 
 
 def _finite(value: Any) -> Any:

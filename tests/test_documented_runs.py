@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from flwr.common.config import flatten_dict, fuse_dicts, parse_config_args
 
 from fedkd_flwr.apps.config import parse_node_config, parse_run_config
+from fedkd_flwr.apps.run_settings import read_settings
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "simulations" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -27,6 +29,7 @@ def _found(pattern):
 PAIRS = _found(r"--run-config '([^']+)'")
 FILES = _found(r"--run-config (simulations/[a-z\d-]+\.toml)")
 NODES = _found(r"--node-config '([^'.]+(?:\.(?!\.\.)[^'.]+)*)'")
+WORDS = _found(r"fedkd (?:simulate|run) ([^\n`#]+)")
 TABLES = [
     block
     for block in _found(r"```toml\n(.*?)```")
@@ -42,6 +45,12 @@ def test_a_documented_run_config_is_valid(text):
 @pytest.mark.parametrize("text", TABLES)
 def test_a_documented_toml_file_is_a_valid_run_config(text):
     parse_run_config(fuse_dicts(DEFAULTS, flatten_dict(tomllib.loads(text))))
+
+
+@pytest.mark.parametrize("text", WORDS)
+def test_documented_words_are_a_valid_run_config(text):
+    words = [word for word in shlex.split(text) if "=" in word and not word.startswith("-")]
+    parse_run_config(fuse_dicts(DEFAULTS, read_settings(words)))
 
 
 @pytest.mark.parametrize("name", FILES)

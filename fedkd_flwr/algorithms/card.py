@@ -52,6 +52,7 @@ def setting(
     *,
     told: bool = False,
     only: Mapping[str, tuple[Any, ...]] | None = None,
+    path: bool = False,
     **limits: Any,
 ) -> Any:
     """Declare one setting of a `Config`; the docstring below it says what it means.
@@ -64,12 +65,14 @@ def setting(
         Whether parties are told its value.
     only : mapping of str to tuple, optional
         Other settings, and the values of theirs with which this one is read; else it must keep its default.
+    path : bool
+        Whether it names a file or folder: commands make it absolute.
     **limits
         ``ge``, ``gt``, ``le`` and ``lt``: its range. Its choices are those of a ``Literal`` annotation.
     """
     if isinstance(default, float):
         limits.setdefault("allow_inf_nan", False)
-    extra: Any = {"told": told, "only": dict(only or {})}
+    extra: Any = {"told": told, "only": dict(only or {}), "path": path}
     return Field(default, json_schema_extra=extra, **limits)
 
 
@@ -111,6 +114,11 @@ class Config(BaseModel):
         }
         settings = [name for name, field in cls.model_fields.items() if isinstance(field.json_schema_extra, dict)]
         return {name: f"{declared[name]}.{kebab(name)}" if declared[name] else kebab(name) for name in settings}
+
+    @classmethod
+    def paths(cls) -> set[str]:
+        """Return the keys of the settings that name a file or folder."""
+        return {key for name, key in cls.keys().items() if _extra(cls.model_fields[name])["path"]}
 
     @classmethod
     def default(cls, name: str) -> Any:
@@ -246,7 +254,7 @@ def _choices(field: FieldInfo) -> tuple[Any, ...]:
 
 def _extra(field: FieldInfo) -> dict[str, Any]:
     extra = field.json_schema_extra
-    return dict(extra) if isinstance(extra, dict) else {"told": False, "only": {}}
+    return dict(extra) if isinstance(extra, dict) else {"told": False, "only": {}, "path": False}
 
 
 class ExchangeConfig(Config):

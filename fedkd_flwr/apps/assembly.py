@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
@@ -427,6 +427,7 @@ def make_strategy(
     num_nodes: int,
     record: RunRecord,
     names: Mapping[int, str] | None = None,
+    on_round: Callable[[RunRecord], None] | None = None,
 ) -> ExchangeStrategy[Any]:
     """Return the server's strategy for the run."""
     root = output_root(config.output_dir)
@@ -457,4 +458,5 @@ def make_strategy(
         min_available_nodes=num_nodes,
         record=record,
         names=names,
+        on_round=on_round,
     )

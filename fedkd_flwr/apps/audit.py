@@ -7,26 +7,20 @@ ServerApp, ClientApp and wire, in this process. The attack itself is in `fedkd_f
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from flwr.app import Context, Message, RecordDict
-from flwr.common.config import flatten_dict
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from fedkd_flwr.apps import client_app, server_app
 from fedkd_flwr.apps.assembly import make_client, output_root, party_name
-from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.apps.config import RunConfig, parse_node_config
 from fedkd_flwr.apps.in_process import InProcessGrid, quiet
 from fedkd_flwr.audit.membership import likelihood_ratios, log_odds, pairs_epsilon
 from fedkd_flwr.audit.roc import Estimate, attack_auc, detection_rate, roc_points
@@ -34,14 +28,14 @@ from fedkd_flwr.audit.transcript import Transcript
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
-from fedkd_flwr.errors import ConfigError, FedkdError, explain
+from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.report.page import write_page
 from fedkd_flwr.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.wire.records import open_instruction, open_reply
 
-__all__ = ["audit", "main"]
+__all__ = ["audit", "audit_text"]
 
 _NEAREST = 256  # public rows looked through for each private row
 _NOTE = "audited run: each party trained on a random half of its rows; the other half are the fresh rows of the attack"
@@ -279,75 +273,6 @@ def _proven(
                 delta=claim["delta"],
                 proven=pairs_epsilon(chosen, other, delta=claim["delta"]),
             )
-
-
-# --------------------------------------------------------------------------------------------------------- the command
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Audit one run; print a table and where the results are.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The command line without the program's name; by default that of ``sys.argv``.
-
-    Returns
-    -------
-    int
-        0; 2 where a setting is wrong or a run failed (the reason is on stderr).
-    """
-    parser = argparse.ArgumentParser(
-        prog="python -m fedkd_flwr.audit",
-        description="Simulate a federation, repeat it as shadow runs with other halves of each party's rows, and "
-        "report how well an attacker who sees all that was sent tells the rows that a party trained on from fresh "
-        "ones. The record and the page go to runs/<run-id>/ of the output folder. Settings that are not given have "
-        "the defaults of the run config.",
-    )
-    parser.add_argument("--run-config", type=Path, metavar="FILE.toml", help="settings, as for flwr run")
-    for name, text in _SHORT.items():
-        parser.add_argument(f"--{name}", help=text)
-    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="further settings, as TOML")
-    parser.add_argument("--shadows", type=int, default=16, help="shadow runs: even, 4 or more (default 16)")
-    parser.add_argument("--out", type=Path, metavar="FILE.json", help="also write what was found here")
-    options = parser.parse_args(arguments)
-    try:
-        config = _configuration(options)
-        record = audit(config, shadows=options.shadows, progress=lambda line: print(line, file=sys.stderr, flush=True))
-        if options.out:
-            write_atomic(options.out, (json.dumps(record.as_dict()["audit"], indent=1) + "\n").encode())
-    except (FedkdError, OSError, tomllib.TOMLDecodeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    if record.audit is not None:
-        print(audit_text(record.audit))
-    print(f"report: {output_root(config.output_dir) / 'runs' / record.run_id / 'report.html'}")
-    return 0
-
-
-_SHORT = {
-    "algorithm": "which exchange (default fedct)",
-    "dataset": "a named data set (default digits)",
-    "parties": "how many parties (default 5)",
-    "model": "the parties' model",
-    "seed": "the run's seed (default 1)",
-    "data-root": "folder of the data sets that need files",
-    "output-dir": "where results go (default ~/.fedkd)",
-}
-
-
-def _configuration(options: argparse.Namespace) -> RunConfig:
-    text = options.run_config.read_text(encoding="utf-8") if options.run_config else ""
-    values: dict[str, Any] = {"num-parties": 5, **flatten_dict(tomllib.loads(text))}
-    for name in _SHORT:
-        given = getattr(options, name.replace("-", "_"))
-        if given is not None:
-            key = "num-parties" if name == "parties" else name
-            values[key] = int(given) if name in ("parties", "seed") else given
-    for name in ("data-root", "output-dir"):
-        if values.get(name):
-            values[name] = str(Path(str(values[name])).expanduser().absolute())
-    return parse_run_config(values | flatten_dict(tomllib.loads("\n".join(options.set))))
 
 
 def audit_text(found: AuditRecord) -> str:

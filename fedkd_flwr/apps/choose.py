@@ -12,11 +12,9 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any, Literal, get_args
 
 from flwr.app import Context, RecordDict
-from scipy import stats
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.apps import client_app, server_app
@@ -25,11 +23,11 @@ from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.in_process import InProcessGrid, quiet
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.report import derived
+from fedkd_flwr.report.paired import LEVEL, paired
 from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["WHOSE", "Comparison", "Outcome", "candidates", "choose", "comparison_text"]
 
-LEVEL = 0.95
 ALONE = "each party alone"
 Whose = Literal["parties", "home", "server"]
 _ALGORITHMS = ("fedct", "fedkt", "pate")  # those that send labels, and that any model can join
@@ -85,18 +83,35 @@ class Comparison:
 
     def ahead(self, best: Outcome, other: Outcome) -> tuple[float, float]:
         """Return by how much one candidate is ahead of another, and half its confidence interval; infinity: unknown."""
-        pairs = zip(best.of(self.whose, self.figure), other.of(self.whose, self.figure), strict=True)
-        gaps = [a - b for a, b in pairs]
-        if len(gaps) < 2:
-            return gaps[0], math.inf
-        compared = len(list(combinations(self.ranked, 2)))
-        t = float(stats.t.isf((1 - LEVEL) / 2 / compared, len(gaps) - 1))
-        return statistics.fmean(gaps), t * statistics.stdev(gaps) / math.sqrt(len(gaps))
+        values = [one.of(self.whose, self.figure) for one in (best, other)]
+        found = paired(*values, comparisons=math.comb(len(self.ranked), 2))
+        return found.mean, found.half
 
     def within_noise(self) -> list[Outcome]:
         """Return the candidates that the best one cannot be told from; without spread between seeds, equal ones."""
         best, *others = self.ranked
         return [one for one in others if (gap := self.ahead(best, one))[0] <= gap[1]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain JSON types; NaN where a run did not say."""
+        equal = {one.name for one in self.within_noise()} if len(self.seeds) > 1 and self.ranked else set()
+        return {
+            "seeds": self.seeds,
+            "whose": self.whose,
+            "figure": self.figure,
+            "ranking": [one.name for one in self.ranked],
+            "not_told_from_the_first": sorted(equal) if len(self.seeds) > 1 else None,
+            "candidates": [
+                {
+                    "name": one.name,
+                    "failed": one.failed,
+                    "figures": {f"{whose}:{figure}": values for (whose, figure), values in one.figures.items()},
+                    "kilobytes_up": one.kilobytes,
+                    "seconds": one.seconds,
+                }
+                for one in self.outcomes
+            ],
+        }
 
 
 def candidates(num_classes: int) -> dict[str, dict[str, Any]]:

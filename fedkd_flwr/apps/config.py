@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from pydantic import SkipValidation
 
 from fedkd_flwr.algorithms import Card, allowed_by_default, cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig, setting
+from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.metrics import check_names
 
@@ -26,11 +28,14 @@ _TABLE = {"dataset": ("table",)}
 _SYNTHETIC = {"dataset": ("synthetic",)}
 _BY_FILE = {"partitioner": ("file",)}
 _DIRICHLET = {"partitioner": ("dirichlet", "inner-dirichlet")}
+_NAME = re.compile(r"(\w[\w.+=-]{0,99})?")
 
 
 class RunConfig(Config):
     """What a run is told, whatever its algorithm; ``own`` are the algorithm's settings."""
 
+    name: str = setting("")
+    """What you call the run, so that fedkd's commands find it: at most 100 letters, digits and . _ + = -"""
     algorithm: str = setting("fedct")
     """Which exchange: a name, or your own card as package.module:CARD."""
     num_rounds: int = setting(0, ge=0, le=100_000)
@@ -44,9 +49,9 @@ class RunConfig(Config):
     first round asks all."""
     round_timeout_s: float = setting(3600.0, gt=0)
     """Who has not answered after so many seconds is left out."""
-    output_dir: str = setting("")
+    output_dir: str = setting("", path=True)
     """Absolute path: where runs/<run-id>/ goes. Empty: ~/.fedkd of the server's user."""
-    resume_from: str = setting("")
+    resume_from: str = setting("", path=True)
     """Absolute path: the folder runs/<run-id>/checkpoint of a run to continue, with the same settings; num-rounds
     counts its rounds too."""
     server_epsilon_budget: float = setting(0.0, ge=0)
@@ -56,17 +61,21 @@ class RunConfig(Config):
     save_party_models: bool = setting(False)
     """In simulation: keep each party's final model beside the record."""
 
+    tracking: str = setting("none")
+    """Other tools that get the rounds as they happen, with commas: jsonl, tensorboard, mlflow, wandb
+    (docs/tracking.md)."""
+
     dataset: str = setting("digits")
     """In simulation: a named data set (docs/your-data.md), or "table"."""
-    data_root: str = setting("")
+    data_root: str = setting("", path=True)
     """Absolute path: the folder of the data sets that need files."""
-    table: str = setting("", only=_TABLE)
+    table: str = setting("", only=_TABLE, path=True)
     """Absolute path of your file."""
     label: str = setting("", only=_TABLE)
     """Its label column."""
-    public_path: str = setting("")
+    public_path: str = setting("", path=True)
     """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
-    schema_path: str = setting("")
+    schema_path: str = setting("", path=True)
     """Absolute path of the schema. Empty: schema.toml beside public-path, or inferred for a table."""
     num_public: int = setting(0, ge=0)
     """Public rows; 0: the data set's usual share."""
@@ -102,7 +111,7 @@ class RunConfig(Config):
     """dirichlet is drawn again until every party has so many rows."""
     class_order: Literal["rarest-first", "frequent-first", "label"] = setting("rarest-first", only=_DIRICHLET)
     """Order in which dirichlet deals classes, which matters."""
-    partition_path: str = setting("", only=_BY_FILE)
+    partition_path: str = setting("", only=_BY_FILE, path=True)
     """Absolute path of an NPZ file of row numbers."""
     partition_index: int = setting(0, ge=0, only=_BY_FILE)
     """Which of its partitions."""
@@ -154,6 +163,9 @@ class RunConfig(Config):
     def check(self) -> None:
         """Refuse impossible combinations, and settings that the algorithm does not read."""
         card = self.card
+        if not _NAME.fullmatch(self.name):
+            rule = "be at most 100 letters, digits and . _ + = -, and start with a letter, digit or _"
+            raise ConfigError(explain("name", rule, self.name))
         if card.one_shot and self.num_rounds > 1:
             rule, way_out = f"be 1 for {card.name} (one-shot)", "Drop it, or use fedct."
             raise ConfigError(explain("num-rounds", rule, self.num_rounds, way_out))
@@ -170,6 +182,7 @@ class RunConfig(Config):
             raise ConfigError(
                 explain("server-epsilon-budget", "be 0 in a run without noise at the server", seen, way_out)
             )
+        parse_tools(self.tracking)
         if self.num_parties and self.min_parties > self.num_parties:
             rule, way_out = f"be at most num-parties ({self.num_parties})", "Lower min-parties or raise num-parties."
             raise ConfigError(explain("min-parties", rule, self.min_parties, way_out))
@@ -210,11 +223,11 @@ class NodeConfig(Config):
 
     party: str = setting("")
     """This silo's name, unique in the federation; required with data-path."""
-    data_path: str = setting("")
+    data_path: str = setting("", path=True)
     """Its private file, with the schema's label column."""
-    public_path: str = setting("")
+    public_path: str = setting("", path=True)
     """Its copy of the public file; required with data-path."""
-    schema_path: str = setting("")
+    schema_path: str = setting("", path=True)
     """Its copy of the schema. Empty: schema.toml beside public-path."""
     label: str = setting("")
     """If given, it must be the schema's label column: a check."""
@@ -222,7 +235,7 @@ class NodeConfig(Config):
     """Its own model, for teachers and students too. Empty: the run's; random-forest where privacy is demanded."""
     model_params: str = setting("")
     """Its parameters."""
-    state_dir: str = setting("")
+    state_dir: str = setting("", path=True)
     """Absolute path: where labels, state and model stay. Empty: ~/.fedkd of the node's user."""
     test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows kept for measuring."""

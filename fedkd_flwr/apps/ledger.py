@@ -1,16 +1,13 @@
 """A privacy ledger as text, for whoever answers for the rows: what was spent, when, on what.
 
-The command is ``python -m fedkd_flwr.apps.ledger``. It only reads, and takes no lock.
+The command is ``fedkd ledger``. It only reads, and takes no lock.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import DataError, FedkdError
+from fedkd_flwr.errors import DataError
 from fedkd_flwr.privacy.ledger.entry import lost
 from fedkd_flwr.privacy.ledger.ledger import Budget, Head, Ledger
 from fedkd_flwr.privacy.ledger.rows import Histories
 from fedkd_flwr.stores.ledger import NO_NOISE, read_table
 
-__all__ = ["Read", "event_words", "ledger_text", "main", "read_ledger"]
+__all__ = ["Read", "event_words", "ledger_dict", "ledger_text", "ledgers_in", "read_ledger"]
+
+Json = dict[str, Any]
 
 
 def event_words(event: Mapping[str, Any]) -> str:
@@ -119,18 +118,15 @@ def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in plain]
     if not ledger.entries:
         lines.append("nothing yet")
-    tight, replies = ledger.spent(delta, rows), sum(entry.server_round > 0 for entry in ledger.entries)
-    answered = "1 reply" if replies == 1 else f"{replies} replies"
+    sums = _sums(ledger, delta, budget, rows)
+    answered = "1 reply" if sums.replies == 1 else f"{sums.replies} replies"
     lines += [
         "",
-        f"spent        {_epsilon(tight)} at delta {delta:g}, {answered}, all runs together, by the row with most",
+        f"spent        {_epsilon(sums.tight)} at delta {delta:g}, {answered}, all runs together, by the row with most",
         "             (tight composition: holds if noise and number of releases did not depend on answers)",
     ]
-    finite = budget < math.inf
-    limit = Budget(epsilon=budget if finite else ledger.covering(delta, rows), delta=delta)
-    counted = ledger.counted(limit, rows) if limit.epsilon < math.inf else np.zeros(0)
-    most = float(counted.max(initial=0.0))
-    if finite:
+    limit, most = sums.limit, sums.most
+    if budget < math.inf:
         left = f"epsilon {budget - most:.6g} of {budget:g}" if most < budget else f"nothing of epsilon {budget:g}"
         lines += [
             f"counted      {_epsilon(most)} by this budget's filter, which decides; it holds whatever is asked",
@@ -140,7 +136,7 @@ def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
         covers = f"a budget of {_epsilon(limit.epsilon)} covers" if limit.epsilon < math.inf else "no budget covers"
         lines.append(f"filter       {covers} it, whatever was asked after answers")
     if rows is not None:
-        lines.append(_by_rows(counted, rows))
+        lines.append(_by_rows(sums.counted, rows))
     if late := len(ledger.from_the_future(datetime.now(UTC))):
         lines.append(f"note         {late} entries are dated in the future: a clock was wrong then, or is wrong now")
     return "\n".join(lines + _meaning(ledger)) + "\n"
@@ -183,61 +179,85 @@ def _meaning(ledger: Ledger) -> list[str]:
     return lines
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print ledgers.
+def ledger_dict(ledger: Ledger, *, delta: float, budget: float = math.inf, rows: Histories | None = None) -> Json:
+    """Return a ledger as plain JSON types; parameters as for `ledger_text`, None in the place of infinity."""
+    sums = _sums(ledger, delta, budget, rows)
+    finite = budget < math.inf
+    return {
+        "party": ledger.party,
+        "entries": [
+            {
+                "when": entry.when,
+                "run_id": entry.run_id,
+                "round": entry.server_round,
+                "data": entry.data,
+                "algorithm": entry.algorithm,
+                "mechanism": entry.mechanism,
+                "unit": entry.unit,
+                "adversary": entry.adversary,
+                "neighbouring_relation": entry.neighbouring_relation,
+                "released": [
+                    {"count": count, "event": event, "words": event_words(event)} for event, count in entry.events
+                ],
+            }
+            for entry in ledger.entries
+        ],
+        "delta": delta,
+        "replies": sums.replies,
+        "epsilon_spent": _or_none(sums.tight),
+        "epsilon_budget": _or_none(budget),
+        "epsilon_counted": _or_none(sums.most) if finite else None,
+        "epsilon_left": max(budget - sums.most, 0.0) if finite else None,
+        "notes": [" ".join(line.split()) for line in _meaning(ledger)],
+    }
+
+
+class _Sums(NamedTuple):
+    """What a ledger adds up to."""
+
+    tight: float
+    replies: int
+    limit: Budget
+    counted: NDArray[np.float64]
+
+    @property
+    def most(self) -> float:
+        return float(self.counted.max(initial=0.0))
+
+
+def _sums(ledger: Ledger, delta: float, budget: float, rows: Histories | None) -> _Sums:
+    limit = Budget(epsilon=budget if budget < math.inf else ledger.covering(delta, rows), delta=delta)
+    return _Sums(
+        tight=ledger.spent(delta, rows),
+        replies=sum(entry.server_round > 0 for entry in ledger.entries),
+        limit=limit,
+        counted=ledger.counted(limit, rows) if limit.epsilon < math.inf else np.zeros(0),
+    )
+
+
+def _or_none(value: float) -> float | None:
+    return value if value < math.inf else None
+
+
+def ledgers_in(path: Path) -> list[Path]:
+    """Return the folders or files that hold a ledger, or what is left of one.
 
     Parameters
     ----------
-    arguments : sequence of str, optional
-        The command line without the program's name; ``sys.argv`` where none is given.
+    path : Path
+        A ``ledger.json``, its folder, a party's ``state-dir``, or a run's folder.
 
-    Returns
-    -------
-    int
-        0, or 2 where a ledger cannot be believed or a setting is wrong (the reason is on stderr).
+    Raises
+    ------
+    DataError
+        If there is none.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m fedkd_flwr.apps.ledger",
-        description="Print what a party has released from its rows: when, in which run, by which mechanism, and what "
-        "all of it together costs.",
-    )
-    parser.add_argument("path", type=Path, metavar="PATH", help="a ledger.json, its folder, or a party's state-dir")
-    parser.add_argument("--delta", type=float, default=1e-5, help="where epsilon is measured (default: 1e-5)")
-    parser.add_argument(
-        "--epsilon-budget", type=float, default=math.inf, metavar="EPSILON", help="print what its filter has counted"
-    )
-    options = parser.parse_args(arguments)
-    try:
-        budget = Budget(epsilon=options.epsilon_budget, delta=options.delta)
-        paths = _ledgers(options.path)
-        if not paths:
-            way_out = "Give a ledger.json, its folder, or a party's state-dir."
-            raise lost(f"path {options.path}", "hold a ledger", "none", way_out)
-    except (FedkdError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    failed = False
-    for number, path in enumerate(paths):
-        try:
-            ledger, rows = read_ledger(path)
-            text = ledger_text(ledger, delta=budget.delta, budget=budget.epsilon, rows=rows)
-            print(f"\n{text}" if number else text, end="", flush=True)
-        except BrokenPipeError:  # whoever reads has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
-        except (FedkdError, OSError) as error:
-            print(f"error: {error}", file=sys.stderr)
-            failed = True
-    if len(paths) > 1:
-        print("\nEach ledger counts the releases of its own party only.")
-    return 2 if failed else 0
-
-
-def _ledgers(path: Path) -> list[Path]:
-    """Return the folders or files that hold a ledger, or what is left of one."""
     if path.is_file() or _holds_ledger(path):
         return [path]
-    return sorted(p for pattern in ("ledgers/*", "*") for p in path.glob(pattern) if _holds_ledger(p))
+    found = sorted(p for pattern in ("ledgers/*", "*") for p in path.glob(pattern) if _holds_ledger(p))
+    if not found:
+        raise lost(f"path {path}", "hold a ledger", "none", "Give a ledger.json, its folder, or a party's state-dir.")
+    return found
 
 
 def _holds_ledger(folder: Path) -> bool:
@@ -247,7 +267,3 @@ def _holds_ledger(folder: Path) -> bool:
 def _plain(text: str) -> str:
     """Return text as one printable line: names come from elsewhere, and a terminal obeys some of them."""
     return "".join(c if c.isprintable() else "?" for c in text)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

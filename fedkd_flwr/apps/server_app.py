@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from logging import ERROR, INFO, WARN
+from logging import INFO, WARN
 from pathlib import Path
 
 from flwr.app import Context
@@ -25,8 +25,9 @@ from fedkd_flwr.apps.assembly import (
     simulated_pool,
 )
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
+from fedkd_flwr.apps.live_run import LiveRun
+from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
-from fedkd_flwr.files import write_atomic
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RunRecord
@@ -58,32 +59,18 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
         config=config.as_scalars(),
         changed=config.changed_keys(),
         versions=_versions(),
+        num_rounds=config.rounds,
     )
-    _prepare(folder, record)
-    try:
-        _run(grid, config, record, folder, began)
-    except Exception as error:
-        record.status, record.reason = "failed", str(error) or type(error).__name__
-        log(ERROR, "run failed: %s", record.reason)
-        raise
-    finally:
-        _leave(record, folder, page=page)
+    with LiveRun(record, folder, page=page, tracking=parse_tools(config.tracking)) as live:
+        _run(grid, config, live, began)
     return record
 
 
-def _prepare(folder: Path, record: RunRecord) -> None:
-    """Write the record as it stands: a folder that cannot be written is said before anybody trains."""
-    try:
-        write_atomic(folder / "record.json", record.to_json().encode())
-    except OSError as error:
-        way_out = "Set output-dir to a folder this process may write."
-        raise ConfigError(explain("output-dir", "be writable", str(error), way_out)) from error
-
-
-def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: float) -> None:
+def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     from fedkd_flwr.data.tables import load_public
     from fedkd_flwr.strategies.waiting import start_processes, wait_for_nodes
 
+    record, folder = live.record, live.folder
     if record.simulation:
         log(INFO, "loading %s", config.dataset)
         pool = simulated_pool(config)
@@ -110,7 +97,9 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
         names = start_processes(grid, nodes, config.round_timeout_s)
         if config.setting("sensitivity") == "estimated" and not config.setting("sensitivity_labels"):
             config = _estimated(config, record, len(nodes))
-    strategy = make_strategy(config, public=public, test=test, num_nodes=len(nodes), record=record, names=names)
+    strategy = make_strategy(
+        config, public=public, test=test, num_nodes=len(nodes), record=record, names=names, on_round=live.on_round
+    )
     record.startup_seconds = time.monotonic() - began
     strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
     if (model := getattr(strategy, "model", None)) is not None:
@@ -175,22 +164,6 @@ def _measured(model: Classifier, config: RunConfig, num_parties: int) -> dict[st
     """Return how good a model is on the test rows of a simulation."""
     found = held_out_rows(config, num_parties, simulated_pool(config).as_read_by(model))
     return {rows: model.metrics(X, y) for rows, (X, y) in found.items() if len(y)}
-
-
-def _leave(record: RunRecord, folder: Path, *, page: bool) -> None:
-    """Write the record and the page; log the table and where they are."""
-    from fedkd_flwr.report.page import write_page
-    from fedkd_flwr.report.table import summary_table
-
-    write_atomic(folder / "record.json", record.to_json().encode())
-    try:
-        for line in summary_table(record).splitlines():
-            log(INFO, "%s", line)
-        log(INFO, "record: %s", (folder / "record.json").absolute())
-        if page:
-            log(INFO, "report: %s", write_page(record, folder / "report.html").absolute())
-    except Exception as error:  # the run's own outcome matters more than its picture
-        log(WARN, "the table or the page could not be made: %s", error)
 
 
 def _versions() -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.apps.bundles import build_bundle, plain
+from fedkd_flwr.commands.options import AsJson, print_json
 
 __all__ = ["bundle"]
 
@@ -15,9 +16,19 @@ __all__ = ["bundle"]
 def bundle(
     folder: Annotated[Path, typer.Argument(help="The app's folder.")] = Path(),
     output: Annotated[Path | None, typer.Option(help="Also write the bundle to this file.")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Build an app's bundle as `flwr run` does, and print its hash, which is what silos approve."""
+    """Build an app's bundle as `flwr run` does, and print its hash, which is what silos approve.
+
+    Examples
+    --------
+    fedkd bundle
+    fedkd bundle study/ --output study.fab
+    """
     built = build_bundle(folder)
     if output is not None:
         output.write_bytes(built.content)
+    if as_json:
+        print_json({"sha256": built.sha256, "app": built.app, "version": built.version, "files": list(built.files)})
+        return
     typer.echo(f"{built.sha256}  {plain(built.app)} {plain(built.version)}, {len(built.files)} files")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fedkd_flwr.commands.options import AsJson, print_json
 from fedkd_flwr.errors import ConfigError, explain
 
 __all__ = ["choose"]
@@ -24,11 +25,18 @@ def choose(
     figure: Annotated[str, typer.Option("--by", help="accuracy or balanced-accuracy; empty: what fits.")] = "",
     candidate: Annotated[list[str] | None, typer.Option(help="Only this candidate; may be repeated.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting (TOML).")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare algorithms and votes on your own table, with simulated parties, and say what is more than noise.
 
     Each candidate runs once for each seed in this process. Whose model counts: the parties' models on rows like those
     of all parties (parties), on rows like each party's own (home), or the server's model (server).
+
+    Examples
+    --------
+    fedkd choose --table patients.csv --label outcome --parties 4
+    fedkd choose --dataset digits --candidate fedct:majority --candidate fedkt:majority --seeds 3
+    fedkd choose --table patients.csv --label outcome --set 'model="knn"' --json
     """
     import tomllib
 
@@ -62,4 +70,4 @@ def choose(
         figure=figure.replace("-", "_"),
         progress=lambda line: typer.echo(line, err=True),
     )
-    typer.echo(comparison_text(found))
+    print_json(found.as_dict()) if as_json else typer.echo(comparison_text(found))

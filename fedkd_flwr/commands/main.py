@@ -1,31 +1,201 @@
-"""The command ``fedkd``: its subcommands, and what an error looks like."""
+"""The command ``fedkd``: its subcommands, what an error looks like, and what each exit code means.
+
+A subcommand's help is its docstring; what stands under ``Examples`` is printed after the options, line by line.
+"""
 
 from __future__ import annotations
 
+import inspect
+import os
+import re
 import sys
+from collections.abc import Sequence
 
+import click
 import typer
+import typer.core
 
+from fedkd_flwr.commands.audit import audit
 from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.choose import choose
+from fedkd_flwr.commands.compare import compare
+from fedkd_flwr.commands.devnet import devnet
+from fedkd_flwr.commands.ledger import ledger
+from fedkd_flwr.commands.log import log
 from fedkd_flwr.commands.node import node
+from fedkd_flwr.commands.report import report
+from fedkd_flwr.commands.run import run
+from fedkd_flwr.commands.runs import runs
+from fedkd_flwr.commands.simulate import simulate
+from fedkd_flwr.commands.stop import stop
 from fedkd_flwr.errors import FedkdError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "group", "main"]
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Federated learning where parties share labels.")
+BUG, INTERRUPTED, NOBODY_READS = 70, 130, 141
+"""Exit codes: an error in this package (EX_SOFTWARE); 128 + SIGINT; 128 + SIGPIPE, as for any Unix program."""
+
+_LINES = 5  # at most so many on stderr
+_EXAMPLES = "\n\nExamples\n--------\n"
+_CODES = """\b
+Exit codes:
+  0    done
+  1    not done, and that is the answer: refused at a question, or the run failed
+  2    something given is wrong; the message says what, and what to do
+  70   an error in fedkd itself
+  130  interrupted (Ctrl-C)
+  141  nobody reads the output any more, as in `fedkd runs | head -1`
+  143  told to end (SIGTERM)"""
+
+# rich takes longer to import than the rest of `fedkd --help`; with it typer 0.20 escapes brackets in plain text, too
+typer.core.HAS_RICH = False
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Federated learning where parties share labels.",
+    epilog=_CODES,
+)
 for command in (
+    audit,
     bundle,
     choose,
+    compare,
+    devnet,
+    ledger,
+    log,
+    report,
+    run,
+    runs,
+    simulate,
+    stop,
 ):
     app.command()(command)
 app.add_typer(node, name="node")
 
 
-def main() -> None:
-    """Run the command; an error is one line on stderr and status 2."""
+def _explain(commands: typer.Typer) -> None:
+    """Take each subcommand's help and examples from its docstring."""
+    for one in commands.registered_commands:
+        text, _, examples = (inspect.getdoc(one.callback) or "").partition(_EXAMPLES)
+        one.help = text
+        one.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples.splitlines()) if examples else None
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            _explain(group.typer_instance)
+
+
+_explain(app)
+
+
+def group() -> click.Group:
+    """Return the command as click runs it, with the help of its arguments, which click 8.5 takes from typer 0.20."""
+    made = typer.main.get_command(app)
+    if not isinstance(made, click.Group):
+        raise TypeError("fedkd has subcommands")
+    waiting: list[click.Command] = [made]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, click.Group):
+            waiting += one.commands.values()
+            continue
+        declared = typer.main.get_params_from_function(inspect.unwrap(one.callback)) if one.callback else {}
+        for param in one.params:
+            if isinstance(param, click.Argument) and param.name in declared:
+                param.help = getattr(declared[param.name].default, "help", None)  # type: ignore[attr-defined]
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit. An error is at most five lines on stderr; only a bug has a traceback, in a file.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The command line without the program's name; by default that of ``sys.argv``.
+    """
     try:
-        app(prog_name="fedkd")
-    except (FedkdError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
+        code = _run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (KeyboardInterrupt, SystemExit, Exception) as error:
+        code = _failed(error)
+        _give_up_output()
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        done = group().main(arguments, prog_name="fedkd", standalone_mode=False)
+    except getattr(click.exceptions, "NoArgsIsHelpError", ()) as error:  # click 8.2; before, it printed help itself
+        typer.echo(error.format_message())
+        return 0
+    return done if isinstance(done, int) else 0
+
+
+def _failed(error: BaseException) -> int:
+    """Say what went wrong, and return the exit code."""
+    if isinstance(error, SystemExit):
+        if isinstance(sys.stdout, click.utils.PacifyFlushWrapper):  # so click ends a command whose pipe was closed
+            return NOBODY_READS
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        _say(str(error.code))
+        return 1
+    if isinstance(error, BrokenPipeError):
+        return NOBODY_READS
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, click.Abort):  # the end of the input, at a question
+        _say("Nothing was done: the question was not answered.")
+        return 1
+    if isinstance(error, click.ClickException):
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fedkd"
+        # typer and click both guess what was meant
+        message = re.sub(r"( Did you mean [^?]*\?)\1", r"\1", error.format_message())
+        _say(f"error: {message}\n`{where} --help` shows what it takes, and examples.")
+        return 2
+    if isinstance(error, FedkdError):
+        _say(f"error: {error}")
+        return 2
+    if isinstance(error, OSError) and error.strerror:
+        where = f" {error.filename}" if error.filename else ""
+        _say(f"error: the system refused{where}: {error.strerror}.")
+        return 2
+    _bug(error)
+    return BUG
+
+
+def _say(text: str) -> None:
+    lines = text.splitlines()
+    if len(lines) > _LINES:
+        lines = [*lines[: _LINES - 1], f"({len(lines) - _LINES + 1} more lines)"]
+    typer.echo("\n".join(lines), err=True)
+
+
+def _bug(error: BaseException) -> None:
+    import tempfile
+    import traceback
+
+    text = "".join(traceback.format_exception(error))
+    if os.environ.get("FEDKD_TRACEBACK"):
+        typer.echo(text, err=True)
+        return
+    what = f"error in fedkd itself: {type(error).__name__}: {error}".splitlines()[0]
+    try:
+        handle, where = tempfile.mkstemp(prefix="fedkd-error-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        _say(f"{what}. Its traceback is in {where}; please report it.")
+    except OSError:
+        _say(f"{what}. Set FEDKD_TRACEBACK=1 to see its traceback; please report it.")
+
+
+def _give_up_output() -> None:
+    """Drop what could not be written, or Python would fail once more at its exit, with a traceback."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

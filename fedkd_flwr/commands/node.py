@@ -22,6 +22,7 @@ from fedkd_flwr.apps.bundles import (
     plain,
     text_diff,
 )
+from fedkd_flwr.commands.options import AsJson, print_json
 from fedkd_flwr.errors import ConfigError, explain
 
 __all__ = ["node"]
@@ -39,7 +40,13 @@ def run(
     approved: ApprovedFolder = APPROVED,
     sandbox: Annotated[str, typer.Option(help="A command to put before the ClientApp's, such as a bwrap script.")] = "",
 ) -> None:
-    """Run a SuperNode that answers approved bundles only, with the code installed here."""
+    """Run a SuperNode that answers approved bundles only, with the code installed here.
+
+    Examples
+    --------
+    fedkd node run -- --superlink link.example.org:9092 --root-certificates ca.crt
+    fedkd node run --sandbox "bwrap --unshare-pid --bind / /" -- --superlink link.example.org:9092
+    """
     from fedkd_flwr.apps.node import run_node
 
     sys.exit(run_node(supernode, approvals=Approvals(approved), sandbox=shlex.split(sandbox)))
@@ -75,7 +82,13 @@ def approve(
     approved: ApprovedFolder = APPROVED,
     diff: Annotated[bool, typer.Option("--diff", help="Print each changed line, too.")] = False,
 ) -> None:
-    """Show a bundle, and what differs from the one approved before and from what is installed; ask; approve it."""
+    """Show a bundle, and what differs from the one approved before and from what is installed; ask; approve it.
+
+    Examples
+    --------
+    fedkd node approve study.fab --diff
+    fedkd node approve --app study/
+    """
     if file is not None and folder is None:
         new = Bundle.from_bytes(file.read_bytes(), source=f"file {file}")
     elif folder is not None and file is None:
@@ -96,10 +109,20 @@ def approve(
 
 
 @node.command("list")
-def list_approved(approved: ApprovedFolder = APPROVED) -> None:
-    """Print the approved bundles, the oldest approval first."""
-    for path, each in Approvals(approved).files().items():
-        when = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+def list_approved(approved: ApprovedFolder = APPROVED, as_json: AsJson = False) -> None:
+    """Print the approved bundles, the oldest approval first.
+
+    Examples
+    --------
+    fedkd node list
+    fedkd node list --json
+    """
+    found = [(datetime.fromtimestamp(p.stat().st_mtime, UTC), one) for p, one in Approvals(approved).files().items()]
+    if as_json:
+        keys = ("sha256", "app", "version")
+        print_json([{**{k: getattr(one, k) for k in keys}, "approved": when.isoformat()} for when, one in found])
+        return
+    for when, each in found:
         typer.echo(f"{each.sha256}  {when:%Y-%m-%d %H:%M} UTC  {plain(each.app)} {plain(each.version)}")
 
 
@@ -108,6 +131,11 @@ def revoke(
     digest: Annotated[str, typer.Argument(metavar="HASH", help="The first digits of its sha256, eight or more.")],
     approved: ApprovedFolder = APPROVED,
 ) -> None:
-    """End the approval of a bundle. A running node obeys from the next task on."""
+    """End the approval of a bundle. A running node obeys from the next task on.
+
+    Examples
+    --------
+    fedkd node revoke 3f2a9c01
+    """
     revoked = Approvals(approved).remove(digest)
     typer.echo(f"Revoked: {revoked.sha256} {plain(revoked.app)} {plain(revoked.version)}")

@@ -1,4 +1,4 @@
-"""Dealing the rows of the private pool to parties, with flwr-datasets' partitioners or as a file says.
+"""Dealing the rows of the private pool to parties: as flwr-datasets' partitioners do, or as a file says.
 
 | name | each party gets |
 |---|---|
@@ -13,6 +13,9 @@
 The order in which ``dirichlet`` deals classes matters: a party that the first class has filled gets nothing of the
 next one. flwr-datasets deals classes by label, and the published FedKT code deals Adult's rarer class first.
 ``class_order`` says which order is used.
+
+``iid`` and ``dirichlet`` are computed here, with the same draws as flwr-datasets': its import takes seconds in every
+process, and the others need it.
 """
 
 from __future__ import annotations
@@ -99,7 +102,7 @@ def partition(
     DataError
         If there are too few rows, or the file does not fit the pool.
     MissingExtraError
-        If flwr-datasets is not installed (all but ``file``).
+        If flwr-datasets is not installed (all but ``iid``, ``dirichlet`` and ``file``).
 
     Examples
     --------
@@ -118,11 +121,12 @@ def partition(
         raise DataError(explain("private rows", rule, len(y)), code=Code.NO_ROWS)
     if name in ("dirichlet", "inner-dirichlet"):
         return _dirichlet(name, y, num_parties, seed, alpha, min_rows, class_order)
+    rng = derive_rng(seed, "partition-order", name)
+    if name == "iid":
+        return [np.sort(part) for part in np.array_split(rng.permutation(len(y)), num_parties)]
     partitioners = _flwr_partitioners()
     stream = derive_seed(seed, "partition", name)
-    if name == "iid":
-        partitioner = partitioners.IidPartitioner(num_parties)
-    elif name == "pathological":
+    if name == "pathological":
         partitioner = partitioners.PathologicalPartitioner(
             num_partitions=num_parties,
             partition_by="label",
@@ -142,7 +146,7 @@ def partition(
     else:
         partitioner = getattr(partitioners, f"{size_skew.capitalize()}Partitioner")(num_parties)
     try:
-        return _deal(partitioner, num_parties, y, derive_rng(seed, "partition-order", name))
+        return _deal(partitioner, num_parties, y, rng)
     except ValueError as error:
         rule, seen = f"give each of {num_parties} parties a row", f"{len(y)} rows; flwr-datasets says: {error}"
         raise DataError(explain(f"partitioner {name!r}", rule, seen, "Use fewer parties or a milder skew.")) from error
@@ -178,27 +182,19 @@ def _dirichlet(
     if not len(y) >= num_parties * min_rows:
         rule = f"be at least {num_parties} parties x {min_rows} min-rows"
         raise DataError(explain("private rows", rule, len(y), way_out), code=Code.NO_ROWS)
-    partitioners = _flwr_partitioners()
-    order = _dealing_order(y, class_order)
+    codes = _dealing_order(y, class_order)
     for attempt in range(_DIRICHLET_SEEDS):
-        stream = derive_seed(seed, "partition", name, attempt)
-        if name == "dirichlet":
-            partitioner = partitioners.DirichletPartitioner(
-                num_partitions=num_parties,
-                partition_by="label",
-                alpha=float(alpha),
-                min_partition_size=min_rows,
-                self_balancing=True,
-                seed=stream,
-            )
-        else:
-            sizes = [len(y) // num_parties] * num_parties
-            partitioner = partitioners.InnerDirichletPartitioner(sizes, "label", float(alpha), seed=stream)
+        stream, rng = derive_seed(seed, "partition", name, attempt), derive_rng(seed, "partition-order", attempt)
         try:
-            # with alpha near 0 nobody below the average size may draw a share of a class; flwr-datasets then divides
-            # 0 by 0 and goes on with NaN
+            # with alpha near 0 nobody below the average size may draw a share of a class: 0 is divided by 0
             with np.errstate(invalid="raise", divide="raise"):
-                return _deal(partitioner, num_parties, order, derive_rng(seed, "partition-order", attempt))
+                if name == "dirichlet":
+                    order = rng.permutation(len(y))
+                    parts = _balanced(codes[order], num_parties, float(alpha), min_rows, np.random.default_rng(stream))
+                    return [np.sort(order[part]) for part in parts]
+                sizes = [len(y) // num_parties] * num_parties
+                partitioner = _flwr_partitioners().InnerDirichletPartitioner(sizes, "label", float(alpha), seed=stream)
+                return _deal(partitioner, num_parties, codes, rng)
         except (ValueError, FloatingPointError):
             continue
     seen = (
@@ -206,6 +202,30 @@ def _dirichlet(
         f"for {num_parties} parties on {len(y)} rows of {len(np.unique(y))} classes"
     )
     raise DataError(explain("every party", f"have at least {min_rows} rows (min-rows)", seen, way_out))
+
+
+def _balanced(
+    codes: NDArray[np.int64], num_parties: int, alpha: float, min_rows: int, rng: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Deal each class by shares ~ Dirichlet(alpha), none to a party above the average size, as flwr-datasets does.
+
+    Raises ValueError if no draw gives every party ``min_rows`` rows.
+    """
+    for _ in range(_DRAWS_PER_SEED):
+        held: list[list[NDArray[np.int64]]] = [[] for _ in range(num_parties)]
+        sizes = np.zeros(num_parties, dtype=np.int64)
+        for code in np.unique(codes):
+            rows = np.flatnonzero(codes == code)
+            shares = rng.dirichlet(np.full(num_parties, alpha))
+            shares[sizes > len(codes) / num_parties] = 0.0
+            shares /= np.cumsum(shares)[-1]  # added one by one: the last bit decides where a class is cut
+            cuts = (np.cumsum(shares) * len(rows)).astype(int)[:-1]
+            for party, part in enumerate(np.split(rows, cuts)):
+                held[party].append(part)
+                sizes[party] += len(part)
+        if sizes.min() >= max(min_rows, 1):
+            return [np.concatenate(parts) for parts in held]
+    raise ValueError("a party has too few rows in every draw")
 
 
 def _dealing_order(y: NDArray[np.integer], class_order: str) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report.formatting import is_number, plain
-from fedkd_flwr.run_record import PartyRecord, RunRecord
+from fedkd_flwr.run_record import PartyRecord, RoundRecord, RunRecord
 
 __all__ = [
     "FIGURES",
@@ -23,6 +23,7 @@ __all__ = [
     "class_name",
     "figure_used",
     "figures",
+    "heard",
     "known",
     "left_out",
     "means",
@@ -203,11 +204,18 @@ class Traffic:
     up_later: float | None
 
 
+def heard(record: RunRecord) -> list[RoundRecord]:
+    """Return the rounds of which it is known who answered: those that ended, and the one that a run failed in."""
+    failed = record.status == "failed"
+    return [r for r in record.rounds if r.ended or (failed and (r.answered or r.rejected))]
+
+
 def traffic(record: RunRecord) -> Traffic:
     """Return how many bytes travelled, per party that answered (up) or was asked (down)."""
-    told = any(r.bytes_up for r in record.rounds)
-    ups = [r.bytes_up / len(r.answered) for r in record.rounds if r.answered and told]
-    downs = [r.bytes_down / r.asked for r in record.rounds if r.asked > 0 and told]
+    rounds = heard(record)
+    told = any(r.bytes_up for r in rounds)
+    ups = [r.bytes_up / len(r.answered) for r in rounds if r.answered and told]
+    downs = [r.bytes_down / r.asked for r in rounds if r.asked > 0 and told]
     return Traffic(
         up=statistics.fmean(ups) if ups else None,
         down=statistics.fmean(downs) if downs else None,
@@ -250,8 +258,8 @@ def left_out(record: RunRecord) -> list[LeftOut]:
 
 def answered(record: RunRecord) -> str:
     """Return as text how many parties answered of how many were asked, over all rounds."""
-    got = [len(r.answered) for r in record.rounds]
-    asked = [r.asked for r in record.rounds]
+    got = [len(r.answered) for r in heard(record)]
+    asked = [r.asked for r in heard(record)]
     if not got:
         return "no round was finished"
     every = ", in every round" if len(got) > 1 and min(got) == max(got) else ""

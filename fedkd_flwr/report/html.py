@@ -71,8 +71,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iter
     return tag("div", tag("table", head, body), class_="box", tabindex="0", role="region", aria_label=label)
 
 
-def save_document(path: Path, title: str, *parts: Html) -> Path:
+def save_document(path: Path, title: str, *parts: Html, reload_s: int = 0) -> Path:
     """Write a complete page that loads no other file, and return its path. An existing page is replaced.
+
+    With ``reload_s`` the browser loads the page again after so many seconds.
 
     Raises
     ------
@@ -85,6 +87,7 @@ def save_document(path: Path, title: str, *parts: Html) -> Path:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         tag("meta", name="referrer", content="no-referrer"),
+        *([tag("meta", http_equiv="refresh", content=str(reload_s))] if reload_s else []),
         tag("title", title),
         tag("style", STYLE),
     )
@@ -117,6 +120,7 @@ h1,h2,p,li,dd{overflow-wrap:anywhere}
 .keys dt{font-size:.85rem;color:var(--soft)}
 .keys dd{margin:0;font-size:1.3rem;font-weight:650;line-height:1.3}
 .keys dd small{display:block;font-size:.82rem;font-weight:400;color:var(--soft)}
+progress{width:100%;height:1rem}
 figure{margin:1.4rem 0 2rem}
 figcaption{margin-top:.5rem}
 .plot{background:#fff;border:1px solid var(--line);border-radius:8px;padding:.8rem;overflow-x:auto}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,13 +23,16 @@ from fedkd_flwr.report.metrics_section import metrics
 from fedkd_flwr.report.public_set import consensus_line, fits, public_fit_plot, public_set
 from fedkd_flwr.report.reliability_plot import reliability_plot
 from fedkd_flwr.report.rounds_plot import rounds_plot
+from fedkd_flwr.report.standing import Standing, moment, standing
 from fedkd_flwr.report.useless import useless
 from fedkd_flwr.run_record import WITHHELD, PartyRecord, RunRecord
 
 __all__ = ["write_page"]
 
+_RELOAD_S = 5
 
-def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> Path:
+
+def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live: bool = False) -> Path:
     """Write the page of a run and return its path.
 
     Parameters
@@ -39,6 +43,9 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         The file to write. A missing folder is created, and an existing page is replaced.
     publishable : bool
         Leave out what was computed from private rows or from votes without noise (`RunRecord.publishable`).
+    live : bool
+        Write the page of a run that goes on or is just ending: without plots, which take seconds. It loads itself
+        again every few seconds.
 
     Raises
     ------
@@ -50,11 +57,12 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
     Without matplotlib the page has its tables but no plots, and says how to install them.
     """
     shown = record.publishable() if publishable else record
-    headline = _headline(shown)
+    stands = standing(shown, alive=live or None, rounds_told=not publishable or shown.length_told)
+    headline = _headline(shown) if stands.word == "completed" else stands.headline
     parts = (
-        _top(shown, headline, publishable),
+        _top(shown, headline, stands, publishable, live),
         _key_figures(shown, publishable),
-        _plots(shown, publishable),
+        _plots(shown, publishable) if not live else Html(""),
         _section("Privacy", sections.privacy(shown)),
         _section("What an attack finds", attack(shown)) if shown.audit else Html(""),
         _section("Which model each party should use", sections.advice(shown)) if not publishable else Html(""),
@@ -67,7 +75,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         _section("Configuration", sections.configuration(shown)),
     )
     title = f"{plain(shown.algorithm, 40)}, run {plain(shown.run_id, 40)}: {headline}"
-    return save_document(path, title, *parts)
+    return save_document(path, title, *parts, reload_s=_RELOAD_S if live and stands.word != "stopped" else 0)
 
 
 def _section(title: str, content: Iterator[Html]) -> Html:
@@ -75,8 +83,6 @@ def _section(title: str, content: Iterator[Html]) -> Html:
 
 
 def _headline(record: RunRecord) -> str:
-    if record.status == "failed":
-        return f"This run failed after {count(len(record.rounds), 'round')}"
     rows = derived.rows_used(record)
     figure = derived.figure_used(record, rows)
     what = "" if figure == "accuracy" else f"{_words(figure)} "
@@ -104,17 +110,20 @@ def _headline(record: RunRecord) -> str:
     return f"{parties} took part; privacy: {figure}" + (f", {words}" if bounded else "")
 
 
-def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
+def _top(record: RunRecord, headline: str, stands: Standing, publishable: bool, live: bool) -> Html:
     kind = "simulation" if record.simulation else "deployment"
-    facts_line = [record.algorithm, f"run {record.run_id}", kind, record.status]
+    facts_line = [record.algorithm, f"run {record.run_id}", kind, stands.word]
     if record.started:
         facts_line.append(f"started {record.started}")
     parts = [tag("p", " · ".join(facts_line), class_="soft"), tag("h1", headline)]
-    if record.status == "failed":
+    if stands.word != "completed":
+        parts.append(tag("p", stands.sentence, class_="warn"))
+    if stands.word in ("failed", "stopped"):
         reason = "withheld from publication" if record.reason == WITHHELD else record.reason or "not recorded"
-        parts.append(tag("p", tag("b", "Why it failed: "), reason, class_="bad", role="alert"))
-    elif record.status != "completed":
-        parts.append(tag("p", f"This run has not ended. Its status is “{record.status}”.", class_="warn"))
+        why = "Why it failed: " if stands.word == "failed" else "How it was stopped: "
+        parts.append(tag("p", tag("b", why), reason, class_="bad", role="alert"))
+    if live and stands.word == "running":
+        parts += _going_on(record)
     parts += [tag("p", warning, class_="bad") for warning in (*run_privacy.unproven(record.claims), *useless(record))]
     if lost := home_warning(record):
         parts.append(tag("p", tag("b", "Who loses: "), lost, class_="bad"))
@@ -137,8 +146,21 @@ def _top(record: RunRecord, headline: str, publishable: bool) -> Html:
         "This page is for the operator of the federation: it shows numbers computed from private rows and from "
         "votes without noise. To pass it on, write the publishable form: "
     )
-    command = tag("code", "python -m fedkd_flwr.report record.json --publishable")
+    command = tag("code", f"fedkd report {plain(record.run_id, 40)} --publishable")
     return tag("header", *parts, tag("p", kept, command, class_="soft"))
+
+
+def _going_on(record: RunRecord) -> Iterator[Html]:
+    """Yield how far a run is. The page may be the last one that it wrote, so nothing here is said of the present."""
+    if record.num_rounds:
+        ended = str(sum(one.ended for one in record.rounds))
+        yield tag("progress", value=ended, max=str(record.num_rounds), aria_label="rounds that have ended")
+    text = (
+        f"As of {moment(record.last_word)}. The run writes this page again as it goes on, and the browser loads it "
+        f"every {_RELOAD_S} seconds. If that time stays the same for much longer than a round takes, its process may "
+        "have been killed, and what its last round was asked may have left all the same: "
+    )
+    yield tag("p", text, tag("code", f"fedkd report {plain(record.run_id, 40)}"), " looks, and writes it here.")
 
 
 def _key_figures(record: RunRecord, publishable: bool) -> Html:
@@ -176,12 +198,15 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
     if (central := derived.known(record.centralised, "common", figure)) is not None:
         cards.append(("Centralised", share(central), "one model trained on all private rows pooled"))
     cards.append(("Privacy", *run_privacy.headline(record)))
-    last = record.rounds[-1] if record.rounds else None
+    rounds_known = derived.heard(record)
+    last = rounds_known[-1] if rounds_known else None
     if last and publishable and not record.length_told:
         cards.append(("Parties answered", f"{len(last.answered)} of {last.asked}", "in the first round"))
     elif last:
-        cards.append(("Parties answered", f"{len(last.answered)} of {last.asked}", "in the last round"))
-        cards.append(("Rounds", str(len(record.rounds)), ""))
+        which = "in the last round" + ("" if record.open_round is None else " that ended")
+        cards.append(("Parties answered", f"{len(last.answered)} of {last.asked}", which))
+        planned = "" if record.status == "completed" or not record.num_rounds else f" of {record.num_rounds}"
+        cards.append(("Rounds", f"{sum(r.ended for r in record.rounds)}{planned}", ""))
         if is_number(last.labelled_share):
             cards.append(("Public rows labelled", share(last.labelled_share), f"of {record.num_public:,}, last round"))
         if is_number(last.agreement):
@@ -224,8 +249,9 @@ def _plots(record: RunRecord, publishable: bool) -> Html:
         rounds_plot,
         bytes_plot,
     )
+    ended = dataclasses.replace(record, rounds=derived.heard(record))
     try:
-        drawn = [make(record) for make in makers]
+        drawn = [make(ended) for make in makers]
     except MissingExtraError as error:
         return tag("section", tag("h2", "Plots"), tag("p", str(error), class_="warn"))
     figures = []

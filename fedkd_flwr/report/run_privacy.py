@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fedkd_flwr.report.claims import Claim, bound_text, bounded, claim_words, ordered, public, relation, side
 from fedkd_flwr.report.formatting import is_number, plain
+from fedkd_flwr.report.standing import moment
 from fedkd_flwr.run_record import WITHHELD, RunRecord
 
 __all__ = ["explanations", "headline", "no_claim", "noise_effect", "trust", "unprotected", "unproven"]
@@ -82,7 +83,9 @@ def headline(record: RunRecord) -> tuple[str, str]:
     """Return the run's first claim as (figure, what the figure is about), so that no epsilon stands alone."""
     claims = ordered(record.claims)
     if not claims:
-        return ("none", "no noise was added") if record.rounds else ("–", "nothing was released")
+        if not record.rounds:
+            return "–", "nothing was released" if record.knows_asked else "not known"
+        return "none", "no noise is added" if record.status == "running" else "no noise was added"
     first = next((claim for claim in claims if bounded(claim) and public(claim)), claims[0])
     if bounded(first):
         return f"epsilon {bound_text(first.get('epsilon'))}", claim_words(first)
@@ -161,13 +164,18 @@ def unprotected(record: RunRecord) -> list[str]:
     if record.claims:
         return []
     if not record.rounds:
-        return ["No party was asked for anything, so nothing was released and there is nothing to claim."]
+        if not record.knows_asked:
+            return ["The record does not say what was asked: it was written before the first round, and never again."]
+        when = f" until {moment(record.last_word)}" if record.status == "running" else ""
+        return [f"No party was asked for anything{when}, so nothing was released and there is nothing to claim."]
+    # a round that has not ended counts as if all its answers had left
+    may = "" if record.rounds[0].ended else " may have"
     rows = f"{record.num_public:,} public rows" if record.num_public else "the public rows"
     classes = f"one of {record.num_classes} classes" if record.num_classes else "a class"
     if record.sends != "labels":
         return [
-            f"This run makes no privacy claim. The {record.sends or 'answers'} that the parties sent carry no noise, "
-            "and no bound is known on what it reveals about their private rows. The algorithm's "
+            f"This run makes no privacy claim. The {record.sends or 'answers'} that the parties{may} sent carry no "
+            "noise, and no bound is known on what it reveals about their private rows. The algorithm's "
             "documentation lists what it sends."
         ]
     measured = any(p.solo or p.federated for p in record.parties) or any(r.accuracy for r in record.rounds)
@@ -179,11 +187,12 @@ def unprotected(record: RunRecord) -> list[str]:
             f" For density-ratio votes {who} also sent how many rows of each class they hold, and how much each public "
             "row looks like their rows of each class. This tells more than labels."
         )
+    returned = record.status == "completed" or record.final_asked or len(record.rounds) > 1
+    back = " The server combined them and sent the combined labels back." if returned else ""
     return [
-        f"Each party sent the server labels for {rows}: for every row, {classes} that a model trained on its "
-        "private rows gave to it. The labels are shared as they are, without noise. The server combined "
-        "them and sent the combined labels back. Private rows, their features, and models did not leave the "
-        f"parties.{more}{also}",
+        f"Each party {'sent' if not may else 'may have sent'} the server labels for {rows}: for every row, {classes} "
+        "that a model trained on its private rows gave to it. The labels are shared as they are, without noise."
+        f"{back} Private rows, their features, and models did not leave the parties.{more}{also}",
         "There is no differential privacy in this run, so there is no bound on what the labels reveal. They reflect "
         "the private rows: which classes a party knows, where its model errs, and, where a public row resembles a "
         "private one, possibly that this row was trained on (membership inference) or how it was labelled. The "

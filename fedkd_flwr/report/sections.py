@@ -12,6 +12,7 @@ from fedkd_flwr.report.formatting import count, is_number, rounds_text, share, s
 from fedkd_flwr.report.html import Html, join, table, tag
 from fedkd_flwr.report.reasons import note_sentence, reason_sentence
 from fedkd_flwr.report.recommendation import LEVEL, recommendation
+from fedkd_flwr.report.standing import progress
 from fedkd_flwr.run_record import WITHHELD, RunRecord
 
 __all__ = ["advice", "again", "configuration", "left_out", "parties", "privacy", "rounds"]
@@ -67,8 +68,9 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
             f"were, so their number is withheld{many}.",
         )
     if not record.rounds:
-        yield tag("p", "No round was finished.")
+        yield tag("p", f"{progress(record).capitalize()}.")
         return
+    known = derived.heard(record)
     spreads = [derived.spread(r.accuracy.values()) for r in record.rounds]
     optional = {
         "agreement": [share(r.agreement) for r in record.rounds],
@@ -86,8 +88,8 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
     times = [time_span(r.seconds) for r in record.rounds]
     columns = {
         "round": [str(r.server_round) for r in record.rounds],
-        "answered": [f"{len(r.answered)} of {r.asked}" for r in record.rounds],
-        "left out": [str(len(r.rejected)) for r in record.rounds],
+        "answered": [f"{len(r.answered) if r in known else 'not known'} of {r.asked}" for r in record.rounds],
+        "left out": [str(len(r.rejected)) if r in known else "–" for r in record.rounds],
         **{name: cells for name, cells in optional.items() if set(cells) != {"–"}},
         **(sizes if derived.traffic(record).up is not None else {}),
         **({"time": times} if set(times) != {"–"} else {}),
@@ -101,11 +103,12 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
 def left_out(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
     """Yield who was left out, in which rounds, why, and what can be done about it."""
     found = derived.left_out(record)
-    if not record.rounds:
+    if not derived.heard(record):
         yield tag("p", "No round was finished.")
         return
     if not found:
         which = "the first round" if publishable and not record.length_told else "every round"
+        which += " that ended" if record.open_round is not None else ""
         yield tag("p", f"Nobody: every party that was asked gave a valid answer in {which}.")
         return
     yield tag("p", "In these rounds the vote was held without these parties.")

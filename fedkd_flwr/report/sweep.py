@@ -114,8 +114,9 @@ class Sweep:
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
             way_out = "Give the file that benchmarks/sweep.py --out wrote."
-            raise DataError(explain("sweep", "be a readable JSON file", f"{path} ({error})", way_out)) from error
+            raise DataError(explain("sweep", "be a readable JSON file", f"{path} ({why})", way_out)) from error
         return cls.from_dict(data)
 
     @classmethod

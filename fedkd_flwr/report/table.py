@@ -12,6 +12,7 @@ from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, s
 from fedkd_flwr.report.home import home_warning
 from fedkd_flwr.report.public_set import consensus_line, fit_line
 from fedkd_flwr.report.reasons import note_sentence
+from fedkd_flwr.report.standing import progress, standing
 from fedkd_flwr.report.useless import useless
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
@@ -35,10 +36,10 @@ def summary_table(record: RunRecord) -> str:
     >>> print(summary_table(RunRecord(run_id="7", algorithm="fedct", status="completed")).splitlines()[1])
     fedct, run 7: completed
     """
-    lines = [
-        "═" * WIDTH,
-        *_wrapped("", f"{plain(record.algorithm)}, run {plain(record.run_id)}: {plain(record.status)}"),
-    ]
+    stands = standing(record)
+    lines = ["═" * WIDTH, *_wrapped("", f"{plain(record.algorithm)}, run {plain(record.run_id)}: {stands.word}")]
+    if stands.word != "completed":
+        lines += _wrapped("", stands.sentence)
     if record.reason:
         lines += _wrapped("reason: ", record.reason)
     if lost := home_warning(record):
@@ -59,17 +60,18 @@ def summary_table(record: RunRecord) -> str:
 def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
     """Yield (label, value) for each line of the table's upper part."""
     yield "parties", derived.answered(record)
-    yield "rounds", str(len(record.rounds))
+    yield "rounds", str(len(record.rounds)) if record.status == "completed" else progress(record)
     if line := consensus_line(record):
         yield "consensus", line
     if line := fit_line(record):
         yield "public set fit", line
+    rounds = derived.heard(record)
     for label, values in (
-        ("agreement", [r.agreement for r in record.rounds]),
-        ("labelled share", [r.labelled_share for r in record.rounds]),
-        ("consensus accuracy", [r.consensus_accuracy for r in record.rounds]),
-        ("replaced by noise", [None if r.kept_share is None else 1 - r.kept_share for r in record.rounds]),
-        ("server's model, rounds", [r.server_accuracy for r in record.rounds] if len(record.rounds) > 1 else []),
+        ("agreement", [r.agreement for r in rounds]),
+        ("labelled share", [r.labelled_share for r in rounds]),
+        ("consensus accuracy", [r.consensus_accuracy for r in rounds]),
+        ("replaced by noise", [None if r.kept_share is None else 1 - r.kept_share for r in rounds]),
+        ("server's model, rounds", [r.server_accuracy for r in rounds] if len(rounds) > 1 else []),
     ):
         if any(is_number(v) for v in values):
             later = f"first round {share(values[0])}, last {share(values[-1])}"

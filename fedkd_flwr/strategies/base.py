@@ -37,7 +37,7 @@ from fedkd_flwr.errors import ConfigError, TooFewPartiesError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.privacy.ledger.ledger import Budget
-from fedkd_flwr.run_record import Rejection, RoundRecord, RunRecord
+from fedkd_flwr.run_record import Doing, Rejection, RoundRecord, RunRecord, now_text
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.participations import Participations
@@ -116,6 +116,10 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         Where the run is written down; a new one if not given.
     names : mapping of int to str, optional
         Party names by node id, where they are known before the first reply.
+    on_round : callable, optional
+        ``on_round(record)`` is called just before the messages of each round leave, after each round, before and after
+        the final result goes out, and when the run has ended or failed: to keep the record as it grows, for example
+        with `fedkd_flwr.stores.record_file.RecordFile`. What it raises ends the run, and nothing is sent.
 
     Attributes
     ----------
@@ -140,6 +144,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         public: PublicSet,
         record: RunRecord | None = None,
         names: Mapping[int, str] | None = None,
+        on_round: Callable[[RunRecord], None] | None = None,
     ) -> None:
         check_number("fraction_train", fraction_train, above=0.0, most=1.0)
         check_number("fraction_evaluate", fraction_evaluate, above=0.0, most=1.0)
@@ -160,6 +165,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.record = record if record is not None else new_record(self.card)
         self.claims: list[PrivacyClaim] = []
         self.names = dict(names or {})
+        self.on_round = on_round
         self.times_asked: Counter[int] = Counter()  # rounds each node was asked in: what it may have said
         self.earlier = Participations()  # of the runs that this one continues
         self.finished_round: int | None = None  # set when nothing more can change
@@ -285,11 +291,13 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
 
     def prepare(self, grid: Grid, num_rounds: int) -> None:
         """Wait for the nodes; the first round may follow."""
+        self._began = began = time.monotonic()
         self.num_rounds = num_rounds
+        self.record.status, self.record.doing = "running", Doing.START
+        self.record.num_rounds = max(self.record.num_rounds, num_rounds)
         for found in ("told_config", "mechanism"):  # drop what was cached before num_rounds was known
             vars(self).pop(found, None)
         _ = self.told_config  # noise that cannot be found is refused before anybody is waited for
-        self._began = began = time.monotonic()
         self._nodes = self._nodes or wait_for_nodes(  # known where another strategy began this run
             grid,
             wanted=self.min_available_nodes,
@@ -302,12 +310,16 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
 
     def conclude(self, error: BaseException | None = None) -> None:
         """Write down how the run ended, and what it claims: also where it failed, since what was released is spent."""
-        self.record.status = "completed" if error is None else "failed"
-        if error is not None:
-            self.record.reason = str(error) or type(error).__name__
+        self.record.close(error)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Bring the claims up to what was asked, and hand the record to whoever keeps it."""
         self.record.seconds = time.monotonic() - self._began
         self.claims = self.claim()
         self.record.claims = [claim.as_dict() for claim in self.claims]
+        if self.on_round is not None:
+            self.on_round(self.record)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -324,9 +336,13 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self._asked = nodes
         self.times_asked.update(nodes)
         self._offline = [node for node in self._nodes if node not in now]
-        self.record.rounds.append(RoundRecord(server_round=server_round, asked=len(nodes)))
+        self.record.doing = Doing.ROUNDS
+        self.record.rounds.append(this := RoundRecord(server_round=server_round, asked=len(nodes), ended=False))
         log(INFO, "configure_train: asking %d of %d parties", len(nodes), len(self._nodes))
-        return self._messages("fit", "train", server_round, nodes, config)
+        messages = self._messages("fit", "train", server_round, nodes, config)
+        this.asked_at = now_text()
+        self._tell()  # before anything leaves: a process that is killed says nothing afterwards
+        return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -340,8 +356,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         if len(answers) < self.min_train_nodes:
             raise TooFewPartiesError(self._too_few(len(answers), this))
         arrays = self.combine_answers(server_round, answers, this)
-        this.seconds = time.monotonic() - self._round_start
+        this.seconds, this.ended = time.monotonic() - self._round_start, True
         log(INFO, "%s", this.line(self.num_rounds))
+        self._tell()
         metrics: dict[str, Any] = {"num-parties": len(answers)}
         for key, value in (("agreement", this.agreement), ("labelled-share", this.labelled_share)):
             if value is not None:
@@ -358,7 +375,10 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         here = set(grid.get_node_ids())
         nodes = self._sample([node for node in self._nodes if node in here], self.fraction_evaluate, -1)
         log(INFO, "configure_evaluate: sending the final result to %d parties", len(nodes))
-        return self._messages("evaluate", "evaluate", server_round, nodes, config)
+        messages = self._messages("evaluate", "evaluate", server_round, nodes, config)
+        self.record.doing, self.record.final_asked = Doing.FINAL, len(nodes)
+        self._tell()
+        return messages
 
     @property
     def last_round(self) -> int:
@@ -480,6 +500,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         this.rejected += self._reception.silent(self._asked, {reply.node_id for reply in opened})
         this.rejected += [self._reception.missing(node, code="offline") for node in self._offline]
         for left_out in this.rejected:
+            left_out.party = left_out.party or self.names.get(int(left_out.node_id), "")
             who = left_out.party or left_out.node_id
             log(WARN, "left out of round %d: %s: %s", server_round, who, left_out.code)
         return answers

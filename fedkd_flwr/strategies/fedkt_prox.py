@@ -7,7 +7,6 @@ from 2, and weights leave the parties in them. Both parts are told in `fedkd_flw
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -80,22 +79,26 @@ class FedKTProx(FedProx):
             way_out = "FedProx starts from FedKT's model; use fedprox for other weights."
             raise ConfigError(explain("initial_arrays", "be left out", "some", way_out))
         check_whole("num_rounds", num_rounds, 1)
-        began = time.monotonic()
+        self.record.num_rounds = 1 + num_rounds
         self.fedkt.start(grid, num_rounds=1, timeout=timeout, train_config=train_config)
+        self._began = self.fedkt._began
         first = self.fedkt.model
         if first is None or first.is_constant:
-            self.record.status, way_out = "failed", "Use more public rows or more even parties, or start with fedprox."
-            self.record.reason = explain("the labels FedKT's model learnt", "show >= 2 classes", 1, way_out)
-            raise DataError(self.record.reason)
+            way_out = "Use more public rows or more even parties, or start with fedprox."
+            error = DataError(explain("the labels FedKT's model learnt", "show >= 2 classes", 1, way_out))
+            self.conclude(error)
+            raise error
         self.model.set_arrays(first.arrays())
         self._nodes, self.rounds_done = self.fedkt._nodes, 1
         self._reception.follow(self.fedkt._reception)
         self.note(f"Round 1 is FedKT's, the {num_rounds} after it are FedProx's, from FedKT's model.")
-        took = time.monotonic() - began
-        try:
-            return super().start(grid, self._weights(), 1 + num_rounds, timeout, train_config, *args, **keywords)
-        finally:
-            self.record.seconds += took
+        return super().start(grid, self._weights(), 1 + num_rounds, timeout, train_config, *args, **keywords)
+
+    def prepare(self, grid: Grid, num_rounds: int) -> None:
+        """Go on with the nodes of FedKT's round, whose time counts too."""
+        began = self._began
+        super().prepare(grid, num_rounds)
+        self._began = began
 
 
 class _FirstRound(FedKT):
@@ -104,3 +107,8 @@ class _FirstRound(FedKT):
     def configure_evaluate(self, *args: Any, **keywords: Any) -> Iterable[Message]:
         """Send nothing."""
         return []
+
+    def conclude(self, error: BaseException | None = None) -> None:
+        """Write down a failure; where it succeeds, the run goes on."""
+        if error is not None:
+            super().conclude(error)

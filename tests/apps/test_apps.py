@@ -60,11 +60,11 @@ def _simulate(folder, config=FAST, parties=4):
 def _comparable(record):
     """Drop what may differ between two equal runs: times, places, and the weight of models (skops varies it)."""
     data = record.as_dict()
-    for key in ("started", "seconds", "startup_seconds", "server_model"):
+    for key in ("started", "last_word", "process", "seconds", "startup_seconds", "server_model"):
         del data[key]
     del data["config"]["output-dir"]
     for entry in data["rounds"]:
-        del entry["seconds"]
+        del entry["seconds"], entry["asked_at"]
     for entry in data["parties"]:
         del entry["model_bytes"]
     return data

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
+import json
 
 import dp_accounting as dp
 import pytest
 from ledgers import NON_PRIVATE, TABLE, full_ledger, gaussian, make_entry, make_ledger
 
-from fedkd_flwr.apps.ledger import event_words, ledger_text, main
+from fedkd_flwr.apps.ledger import event_words, ledger_text
+from fedkd_flwr.commands.main import main
 from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent, TwoClassEvent
 from fedkd_flwr.privacy.ledger.entry import plain_events
 
-ROOT = Path(__file__).parents[2]
+
+def _command(*words):
+    """Call ``fedkd ledger`` and return its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main(["ledger", *map(str, words)])
+    return ended.value.code
 
 
 def _folder(folder, ledger, head=None):
@@ -91,7 +95,7 @@ def test_a_name_cannot_move_the_cursor_or_forge_a_line():
 @pytest.mark.parametrize("path", ["ledger.json", "", "../.."])
 def test_the_command_takes_a_file_its_folder_or_a_state_dir(tmp_path, capsys, path):
     folder = _folder(tmp_path / "ledgers" / "party-000-abababababababab", _past(1))
-    assert main([str(folder / path), "--delta", "0"]) == 0
+    assert _command(folder / path, "--delta", "0") == 0
     assert "epsilon 0.4 at delta 0" in capsys.readouterr().out
 
 
@@ -99,12 +103,23 @@ def test_of_several_ledgers_a_damaged_one_is_an_error_and_the_others_are_printed
     for party in ("a", "b", "c"):
         _folder(tmp_path / "ledgers" / party, _past(1, party=party))
     (tmp_path / "ledgers" / "b" / "ledger.json").write_text("{")
-    assert main([str(tmp_path)]) == 2
+    assert _command(tmp_path) == 2
     printed = capsys.readouterr()
     assert "party        a" in printed.out
     assert "party        c" in printed.out
     assert "the releases of its own party only" in printed.out
     assert "ledgers/b/ledger.json must be whole" in printed.err
+
+
+def test_programs_get_the_same_figures(tmp_path, capsys):
+    folder = _folder(tmp_path / "x", _past(1, 2))
+    assert _command(folder, "--delta", "0", "--epsilon-budget", "1", "--json") == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert found["epsilon_spent"] == pytest.approx(0.8)
+    assert found["epsilon_left"] == pytest.approx(0.2)
+    assert [entry["round"] for entry in found["entries"]] == [1, 2]
+    assert found["entries"][0]["released"][0]["words"] == "epsilon 0.4"
+    assert found["notes"] == ["protects one record against server; data sets compared: replace one record"]
 
 
 def test_an_older_copy_or_a_missing_file_is_not_printed(tmp_path, capsys):
@@ -114,7 +129,7 @@ def test_an_older_copy_or_a_missing_file_is_not_printed(tmp_path, capsys):
     gone = _folder(tmp_path / "gone", _past(1))
     (gone / "ledger.json").unlink()
     for folder, message in ((older, "an older copy"), (headless, "a ledger with charges"), (gone, "no such file")):
-        assert main([str(folder)]) == 2
+        assert _command(folder) == 2
         printed = capsys.readouterr()
         assert message in printed.err
         assert not printed.out
@@ -129,24 +144,13 @@ def test_an_older_copy_or_a_missing_file_is_not_printed(tmp_path, capsys):
     ],
 )
 def test_wrong_settings_and_empty_places_are_errors(tmp_path, capsys, arguments, message):
-    assert main([str(tmp_path), *arguments]) == 2
+    assert _command(tmp_path, *arguments) == 2
     assert message in capsys.readouterr().err
 
 
-def test_the_command_runs_as_a_module_without_a_warning_and_writes_nothing(tmp_path):
+def test_the_command_writes_nothing(tmp_path, capsys):
     folder = _folder(tmp_path / "x", _past(1))
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    command = [
-        sys.executable,
-        "-W",
-        "error",
-        "-m",
-        "fedkd_flwr.apps.ledger",
-        str(folder),
-        "--epsilon-budget",
-        "1",
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "left         epsilon 0.6" in done.stdout
+    assert _command(folder, "--epsilon-budget", "1") == 0
+    assert "left         epsilon 0.6" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in folder.iterdir()} == before

@@ -171,7 +171,27 @@ def test_without_flwr_datasets_the_extra_is_named(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", no_flwr_datasets)
     with pytest.raises(MissingExtraError, match=r"fedkd-flwr\[simulation\]"):
-        partition(Y, name="iid", num_parties=2, seed=0)
+        partition(Y, name="shard", num_parties=2, seed=0)
+    assert len(partition(Y, name="dirichlet", num_parties=2, seed=0)) == 2  # the default needs no extra
+
+
+@pytest.mark.parametrize(("num_parties", "alpha"), [(2, 0.1), (5, 0.1), (10, 0.5), (10, 100.0), (30, 1.0)])
+def test_iid_and_dirichlet_are_those_of_flwr_datasets(num_parties, alpha):
+    from flwr_datasets import partitioner as theirs
+
+    from fedkd_flwr.data.partitioning import _deal
+    from fedkd_flwr.seeds import derive_rng, derive_seed
+
+    for seed in range(3):
+        codes = _dealing_order(Y, "rarest-first")
+        stream = derive_seed(seed, "partition", "dirichlet", 0)
+        made = theirs.DirichletPartitioner(num_parties, "label", alpha, 1, self_balancing=True, seed=stream)
+        wanted = _deal(made, num_parties, codes, derive_rng(seed, "partition-order", 0))
+        found = partition(Y, name="dirichlet", num_parties=num_parties, seed=seed, alpha=alpha, min_rows=1)
+        assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+        wanted = _deal(theirs.IidPartitioner(num_parties), num_parties, Y, derive_rng(seed, "partition-order", "iid"))
+        found = partition(Y, name="iid", num_parties=num_parties, seed=seed)
+        assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``flwr run`` for real, on Ray: once with a vote on labels and then weights, and once to fail."""
+"""``flwr run`` for real, on Ray, with a vote on labels and then weights; `test_simulate` has a run that fails."""
 
 from __future__ import annotations
 
@@ -43,12 +43,3 @@ def test_fedkt_prox_runs_on_ray_through_flower_s_own_fedprox(flower, tmp_path):
     assert record.config["fedkt.teachers-per-student"] == 3
     assert record.config["fedkt.voting"] == "consistent"  # from pyproject's section [fedkt]
     assert list((tmp_path / "runs" / record.run_id).glob("report.html"))
-
-
-def test_a_run_that_fails_is_marked_as_failed_and_names_each_refusal_by_its_code(flower, tmp_path):
-    """A model of the user's own that raises at every party."""
-    raises = {"model": "sklearn.dummy:DummyClassifier", "model_params": "strategy=constant,constant=9"}
-    status, record = _run(flower, tmp_path, algorithm="fedct", num_rounds=2, **raises)
-    assert (status, record.status) == ("finished:failed", "failed")
-    assert [(r.party, r.code) for r in record.rounds[-1].rejected] == [(name, "internal") for name in PARTIES]
-    assert "party-000: internal" in record.reason

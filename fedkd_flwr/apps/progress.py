@@ -1,0 +1,103 @@
+"""One line that says how far a run is, and when it may end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+__all__ = ["Progress", "ProgressLine"]
+
+
+class Progress:
+    """How far a run is, told by the messages of its rounds.
+
+    Parameters
+    ----------
+    rounds : int
+        Planned rounds.
+    now : callable
+        A clock, in seconds.
+    """
+
+    def __init__(self, rounds: int, now: Callable[[], float] = time.monotonic) -> None:
+        self.rounds, self.now = rounds, now
+        self._began: float | None = None  # of the first round
+
+    def text(self, kind: str, server_round: int, answered: int, asked: int) -> str:
+        """Return the line after an answer; the time left counts all planned rounds, which may be fewer in the end.
+
+        >>> progress = Progress(5, now=iter([0.0, 10.0, 20.0]).__next__)
+        >>> progress.text("train", 1, 0, 10)
+        'round 1 of 5: 0 of 10 parties have answered'
+        >>> progress.text("train", 2, 5, 10)
+        'round 2 of 5: 5 of 10 parties have answered, at most 23 s left'
+        """
+        if kind == "query":
+            return f"starting the parties: {answered} of {asked} are ready"
+        if kind == "evaluate":
+            return f"final result: {answered} of {asked} parties have learnt from it"
+        text = f"round {server_round} of {self.rounds}: {answered} of {asked} parties have answered"
+        now = self.now()
+        if self._began is None:
+            self._began = now
+        done = server_round - 1 + (answered / asked if asked else 0.0)
+        if done <= 0:
+            return text
+        left = (now - self._began) / done * max(self.rounds - done, 0.0)
+        return f"{text}, at most {_duration(left)} left"
+
+
+def _duration(seconds: float) -> str:
+    """Return a time as people say it.
+
+    >>> _duration(7.4), _duration(200), _duration(9000)
+    ('7 s', '3 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+class ProgressLine:
+    """Shows one line on stderr: rewritten in a terminal, elsewhere a new line where it changes its beginning.
+
+    Parameters
+    ----------
+    stream : text stream
+        Where to write.
+    every_s : float
+        Outside a terminal: seconds after which a line is written although only numbers have changed.
+    """
+
+    def __init__(self, stream: TextIO | None = None, *, every_s: float = 10.0) -> None:
+        self.stream = stream or sys.stderr
+        self.terminal = self.stream.isatty()
+        self.every_s = every_s
+        self._head = ""
+        self._at = -every_s
+        self._width = 0
+
+    def show(self, text: str) -> None:
+        """Show a line."""
+        if self.terminal:
+            import shutil
+
+            text = text[: shutil.get_terminal_size().columns - 1]
+            self.stream.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        else:
+            head, now = text.partition(":")[0], time.monotonic()
+            if head == self._head and now - self._at < self.every_s:
+                return
+            self._head, self._at = head, now
+            self.stream.write(text + "\n")
+        self.stream.flush()
+
+    def clear(self) -> None:
+        """Take the line away, so that something else can be printed."""
+        if self.terminal and self._width:
+            self.stream.write("\r" + " " * self._width + "\r")
+            self.stream.flush()
+            self._width = 0

@@ -1,0 +1,254 @@
+"""Simulations as a command runs them: in a process of its own that can be watched, asked to stop, and ended.
+
+The process is started before the settings are read, because it needs seconds to import what it needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedkd_flwr.apps.progress import Progress
+from fedkd_flwr.errors import ConfigError, explain
+
+__all__ = ["DEFAULT_PARTIES", "Ended", "Simulation", "jobs", "spread"]
+
+DEFAULT_PARTIES = 10
+_STOP_S = 30.0  # after which a run that was asked to stop is killed
+
+
+def jobs(values: Mapping[str, Any], seeds: int = 1) -> list[dict[str, Any]]:
+    """Return the runs of a command: one for each seed, from that of ``values`` on; settings are checked.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is wrong, or names real silos.
+    """
+    from fedkd_flwr.apps.config import parse_run_config
+
+    values = dict(values)
+    if not values.get("num-parties"):
+        values["num-parties"] = DEFAULT_PARTIES
+    made = []
+    for _ in range(seeds):
+        config = parse_run_config(values)
+        if config.public_path:
+            way_out = "Drop it, or submit the run to your SuperLink: fedkd run ..."
+            raise ConfigError(explain("public-path", "not be given to a simulation", config.public_path, way_out))
+        for key in sorted(config.paths() - {"output-dir"}):
+            if (path := values.get(key)) and not Path(path).exists():
+                raise ConfigError(explain(key, "be there", f"no {path}", "Check the path."))
+        run_id = str(secrets.randbits(63) | 1 << 62)  # 19 digits, as Flower's
+        made.append({"run_id": run_id, "config": dict(values)})
+        values["seed"] = config.seed + 1
+    return made
+
+
+@dataclass(kw_only=True)
+class Ended:
+    """How one run ended, and where what it left is.
+
+    Attributes
+    ----------
+    status : {"completed", "failed", "stopped", "killed"}
+        ``killed``: its process ended without a word.
+    figures : dict of str to float
+        Mean accuracies of the parties' models, by `RunRecord.mean_accuracies`'s keys.
+    table : str
+        The summary for people; "" where the run was killed.
+    record, report, log : str
+        Paths of files; "" where there is none.
+    """
+
+    run_id: str
+    status: str
+    name: str = ""
+    seed: int = 0
+    reason: str = ""
+    figures: dict[str, float] = field(default_factory=dict)
+    table: str = ""
+    record: str = ""
+    report: str = ""
+    log: str = ""
+
+
+def spread(runs: Sequence[Ended]) -> dict[str, tuple[float, float]]:
+    """Return the mean and the standard deviation over runs of each figure that all of them have.
+
+    >>> runs = [Ended(run_id="1", status="completed", figures={"solo-own": one}) for one in (0.5, 0.7)]
+    >>> [round(one, 3) for one in spread(runs)["solo-own"]]
+    [0.6, 0.141]
+    """
+    from statistics import fmean, stdev
+
+    shared = [key for key in runs[0].figures if all(key in one.figures for one in runs)] if len(runs) > 1 else []
+    columns = {key: [one.figures[key] for one in runs] for key in shared}
+    return {key: (fmean(values), stdev(values)) for key, values in columns.items()}
+
+
+class Simulation:
+    """The process that runs simulations, from the outside.
+
+    Attributes
+    ----------
+    events : queue of dict
+        What it says: ``step`` (text), ``refused`` (text), ``begin``, ``progress``, ``end`` of each run, and at last
+        ``gone`` (code: the exit code).
+    """
+
+    def __init__(self) -> None:
+        paths = [path for path in sys.path if path]
+        # users' own modules lie where they call the command; last, so that they hide no library
+        paths += [here] if (here := str(Path.cwd())) not in paths else []
+        start = "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
+        start += "from fedkd_flwr.apps.simulation_process import main; main()"
+        self.early_log = tempfile.NamedTemporaryFile(prefix="fedkd-", suffix=".log", delete=False)  # noqa: SIM115
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-c", start, json.dumps(paths)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.early_log,
+            env={**os.environ, "PYTHONUTF8": "1"},
+            start_new_session=True,  # Ctrl-C reaches the command, which asks first
+        )
+        self.events: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
+
+    def begin(self, runs: Sequence[Mapping[str, Any]], *, processes: int = 0) -> None:
+        """Send the runs; ``processes``: how many parties compute at a time, 0: one for each core."""
+        self._tell(json.dumps({"runs": list(runs), "processes": processes}))
+
+    def stop(self) -> None:
+        """Ask the run to stop: it writes its record and ends; after half a minute it is killed."""
+        self._tell("stop")
+        timer = threading.Timer(_STOP_S, self.end)
+        timer.daemon = True
+        timer.start()
+
+    def end(self) -> None:
+        """End the process and all that it started."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError, AttributeError):  # the last: Windows
+            self.process.kill()
+        self.process.wait()
+        self.listener.join(5.0)
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()  # type: ignore[union-attr]
+        self.early_log.close()
+        Path(self.early_log.name).unlink(missing_ok=True)
+
+    def watch(
+        self,
+        show: Callable[[str], None],
+        *,
+        may_stop: Callable[[], bool] = lambda: True,
+        print_log: Callable[[str], None] | None = None,
+    ) -> list[Ended]:
+        """Follow the runs until the process is gone.
+
+        Parameters
+        ----------
+        show : callable
+            Gets a line that says how far the run is, whenever that changes.
+        may_stop : callable
+            Asked at the first `KeyboardInterrupt`; at a second one the run is killed.
+        print_log : callable, optional
+            Gets what the run logs, as it is written.
+
+        Raises
+        ------
+        ConfigError
+            If settings or data are refused: nothing was written then.
+        """
+        ended: list[Ended] = []
+        current: Ended | None = None
+        progress, stopping, read = Progress(0), False, 0
+        while True:
+            try:
+                if print_log and current:
+                    read = _print_new(current.log, read, print_log)
+                try:
+                    event = self.events.get(timeout=0.2)
+                except queue.Empty:
+                    continue
+                match event.pop("event"):
+                    case "step":
+                        show(event["text"])
+                    case "refused":
+                        raise ConfigError(event["text"])
+                    case "begin":
+                        progress, read = Progress(event["rounds"]), 0
+                        folder = Path(event["folder"])
+                        current = Ended(run_id=event["run_id"], status="killed", log=str(folder / "log.txt"))
+                    case "progress" if not stopping:
+                        show(progress.text(event["kind"], event["round"], event["answered"], event["asked"]))
+                    case "end":
+                        ended.append(Ended(**event))
+                        if print_log:
+                            read = _print_new(ended[-1].log, read, print_log)
+                        current = None
+                    case "gone":
+                        if stopping and not (current or ended):
+                            ended.append(Ended(run_id="", status="stopped", reason="before any party was asked"))
+                        elif current or not ended:
+                            ended.append(self._killed(current, event["code"]))
+                        return ended
+            except KeyboardInterrupt:
+                if stopping:
+                    self.end()
+                elif may_stop():
+                    stopping = True
+                    show("stopping")
+                    self.stop()
+
+    def _killed(self, current: Ended | None, code: int) -> Ended:
+        """Say what is known of a run whose process ended without a word."""
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        if current is None:
+            lines = Path(self.early_log.name).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            return Ended(run_id="", status="killed", reason=" ".join([f"its process ended ({how}).", *lines[-1:]]))
+        record = Path(current.log).with_name("record.json")
+        current.record = str(record) if record.is_file() else ""
+        current.reason = f"its process ended ({how}); the record has the rounds until then"
+        return current
+
+    def _tell(self, line: str) -> None:
+        try:
+            self.process.stdin.write(f"{line}\n".encode())  # type: ignore[union-attr]
+            self.process.stdin.flush()  # type: ignore[union-attr]
+        except (BrokenPipeError, ValueError):  # it has ended, which an event says
+            pass
+
+    def _listen(self) -> None:
+        with self.process.stdout as said:  # type: ignore[union-attr]
+            for line in said:
+                self.events.put(json.loads(line))
+        self.events.put({"event": "gone", "code": self.process.wait()})
+
+
+def _print_new(log: str, read: int, write: Callable[[str], None]) -> int:
+    """Print what a log has from byte ``read`` on; return how many bytes it has."""
+    try:
+        with open(log, "rb") as file:
+            file.seek(read)
+            new = file.read()
+    except OSError:
+        return read
+    if new:
+        write(new.decode(errors="replace"))
+    return read + len(new)

@@ -1,0 +1,143 @@
+"""The process that runs the simulations of one command: the server, and the processes of the parties.
+
+`fedkd_flwr.apps.simulate` starts it and reads what it says, one JSON object a line. It ends when it is told to stop,
+and when whoever started it is gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any, TextIO
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Read a job from stdin, run it, and say on stdout what happens; what else is printed goes to the log."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # the first may be ignored where a shell started the command with &
+        signal.signal(number, signal.default_int_handler)
+    told = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)
+    say = _Say(told)
+    from fedkd_flwr.apps.party_processes import PartyProcesses, cores
+
+    if not (line := sys.stdin.readline()):  # refused before it was sent
+        return
+    job = json.loads(line)
+    parties = max(int(one["config"]["num-parties"]) for one in job["runs"])
+    processes = PartyProcesses(job["processes"] or min(cores(), parties))
+    threading.Thread(target=_watch, daemon=True).start()
+    try:
+        _check(job["runs"], say)
+        for one in job["runs"]:
+            if not _run(one["run_id"], one["config"], processes, say):
+                break
+    except _RefusedError:
+        pass
+
+
+class _RefusedError(Exception):
+    """The run was refused before it began; what is wrong has been said."""
+
+
+class _Say:
+    """Says events to whoever started this process, from any thread."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.lock = stream, threading.Lock()
+
+    def __call__(self, event: str, **more: Any) -> None:
+        with self.lock:
+            try:
+                print(json.dumps({"event": event, **more}), file=self.stream, flush=True)
+            except OSError:  # nobody listens any more
+                os.kill(os.getpid(), signal.SIGINT)
+
+
+def _watch() -> None:
+    """Interrupt the run when it is to stop, or when whoever started it is gone."""
+    sys.stdin.readline()
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _check(runs: list[dict[str, Any]], say: _Say) -> None:
+    """Check settings and data of all runs before anything is written or any party asked."""
+    from fedkd_flwr.apps.assembly import check_simulation
+    from fedkd_flwr.apps.config import parse_run_config
+    from fedkd_flwr.errors import FedkdError
+
+    try:
+        for one in runs:
+            say("step", text=f"loading {one['config'].get('dataset', 'digits')}")
+            check_simulation(parse_run_config(one["config"]), int(one["config"]["num-parties"]))
+    except (FedkdError, OSError) as error:
+        say("refused", text=str(error))
+        raise _RefusedError from error
+
+
+def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool:
+    """Run one federation; return whether it completed."""
+    from flwr.app import Context, RecordDict
+
+    from fedkd_flwr.apps.assembly import output_root
+    from fedkd_flwr.apps.config import parse_run_config
+    from fedkd_flwr.apps.party_processes import ProcessGrid
+    from fedkd_flwr.apps.server_app import federate
+    from fedkd_flwr.apps.simulate import Ended
+    from fedkd_flwr.report.table import summary_table
+    from fedkd_flwr.run_record import RunRecord
+
+    config = parse_run_config(values)
+    folder = output_root(config.output_dir) / "runs" / run_id
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "log.txt"
+    _write_to(log)
+    say("begin", run_id=run_id, folder=str(folder), rounds=config.rounds, parties=config.num_parties)
+    grid = ProcessGrid(
+        processes,
+        config.num_parties,
+        values,
+        run_id=int(run_id),
+        log=str(log),
+        progress=lambda kind, number, answered, asked: say(
+            "progress", kind=kind, round=number, answered=answered, asked=asked
+        ),
+    )
+    try:
+        federate(grid, Context(int(run_id), 0, {}, RecordDict(), values))
+    except (Exception, KeyboardInterrupt) as error:
+        import traceback
+
+        traceback.print_exception(error)  # into the log; the record says how the run ended
+    finally:
+        grid.close()
+    record = RunRecord.load(folder / "record.json")
+    report = folder / "report.html"
+    ended = Ended(
+        run_id=run_id,
+        status=record.status,
+        name=config.name,
+        seed=record.seed,
+        reason=record.reason,
+        figures=record.mean_accuracies(),
+        table=summary_table(record),
+        record=str(folder / "record.json"),
+        report=str(report) if report.is_file() else "",
+        log=str(log),
+    )
+    say("end", **dataclasses.asdict(ended))
+    return record.status == "completed"
+
+
+def _write_to(log: Path) -> None:
+    """Append what is printed from now on to a file."""
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)

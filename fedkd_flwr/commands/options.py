@@ -1,0 +1,35 @@
+"""Options that several subcommands share, spelt alike, and how a subcommand prints JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["AsJson", "OutputDir", "RunName", "print_json"]
+
+RunName = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="A run's id or the start of it, its name, `last`, or the path of its folder or record."
+    ),
+]
+OutputDir = Annotated[
+    Path, typer.Option("--output-dir", metavar="FOLDER", help="The folder of results, whose `runs` are searched.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON; NaN and infinity become null."""
+    typer.echo(json.dumps(_finite(value), indent=1, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and value - value != 0.0 else value

@@ -1,0 +1,75 @@
+"""The command ``fedkd run``: a run at a SuperLink."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedkd_flwr.commands.options import AsJson, print_json
+from fedkd_flwr.commands.simulate import RunSettings
+
+__all__ = ["run"]
+
+_ROUND = re.compile(r"round (\d+)/(\d+): (.*)")
+
+
+def run(
+    settings: RunSettings = None,
+    superlink: Annotated[
+        str, typer.Option(help="The SuperLink's name in Flower's configuration; by default its default.")
+    ] = "",
+    name: Annotated[str, typer.Option(help="What to call the run, for `fedkd runs` and others.")] = "",
+    app: Annotated[Path | None, typer.Option(help="The folder of an app of your own; by default this package.")] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for the run's end; the exit code says how it ended.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Submit a run to a SuperLink whose nodes are real silos.
+
+    Settings are given as to `fedkd simulate`; paths are those of the server's machine. Each silo answers only if it has
+    approved the app's bundle, whose hash is printed.
+
+    Examples
+    --------
+    fedkd run public-path=/srv/public.csv num-parties=3 --superlink ops --wait
+    fedkd run my-run.toml --name monday
+    """
+    from fedkd_flwr.apps.bundles import plain
+    from fedkd_flwr.apps.run_settings import read_settings
+    from fedkd_flwr.apps.submit import follow, status, submit
+
+    made = submit(read_settings(settings or [], name=name), superlink=superlink, app=app)
+    how, details = "", ""
+    if not as_json:
+        typer.echo(f"run     {made.run_id}")
+        typer.echo(f"bundle  {made.bundle.sha256}  {plain(made.bundle.app)} {plain(made.bundle.version)}")
+    if wait:
+        from fedkd_flwr.apps.progress import ProgressLine
+
+        line = ProgressLine()
+        line.show("submitted: waiting for the server")
+        try:
+            for said in follow(made.run_id, superlink):
+                if found := _ROUND.search(said):
+                    line.show(f"round {found[1]} of {found[2]}: {found[3]}")
+                elif "record: " in said or "report: " in said:
+                    line.clear()
+                    typer.echo(said[said.index("re") :].removeprefix("INFO :").strip(), err=as_json)
+        except KeyboardInterrupt:
+            line.clear()
+            typer.echo(f"The run goes on. Stop it with: flwr stop {made.run_id} {superlink}", err=True)
+            return 130
+        line.clear()
+        how, details = status(made.run_id, superlink)
+    if as_json:
+        print_json({"run_id": made.run_id, "bundle": made.bundle.sha256, "status": how or "submitted"})
+    elif not wait:
+        typer.echo(f"Follow it with: flwr log {made.run_id} {superlink}".rstrip())
+    if how and how != "finished:completed":
+        typer.echo(f"error: the run is {how}: {' '.join(details.split())[:600]}", err=True)
+        return 1
+    return 0

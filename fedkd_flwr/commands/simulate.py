@@ -1,0 +1,134 @@
+"""The command ``fedkd simulate``: a whole federation on this machine."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Self
+
+import typer
+
+from fedkd_flwr.commands.options import AsJson, print_json
+
+if TYPE_CHECKING:
+    from fedkd_flwr.apps.simulate import Ended
+
+__all__ = ["Interrupts", "RunSettings", "simulate"]
+
+RunSettings = Annotated[
+    list[str] | None, typer.Argument(metavar="[FILE.toml] [KEY=VALUE]...", help="The run's settings.")
+]
+
+
+def simulate(
+    settings: RunSettings = None,
+    parties: Annotated[int | None, typer.Option(help="How many parties; 10 by default.", min=1)] = None,
+    name: Annotated[str, typer.Option(help="What to call the run, for `fedkd runs` and others.")] = "",
+    seeds: Annotated[int, typer.Option(help="Run so many times, each with the next seed.", min=1)] = 1,
+    processes: Annotated[int, typer.Option(help="Parties that compute at a time. 0: one for each core.", min=0)] = 0,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show the whole log.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Simulate a federation on this machine: parties, server and all, and say how good its models are.
+
+    Settings are those of docs/configuration.md. What stands later wins; texts need no quotes. Paths in the file start
+    from its folder, others from the current one. Your own modules are found in the current folder.
+
+    Examples
+    --------
+    fedkd simulate
+    fedkd simulate table=patients.csv label=outcome --parties 5 --name first --open
+    fedkd simulate my-run.toml model=knn dirichlet-alpha=0.1 --seeds 5
+    """
+    from fedkd_flwr.apps.simulate import Simulation
+
+    simulation = Simulation()  # it needs seconds to import what it needs; meanwhile the settings are read
+    try:
+        from fedkd_flwr.apps.progress import ProgressLine
+        from fedkd_flwr.apps.run_settings import read_settings
+        from fedkd_flwr.apps.simulate import jobs
+
+        runs = jobs(read_settings(settings or [], num_parties=parties, name=name), seeds)
+        simulation.begin(runs, processes=processes)
+        line = ProgressLine()
+        with Interrupts(line.clear) as interrupts:
+            ended = simulation.watch(
+                lambda text: None if verbose else line.show(text),
+                may_stop=interrupts.may_stop,
+                print_log=(lambda text: typer.echo(text, err=True, nl=False)) if verbose else None,
+            )
+        line.clear()
+    finally:
+        simulation.end()
+    if as_json:
+        print_json({"runs": [{k: v for k, v in vars(one).items() if k != "table"} for one in ended]})
+    else:
+        _print(ended, name)
+    if open_ and ended[-1].report:
+        typer.launch(ended[-1].report)
+    if interrupts.terminated:
+        return 143  # 128 + SIGTERM
+    if ended[-1].status == "stopped" or interrupts.agreed:
+        return 130
+    return 0 if ended[-1].status == "completed" else 1
+
+
+class Interrupts:
+    """Turns the signals that end a command into questions, or into a stop where nobody can be asked."""
+
+    def __init__(self, clear: Callable[[], None]) -> None:
+        self.clear = clear  # takes the progress line away
+        self.agreed = self.terminated = False
+
+    def __enter__(self) -> Self:
+        def interrupted(number: int, _: object) -> None:
+            self.terminated = True
+            raise KeyboardInterrupt
+
+        numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+        self.before = {number: signal.signal(number, interrupted) for number in numbers}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def may_stop(self) -> bool:
+        """Ask whether the run is to stop; a second Ctrl-C means yes."""
+        self.clear()
+        if not self.terminated and sys.stdin.isatty():
+            try:
+                typer.echo("\nStop the run? The rounds done stay in the record. [y/N] ", err=True, nl=False)
+                self.agreed = sys.stdin.readline().strip().lower() in ("y", "yes")
+            except KeyboardInterrupt:
+                self.agreed = True
+        else:
+            self.agreed = True
+        return self.agreed
+
+
+def _print(ended: list[Ended], name: str) -> None:
+    """Print what the runs gave; of one that did not complete, in at most five lines on stderr, why."""
+    from fedkd_flwr.apps.simulate import spread
+
+    done = [one for one in ended if one.status == "completed"]
+    if len(ended) == 1 and done:
+        typer.echo(done[0].table)
+    for one in done if len(ended) > 1 else []:
+        figures = "  ".join(f"{key} {value:.3f}" for key, value in one.figures.items())
+        typer.echo(f"seed {one.seed}  {figures}  {one.record}")
+    for key, (mean, deviation) in spread(done).items():
+        typer.echo(f"{key}: mean {mean:.4f}, deviation {deviation:.4f} over {len(done)} seeds")
+    if len(done) > 1:
+        typer.echo("Compare them with: fedkd compare " + (name or " ".join(one.run_id for one in done)))
+    last = ended[-1]
+    if last.status != "completed":
+        reason = " ".join(last.reason.split())
+        reason = reason if len(reason) <= 600 else f"{reason[:600]} ..."
+        said = {"stopped": "The run was stopped", "killed": "error: the run was killed"}
+        typer.echo(f"{said.get(last.status, 'error: the run failed')}: {reason}", err=True)
+    for what in ("record", "report", "log") if last.status != "completed" else ("record", "report"):
+        if path := getattr(last, what):
+            typer.echo(f"{what}: {path}", err=last.status != "completed")

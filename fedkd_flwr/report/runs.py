@@ -1,0 +1,114 @@
+"""One line about each run: what `fedkd runs` lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from fedkd_flwr.report import derived
+from fedkd_flwr.report.formatting import plain, share
+from fedkd_flwr.report.standing import standing
+from fedkd_flwr.run_record import RunRecord
+
+__all__ = ["MainFigure", "data_name", "main_figure", "run_line", "runs_text"]
+
+_WHOSE = {"federated": "parties", "server": "server's model", "alone": "parties alone"}
+_NAME = 18  # the longest name shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class MainFigure:
+    """The figure by which a run is listed.
+
+    Attributes
+    ----------
+    value : float
+        The figure; of parties their mean.
+    figure : str
+        ``accuracy`` or ``balanced_accuracy`` (`fedkd_flwr.report.derived.figure_used`).
+    whose : str
+        ``federated``, else ``server``, else ``alone``.
+    rows : str
+        A key of `fedkd_flwr.report.derived.ROWS`.
+    n : int
+        Test rows; of each party's own: of all parties together.
+    """
+
+    value: float
+    figure: str
+    whose: str
+    rows: str
+    n: int
+
+
+def main_figure(record: RunRecord) -> MainFigure | None:
+    """Return the figure by which to list a run; None if nobody was tested yet."""
+    known = {(one.who, one.rows): one for one in derived.figures(record)}
+    for rows in derived.ROWS:
+        figure = derived.figure_used(record, rows)
+        for whose in _WHOSE:
+            if (one := known.get((whose, rows))) and figure in one.means:
+                return MainFigure(value=one.means[figure], figure=figure, whose=whose, rows=rows, n=one.n)
+    return None
+
+
+def data_name(config: Mapping[str, Any]) -> str:
+    """Return the name of a run's data set: a file without its folder, or the data set's name; "" if not known.
+
+    >>> data_name({"dataset": "table", "table": "/home/ann/clinic.csv"}), data_name({"dataset": "digits"})
+    ('clinic.csv', 'digits')
+    """
+    if config.get("public-path"):
+        return PurePath(str(config["public-path"])).name
+    return PurePath(str(config.get("table", ""))).name or str(config.get("dataset", ""))
+
+
+def run_line(record: RunRecord) -> dict[str, Any]:
+    """Return what is said of one run, as plain JSON types."""
+    found, stands = main_figure(record), standing(record)
+    return {
+        "run_id": record.run_id,
+        "name": str(record.config.get("name", "")),
+        "started": record.started,
+        "algorithm": record.algorithm,
+        "data": data_name(record.config),
+        "simulation": record.simulation,
+        "parties": len(record.parties),
+        "rounds": sum(one.ended for one in record.rounds),
+        "status": stands.word,
+        "standing": stands.sentence,
+        "seed": record.seed,
+        "figure": None if found is None else vars(found),
+    }
+
+
+def runs_text(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table of plain text of what `run_line` returned; a run with only a ``status`` says that."""
+    table = [("id", "name", "started (UTC)", "algorithm", "data", "parties", "rounds", "status", "result")]
+    for line in lines:
+        table.append(
+            (
+                plain(line["run_id"]),
+                plain(line.get("name", ""), _NAME),
+                plain(line.get("started", "")).replace("T", " ")[:16],
+                plain(line.get("algorithm", ""), _NAME),
+                plain(line.get("data", ""), _NAME),
+                str(line.get("parties", "")),
+                str(line.get("rounds", "")),
+                plain(line["status"]),
+                _result(line),
+            )
+        )
+    kept = [i for i, title in enumerate(table[0]) if title != "name" or any(row[i] for row in table[1:])]
+    widths = {i: max(len(row[i]) for row in table) for i in kept}
+    return "\n".join("  ".join(row[i].ljust(widths[i]) for i in kept).rstrip() for row in table)
+
+
+def _result(line: Mapping[str, Any]) -> str:
+    if (found := line.get("figure")) is None:
+        return plain(line.get("problem", "–"), 60)
+    rows = "" if found["rows"] == "common" else " own"
+    name = found["figure"].replace("_", " ")
+    return f"{name} {share(found['value'])} ({_WHOSE[found['whose']]}, n = {found['n']:,}{rows})"

@@ -1,0 +1,227 @@
+"""What any failing command looks like: exit code not 0, at most five lines on stderr, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from fedkd_flwr.commands import main as command
+from fedkd_flwr.errors import DataError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Return a folder with a good run, a failed one on other data, broken ones, and files of other kinds."""
+    from report.conftest import failed, sample
+
+    root = tmp_path_factory.mktemp("places")
+
+    def write(run_id, text):
+        folder = root / "runs" / run_id
+        folder.mkdir(parents=True)
+        (folder / "record.json").write_text(text, encoding="utf-8")
+
+    good = sample(3, 2)
+    write("100", good.to_json())
+    other = sample(3, 2)
+    other.run_id, other.config["dataset"] = "101", "adult"
+    write("101", other.to_json())
+    write("102", failed().to_json())
+    write("200", good.to_json()[:200])
+    write("201", "[]")
+    write("202", json.dumps(good.as_dict() | {"schema_version": 1}))
+    write("203", json.dumps(good.as_dict() | {"seed": "x"}))
+    (root / "runs" / "204").mkdir()
+    (root / "runs" / "205" / "record.json").mkdir(parents=True)
+    (root / "file.txt").write_text("text", encoding="utf-8")
+    (root / "bytes.bin").write_bytes(b"\xff\xfe\x00\x80" * 9)
+    (root / "broken.toml").write_text("a = = 1\n", encoding="utf-8")
+    (root / "empty").mkdir()
+    (root / "ledger.json").write_text("{", encoding="utf-8")
+    return root
+
+
+REPORT = [
+    ("report", "nope"),
+    *(("report", f"20{i}") for i in range(6)),
+    ("report", "{root}/bytes.bin"),
+    ("report", "{root}/empty"),
+    ("report", "1"),  # several runs
+    ("report", ""),
+    ("report", "100", "--output", "{root}/file.txt/x.html"),
+    ("report", "100", "--output", "{root}/empty"),
+    ("report", "100", "--csv", "{root}/file.txt"),
+    ("report", "--sweep", "{root}/none.json"),
+    ("report", "--sweep", "{root}/file.txt"),
+    ("report", "100", "--unknown"),
+]
+OF_RUNS = [
+    ("runs", "--limit", "-1"),
+    ("runs", "surplus"),
+    ("log", "nope"),
+    ("log",),
+    ("stop", "100"),  # has ended
+    ("stop", "nope"),
+    ("stop", "200"),
+    ("compare",),
+    ("compare", "100"),
+    ("compare", "100", "101"),
+    ("compare", "100", "102"),
+    ("compare", "100", "200"),
+    ("compare", "100", "101", "--by", "beauty"),
+    ("compare", "100", "101", "--force", "--by", "brier"),
+    ("compare", "100", "101", "--force", "--output", "{root}/file.txt/x.html"),
+    ("ledger", "{root}/empty"),
+    ("ledger", "{root}/ledger.json"),
+    ("ledger", "nope"),
+    ("ledger", "{root}/empty", "--delta", "2"),
+    ("ledger", "{root}/empty", "--epsilon-budget", "nan"),
+]
+OTHERS = [
+    ("chose",),
+    ("audit", "quorun=0.5"),
+    ("audit", "{root}/none.toml"),
+    ("audit", "{root}/broken.toml"),
+    ("audit", "knn"),
+    ("audit", "seed=x"),
+    ("audit", "dataset=nothing"),
+    ("audit", "--shadows", "5"),
+    ("audit", "--parties", "many"),
+    ("bundle", "{root}/none"),
+    ("bundle", "{root}/empty"),
+    ("choose",),
+    ("choose", "--dataset", "nothing"),
+    ("choose", "--table", "{root}/none.csv", "--label", "y"),
+    ("choose", "--table", "{root}/bytes.bin", "--label", "y"),
+    ("choose", "--dataset", "digits", "--set", "quorum"),
+    ("choose", "--dataset", "digits", "--by", "beauty"),
+    ("devnet", "many"),
+    ("node", "approve", "{root}/none.fab"),
+    ("node", "approve", "{root}/file.txt"),
+    ("node", "revoke", "zz"),
+    ("run", "quorun=0.5"),
+    ("simulate", "--parties", "0"),
+]
+
+
+@pytest.mark.parametrize("words", REPORT + OF_RUNS + OTHERS, ids=" ".join)
+def test_a_failing_command_says_why_in_at_most_five_lines(fedkd, places, words, no_pictures):
+    words = [word.format(root=places) for word in words]
+    if words[0] in ("report", "runs", "log", "stop", "compare", "ledger"):
+        words += ["--output-dir", str(places)]
+    done = fedkd(*words)
+    lines = done.err.splitlines()
+    assert done.code == 2, done
+    assert lines[0].startswith("error: ")
+    assert len(lines) <= 5
+    assert "Traceback" not in done.err + done.out
+    assert "Errno" not in done.err
+
+
+def _commands(group=None, *before):
+    group = group or typer.main.get_command(command.app)
+    for name, one in group.commands.items():
+        if isinstance(one, click.Group):
+            yield from _commands(one, *before, name)
+        else:
+            yield (*before, name)
+
+
+@pytest.mark.parametrize("words", list(_commands()), ids=" ".join)
+def test_each_command_has_examples_and_refuses_unknown_options(fedkd, words):
+    done = fedkd(*words, "--help")
+    assert done.code == 0
+    assert f"Examples:\n    fedkd {' '.join(words)}" in done.out
+    done = fedkd(*words, "--no-such-option")
+    assert done.code == 2
+    assert done.err.startswith("error: No such option")
+    assert f"`fedkd {' '.join(words)} --help`" in done.err
+
+
+def _raising(monkeypatch, error):
+    def run(*_, **__):
+        raise error
+
+    monkeypatch.setattr("fedkd_flwr.apps.runs.list_runs", run)
+
+
+def test_a_guess_is_made_at_a_mistyped_command(fedkd):
+    assert "Did you mean 'choose'?\n" in fedkd("chose").err
+
+
+def test_help_alone_is_no_error(fedkd):
+    for words in ((), ("node",)):
+        done = fedkd(*words)
+        assert (done.code, done.err) == (0, "")
+        assert "Commands:" in done.out
+
+
+def test_an_error_in_the_package_is_one_sentence_and_its_traceback_lies_in_a_file(fedkd, monkeypatch):
+    _raising(monkeypatch, ZeroDivisionError("by\nzero"))
+    done = fedkd("runs")
+    assert done.code == 70
+    [line] = done.err.splitlines()
+    assert line.startswith("error in fedkd itself: ZeroDivisionError: by. Its traceback is in ")
+    file = Path(line.partition("Its traceback is in ")[2].partition(";")[0])
+    assert "ZeroDivisionError: by\nzero" in file.read_text(encoding="utf-8")
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.unlink()
+    monkeypatch.setenv("FEDKD_TRACEBACK", "1")
+    assert "Traceback (most recent call last)" in fedkd("runs").err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (BrokenPipeError(32, "Broken pipe"), 141, ""),
+        (
+            PermissionError(13, "Permission denied", "/srv/x"),
+            2,
+            "error: the system refused /srv/x: Permission denied.\n",
+        ),
+        (DataError("\n".join("abcdefg")), 2, "error: a\nb\nc\nd\n(3 more lines)\n"),
+        (SystemExit(3), 3, ""),
+        (SystemExit("words"), 1, "words\n"),
+        (click.Abort(), 1, "Nothing was done: the question was not answered.\n"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_end_has_its_exit_code(fedkd, monkeypatch, error, code, said):
+    _raising(monkeypatch, error)
+    done = fedkd("runs")
+    assert (done.code, done.err) == (code, said)
+
+
+@pytest.mark.parametrize(("output", "code"), [("closed", 141), ("/dev/full", 2)])
+def test_an_output_that_takes_nothing_leaves_no_traceback(places, output, code):
+    program = [sys.executable, "-m", "fedkd_flwr.commands", "runs", "--json", "--output-dir", str(places)]
+    if output == "closed":
+        reading, writing = os.pipe()
+        os.close(reading)
+    else:
+        writing = os.open(output, os.O_WRONLY)
+    done = subprocess.run(program, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert done.returncode == code
+    assert len(done.stderr.splitlines()) <= (0 if output == "closed" else 1)
+
+
+def test_runs_lists_what_can_be_read_and_says_what_cannot(fedkd, places):
+    done = fedkd("runs", "--json", "--output-dir", places)
+    found = {line["record"].split("/")[-2]: line for line in json.loads(done.out)}
+    assert done.code == 0
+    assert found["100"]["figure"]["n"] == 2000
+    assert found["102"]["status"] == "failed"
+    assert {found[f"20{i}"]["status"] for i in range(6)} == {"unreadable"}
+    assert "200" in fedkd("runs", "--output-dir", places).out
+    assert "(8 older ones" in fedkd("runs", "--limit", "1", "--output-dir", places).err

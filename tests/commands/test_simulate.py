@@ -1,0 +1,153 @@
+"""What ``fedkd simulate``, ``fedkd run`` and ``fedkd devnet`` print, and their exit codes, without starting Flower."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fedkd_flwr.apps import devnet, simulate, submit
+from fedkd_flwr.apps.bundles import Bundle
+from fedkd_flwr.apps.simulate import Ended
+from fedkd_flwr.commands.main import main
+from fedkd_flwr.errors import ConfigError
+
+
+@pytest.fixture
+def fedkd(monkeypatch, capsys):
+    """Return a caller of the command, whose simulations end as it is told: ``(exit code, stdout, stderr)``."""
+
+    class Fake:
+        ended: tuple[Ended, ...] = ()
+        given: tuple = ()
+
+        def begin(self, runs, *, processes):
+            Fake.given = (runs, processes)
+
+        def watch(self, show, *, may_stop, print_log):
+            show("round 1 of 3: 0 of 2 parties have answered")
+            if Fake.ended == ("interrupt",):
+                may_stop()
+                return [Ended(run_id="7", status="stopped", reason="by its user", record="/r.json")]
+            return list(Fake.ended)
+
+        def end(self):
+            pass
+
+    monkeypatch.setattr(simulate, "Simulation", Fake)
+
+    def call(*words, ended=()):
+        Fake.ended = tuple(ended)
+        with pytest.raises(SystemExit) as caught:
+            main(list(words))
+        out, err = capsys.readouterr()
+        return caught.value.code, out, err
+
+    call.fake = Fake
+    return call
+
+
+def _done(seed, accuracy):
+    figures = {"federated-common": accuracy}
+    return Ended(run_id=f"{seed}", seed=seed, status="completed", figures=figures, table="(table)", record=f"/{seed}")
+
+
+def test_a_run_that_completes_prints_its_table_and_where_its_files_are(fedkd):
+    code, out, err = fedkd("simulate", "model=knn", "--parties", "3", "--name", "x", ended=[_done(1, 0.9)])
+    assert (code, out) == (0, "(table)\nrecord: /1\n")
+    assert err == "round 1 of 3: 0 of 2 parties have answered\n"
+    ((run,), processes) = fedkd.fake.given
+    assert run["config"] == {"model": "knn", "num-parties": 3, "name": "x"}
+    assert processes == 0
+
+
+def test_several_seeds_end_with_mean_and_deviation_and_the_next_command(fedkd):
+    code, out, _ = fedkd("simulate", "--seeds", "2", "--name", "x", ended=[_done(1, 0.8), _done(2, 0.9)])
+    assert code == 0
+    assert "federated-common: mean 0.8500, deviation 0.0707 over 2 seeds" in out
+    assert "fedkd compare x" in out
+
+
+def test_a_failed_run_is_five_lines_at_most_and_code_1(fedkd):
+    failed = Ended(run_id="7", status="failed", reason="many\nlines " * 200, record="/r", report="/p", log="/l")
+    code, out, err = fedkd("simulate", ended=[failed])
+    lines = err.splitlines()[1:]  # after the progress
+    assert (code, out, len(lines)) == (1, "", 4)
+    assert lines[0].startswith("error: the run failed: many lines")
+    assert lines[1:] == ["record: /r", "report: /p", "log: /l"]
+
+
+def test_a_stopped_run_is_code_130(fedkd):
+    code, _, err = fedkd("simulate", ended=["interrupt"])
+    assert code == 130
+    assert "The run was stopped: by its user" in err
+
+
+def test_json_is_all_that_stands_on_stdout(fedkd):
+    code, out, _ = fedkd("simulate", "--json", ended=[_done(1, 0.9)])
+    assert code == 0
+    assert json.loads(out)["runs"][0]["figures"] == {"federated-common": 0.9}
+    assert "table" not in json.loads(out)["runs"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["simulate", "modl=knn"], "Did you mean model?"),
+        (["simulate", "fedct.quorum=0,8"], "fedct.quorum must be a number"),
+        (["simulate", "none.toml"], "none.toml"),
+        (["simulate", "--parties", "0"], "--parties"),
+        (["run", "model=knn"], "public-path must be given to a run at real silos"),
+        (["devnet", "1"], "SILOS"),
+        (["devnet", "2", "--table", "x.csv"], "--table x.csv --label COLUMN"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_few_lines_with_code_2(fedkd, words, message):
+    code, out, err = fedkd(*words)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) <= 5
+    assert "Traceback" not in err
+
+
+# ------------------------------------------------------------------------------------------------- at a SuperLink
+
+
+class Answer:
+    """What ``flwr`` printed."""
+
+    def __init__(self, stdout, stderr=""):
+        self.stdout, self.stderr = stdout, stderr
+
+
+def test_flower_is_believed_only_if_it_says_that_it_succeeded():
+    said = submit.flower("run", run=lambda *_, **__: Answer('Starting...\n{"success": true, "run-id": "7"}\n'))
+    assert said["run-id"] == "7"
+    with pytest.raises(submit.FlowerError, match=r"flwr run must be accepted by Flower, got .*no such SuperLink"):
+        submit.flower("run", run=lambda *_, **__: Answer('{"success": false, "error-message": "no such SuperLink"}'))
+    with pytest.raises(submit.FlowerError, match="nothing listens"):
+        submit.flower("run", run=lambda *_, **__: Answer("", "\x1b[31mError: nothing listens\x1b[0m"))
+
+
+@pytest.mark.parametrize(("how", "code"), [("finished:completed", 0), ("finished:failed", 1)])
+def test_a_submitted_run_that_is_waited_for_has_its_exit_code(fedkd, monkeypatch, how, code):
+    bundle = Bundle(content=b"", sha256="ab12", app="fedkd/fedkd-flwr", version="0.1.0", client_app="", files={})
+    monkeypatch.setattr(submit, "submit", lambda *_, **__: submit.Submitted(run_id="7", bundle=bundle))
+    lines = ["INFO :      round 1/2: 2 of 2 parties answered", "INFO :      record: /srv/record.json"]
+    monkeypatch.setattr(submit, "follow", lambda *_: iter(lines))
+    monkeypatch.setattr(submit, "status", lambda *_: (how, "too few parties"))
+    found, out, err = fedkd("run", "public-path=/srv/p.csv", "--superlink", "ops", "--wait")
+    assert found == code
+    assert out.splitlines() == ["run     7", "bundle  ab12  fedkd/fedkd-flwr 0.1.0", "record: /srv/record.json"]
+    assert "round 1 of 2: 2 of 2 parties answered" in err
+    assert ("too few parties" in err) is (code == 1)
+
+
+def test_a_name_in_flower_s_configuration_is_there_as_long_as_the_devnet_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path))
+    with devnet._known_as("devnet", "127.0.0.1:1", tmp_path / "ca.crt"):
+        assert 'address = "127.0.0.1:1"' in (tmp_path / "config.toml").read_text(encoding="utf-8")
+        with pytest.raises(ConfigError, match="be no other SuperLink's"), devnet._known_as("devnet", "", tmp_path):
+            pass
+        assert "[superlink.devnet]" in (tmp_path / "config.toml").read_text(encoding="utf-8")
+    assert "devnet" not in (tmp_path / "config.toml").read_text(encoding="utf-8")

@@ -1,0 +1,95 @@
+"""``fedkd simulate`` for real: beside a Ray that is not there, from a folder with spaces, in the C locale."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from flower_runtime import ROOT
+from flwr.app import Context, RecordDict
+
+from fedkd_flwr.apps.client_app import app
+from fedkd_flwr.apps.in_process import InProcessGrid
+from fedkd_flwr.apps.server_app import federate
+from fedkd_flwr.run_record import RunRecord
+
+pytestmark = pytest.mark.flower
+
+MODELS = """
+import os
+
+from sklearn.tree import DecisionTreeClassifier
+
+
+def tree(seed):
+    print("made by the user's own code: äöü")
+    return DecisionTreeClassifier(max_depth=4, random_state=seed)
+
+
+class Dying(DecisionTreeClassifier):
+    def fit(self, X, y):
+        os._exit(3)
+
+
+def dying(seed):
+    return Dying()
+"""
+SMALL = {"dataset": "synthetic", "synthetic-rows": 400, "partitioner": "iid", "num-rounds": 2, "seed": 5}
+
+
+@pytest.fixture
+def simulate(tmp_path):
+    """Return a caller of ``fedkd simulate`` in a folder of the user's."""
+    folder = tmp_path / "mit Räumen ü"
+    folder.mkdir()
+    (folder / "my_models.py").write_text(MODELS, encoding="utf-8")
+
+    def call(**settings):
+        words = [f"{key}={value}" for key, value in (SMALL | settings).items()]
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C", "RAY_ADDRESS": "127.0.0.1:1"}
+        command = [sys.executable, "-P", "-m", "fedkd_flwr.commands", "simulate", *words, "output-dir=out", "--json"]
+        done = subprocess.run(
+            [*command, "--parties", "3", "--name", "größer"], cwd=folder, env=env, capture_output=True, check=False
+        )
+        (run,) = json.loads(done.stdout)["runs"]
+        assert run["record"].startswith(str(folder / "out" / "runs"))
+        return done, RunRecord.load(run["record"]), run
+
+    call.folder = folder
+    return call
+
+
+def test_a_simulation_gives_what_the_same_run_gives_in_one_process(simulate, tmp_path, monkeypatch):
+    done, record, run = simulate(model="my_models:tree")
+    assert (done.returncode, record.status, record.config["name"]) == (0, "completed", "größer")
+    assert b"round 2 of 2" in done.stderr
+    assert "äöü" in Path(run["log"]).read_text(encoding="utf-8")
+    assert Path(run["report"]).is_file()
+
+    monkeypatch.syspath_prepend(simulate.folder)
+    config = {**SMALL, "model": "my_models:tree", "num-parties": 3, "output-dir": str(tmp_path / "same")}
+    nodes = [{"partition-id": i, "num-partitions": 3} for i in range(3)]
+    grid = InProcessGrid(app, nodes, config)
+    federate(grid, Context(1, 0, {}, RecordDict(), config), page=False)
+    same = RunRecord.load(tmp_path / "same" / "runs" / "1" / "record.json")
+    assert repr(record.parties) == repr(same.parties)  # some figures are NaN
+    assert [(r.agreement, r.accuracy, r.bytes_up) for r in record.rounds] == [
+        (r.agreement, r.accuracy, r.bytes_up) for r in same.rounds
+    ]
+
+
+def test_processes_that_die_are_replaced_and_the_failed_run_says_who_is_missing(simulate):
+    done, record, run = simulate(model="my_models:dying")
+    assert (done.returncode, record.status) == (1, "failed")
+    assert [(r.party, r.code) for r in record.rounds[-1].rejected] == [
+        (f"party-{i:03d}", "party-crashed") for i in range(3)
+    ]
+    lines = [line for line in done.stderr.decode().splitlines() if " of " not in line.partition(":")[0]]
+    lines = [line for line in lines if not line.startswith("loading")]
+    assert len(lines) <= 5
+    assert lines[0].startswith("error: the run failed: valid replies in round 1 must be >= 2, got 0")
+    assert "exit code 3" in Path(run["log"]).read_text(encoding="utf-8")

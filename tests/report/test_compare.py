@@ -1,0 +1,143 @@
+"""Runs beside each other: groups, settings, paired differences, and what cannot be compared."""
+
+import re
+
+import pytest
+from pages import check_safe_and_alone
+
+from fedkd_flwr.errors import DataError
+from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.report.compare import compare, verdict
+from fedkd_flwr.report.compare_page import comparison_plot, write_compare_page
+from fedkd_flwr.report.compare_text import comparison_text
+
+
+@pytest.fixture
+def run(make_record):
+    """Return a maker of runs whose parties reach given accuracies."""
+
+    def make(seed, *accuracies, number=0, **changed):
+        record = make_record(len(accuracies), 2, seed=seed)
+        record.run_id = f"{seed}{number}{sum(accuracies):.3f}{sorted(changed.items())}"
+        record.config |= {"dataset": "digits", "seed": seed, "num-test": 0, "model": "knn"} | changed
+        for party, value in zip(record.parties, accuracies, strict=True):
+            party.solo = {"common": Metrics(n=100, accuracy=0.5, support=[60, 40])}
+            party.federated = {"common": Metrics(n=100, accuracy=value, support=[60, 40])}
+        record.centralised = {}
+        return record
+
+    return make
+
+
+def test_runs_that_differ_only_in_their_seed_are_one_group(run):
+    found = compare([run(1, 0.8, 0.6), run(2, 0.8, 0.8, name="x"), run(1, 0.9, 0.9, model="mlp")])
+    assert [(group.letter, group.seeds) for group in found.groups] == [("A", [1, 2]), ("B", [1])]
+    assert found.differs == ["model"]
+    assert found.groups[1].settings == {"model": "mlp"}
+    (gap,) = found.gaps
+    assert gap.seeds == [1]
+    assert gap.difference.mean == pytest.approx(0.2)
+    assert gap.parties.error == pytest.approx(0.1)  # the parties' gaps are 0.1 and 0.3
+    assert (gap.better, gap.worse, gap.compared) == (2, 0, 2)
+    assert verdict(gap) == "one seed says nothing about noise"
+
+
+def test_differences_are_paired_by_seed_so_what_a_seed_does_to_both_cancels_out(run):
+    levels = {1: 0.5, 2: 0.7, 3: 0.9, 4: 0.6}
+    runs = [run(s, v, v) for s, v in levels.items()]
+    runs += [run(s, v + 0.03 + 0.001 * s, v + 0.03, model="mlp") for s, v in levels.items()]
+    found = compare(runs)
+    (gap,) = found.gaps
+    assert verdict(gap) == "more than noise"
+    assert gap.difference.mean == pytest.approx(0.03125)
+    assert found.as_dict()["groups"][0]["figures"]["federated"]["deviation"] == pytest.approx(0.170783, rel=1e-4)
+    text = comparison_text(found)
+    assert "n = 100" in text
+    assert "A (4 runs)" in text
+    assert re.search(r"model +knn +mlp", text)
+    assert "num-test" not in text  # equal settings are not shown
+    assert "(standard error 0.000, 4 seeds): more than noise. 8 of 8 parties reach more, 0 less" in text
+
+
+def test_noise_that_is_as_large_as_the_difference_is_said(run):
+    runs = [run(1, 0.8, 0.8), run(2, 0.8, 0.8), run(1, 0.9, 0.9, model="mlp"), run(2, 0.8, 0.8, model="mlp")]
+    assert "within noise" in comparison_text(compare(runs))
+
+
+def test_a_setting_that_only_one_algorithm_has_is_no_difference_at_its_default(run):
+    two = [run(1, 0.8, 0.8), run(1, 0.9, 0.9, **{"fedkt.level": "L0", "noise": "gaussian"})]
+    two[1].algorithm, two[1].changed = "fedkt", ["noise"]
+    assert compare(two).differs == ["algorithm", "noise"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"dataset": "adult"}, "other data sets, digits and adult"),
+        ({"num-test": 50}, "other test rows: num-test 0 and 50"),
+        ({"synthetic-rows": 50}, "other data: synthetic-rows None and 50"),
+    ],
+)
+def test_other_data_and_other_test_rows_are_refused_unless_forced(run, changed, why):
+    runs = [run(1, 0.8, 0.6), run(1, 0.8, 0.6, **changed)]
+    with pytest.raises(DataError, match=f"cannot be compared: .*{why}.*--force"):
+        compare(runs)
+    found = compare(runs, force=True)
+    assert found.gaps == []
+    assert why in found.warnings[0]
+
+
+def test_rows_of_one_seed_that_differ_are_noticed_whatever_the_settings_say(run):
+    other = run(1, 0.8, 0.6, model="mlp")
+    for party in other.parties:
+        party.federated = {"common": Metrics(n=100, accuracy=0.8, support=[50, 50])}
+    with pytest.raises(DataError, match="have seed 1, and yet other test rows"):
+        compare([run(1, 0.8, 0.6), other])
+
+
+def test_data_that_were_changed_between_two_runs_are_noticed(run):
+    other = run(1, 0.9, 0.9, model="mlp")
+    other.fingerprint = "00" * 32
+    with pytest.raises(DataError, match="had other public rows: the data were changed"):
+        compare([run(1, 0.8, 0.8), other])
+    other.config["num-public"] = 50  # other public rows, and the same test rows
+    assert len(compare([run(1, 0.8, 0.8), other]).gaps) == 1
+    other.seed, other.config["num-public"] = 2, None
+    compare([run(1, 0.8, 0.8), other])  # another seed draws other public rows
+
+
+def test_at_real_silos_the_public_rows_are_the_same_whatever_the_seed(run):
+    two = [run(1, 0.8, 0.8), run(2, 0.9, 0.9, model="mlp")]
+    for one in two:
+        one.simulation = False
+    compare(two)
+    two[1].fingerprint = "00" * 32
+    with pytest.raises(DataError, match="had other public rows"):
+        compare(two)
+
+
+def test_a_run_without_figures_is_named(run, failed_record):
+    with pytest.raises(DataError, match=r"none in 7300123456789012345 \(failed\)\. Leave it out"):
+        compare([run(1, 0.8), failed_record])
+    with pytest.raises(DataError, match="two or more different runs, got 1"):
+        compare([run(1, 0.8), run(1, 0.8)])
+
+
+def test_groups_without_a_common_seed_are_shown_and_not_paired(run):
+    found = compare([run(1, 0.8, 0.8), run(2, 0.9, 0.9, model="mlp")])
+    assert found.gaps == []
+    assert "no seed in common" in comparison_text(found)
+
+
+def test_the_page_loads_nothing_and_has_the_figures(run, hostile, tmp_path, no_pictures):
+    runs = [run(1, 0.8, 0.8, name=hostile), run(1, 0.9, 0.9, model=hostile)]
+    page = check_safe_and_alone(write_compare_page(compare(runs), tmp_path / "c.html").read_text(encoding="utf-8"))
+    assert "0.800" in page.text
+    assert "fedkd-flwr[report]" in page.text
+
+
+def test_the_picture_draws_groups_and_intervals(run):
+    runs = [run(s, 0.8, 0.8 + s / 100, model=m) for s in (1, 2) for m in ("knn", "mlp")]
+    plot = comparison_plot(compare(runs))
+    assert "B − A" in plot.svg
+    assert plot.title.startswith("B minus A: +0.000 accuracy of parties with the federation, within noise")
