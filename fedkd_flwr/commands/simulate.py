@@ -66,6 +66,8 @@ def simulate(
         print_json({"runs": [{k: v for k, v in vars(one).items() if k != "table"} for one in ended]})
     else:
         _print(ended, name)
+    if ended[-1].status != "completed":
+        _complain(ended[-1])
     if open_ and ended[-1].report:
         typer.launch(ended[-1].report)
     if interrupts.terminated:
@@ -110,7 +112,7 @@ class Interrupts:
 
 
 def _print(ended: list[Ended], name: str) -> None:
-    """Print what the runs gave; of one that did not complete, in at most five lines on stderr, why."""
+    """Print what the runs that completed gave."""
     from fedkd_flwr.apps.simulate import spread
 
     done = [one for one in ended if one.status == "completed"]
@@ -123,12 +125,17 @@ def _print(ended: list[Ended], name: str) -> None:
         typer.echo(f"{key}: mean {mean:.4f}, deviation {deviation:.4f} over {len(done)} seeds")
     if len(done) > 1:
         typer.echo("Compare them with: fedkd compare " + (name or " ".join(one.run_id for one in done)))
-    last = ended[-1]
-    if last.status != "completed":
-        reason = " ".join(last.reason.split())
-        reason = reason if len(reason) <= 600 else f"{reason[:600]} ..."
-        said = {"stopped": "The run was stopped", "killed": "error: the run was killed"}
-        typer.echo(f"{said.get(last.status, 'error: the run failed')}: {reason}", err=True)
-    for what in ("record", "report", "log") if last.status != "completed" else ("record", "report"):
+    for what in ("record", "report") if done and len(ended) == 1 else ():
+        if path := getattr(done[0], what):
+            typer.echo(f"{what}: {path}")
+
+
+def _complain(last: Ended) -> None:
+    """Say on stderr, in at most four lines, why a run did not complete, and where what it left is."""
+    reason = " ".join(last.reason.split())
+    reason = reason if len(reason) <= 600 else f"{reason[:600]} ..."
+    said = {"stopped": "The run was stopped", "killed": "error: the run was killed"}
+    typer.echo(f"{said.get(last.status, 'error: the run failed')}: {reason}", err=True)
+    for what in ("record", "report", "log"):
         if path := getattr(last, what):
-            typer.echo(f"{what}: {path}", err=last.status != "completed")
+            typer.echo(f"{what}: {path}", err=True)
