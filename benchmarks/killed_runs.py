@@ -56,7 +56,12 @@ CONFIG = {
     "label_epsilon": EPSILON,
     "tracking": "jsonl",
 }
-WAYS = {"SIGKILL": "killed", "flwr stop": "stopped", "SIGINT": "stopped", "SIGTERM": "stopped"}
+WAYS = {
+    "SIGKILL": ("killed",),
+    "flwr stop": ("stopped",),
+    "SIGINT": ("stopped",),
+    "SIGTERM": ("stopped", "killed"),  # a simulation ended without a word: it is presumed that Ray takes the signal
+}
 
 
 def _record(path: Path) -> RunRecord | None:
@@ -124,7 +129,7 @@ def checked(path: Path, run_id: str, way: str) -> dict[str, Any]:
     for one in record.rounds:
         if one.ended and not all(one.server_round in left.get(name, set()) for name in _folders(one.answered, left)):
             wrong.append(f"round {one.server_round} ended without a charge of all who answered")
-    if stands.word != WAYS[way]:
+    if stands.word not in WAYS[way]:
         wrong.append(f"it is said to be {stands.word}")
     mechanism = RandomizedResponse(epsilon=EPSILON, num_classes=CLASSES)
     claims = [

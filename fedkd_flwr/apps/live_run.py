@@ -1,7 +1,7 @@
 """What a run leaves behind while it goes on: its record and page, and how it ended, whoever ends it.
 
 Record and page are written before the messages of a round leave and after each round. A process that is told to end
-(``flwr stop``, Ctrl-C, SIGTERM) runs Flower's exit handlers and has a few seconds left: one of them closes the record
+(``flwr stop``, Ctrl-C) runs Flower's exit handlers and has a few seconds left: one of them closes the record
 here. In a simulation the exchange runs in another thread meanwhile; it finds the record closed, and sends nothing more.
 """
 
