@@ -88,8 +88,8 @@ class RoundRecord:
     seconds: float = 0.0  # from asking to the combined answer
 
     def to_json(self) -> str:
-        """Return the round as indented JSON text."""
-        return _json(dataclasses.asdict(self))
+        """Return the round as JSON text, indented as in a record."""
+        return textwrap.indent(_json(dataclasses.asdict(self)), "  ")
 
     def line(self, num_rounds: int) -> str:
         """Return the round as one line of the log."""
@@ -470,7 +470,7 @@ class RunRecord:
         if not rounds:
             return text
         head, mark, tail = text.partition('\n "rounds": []')  # no JSON string holds a line break
-        listed = ",\n".join(textwrap.indent(one, "  ") for one in rounds)
+        listed = ",\n".join(rounds)
         return f"{head}{mark[:-1]}\n{listed}\n ]{tail}"
 
     @classmethod

@@ -50,7 +50,7 @@ class LegacyStrategy(Strategy):
         The ``num_rounds`` of the project's ``ServerConfig``, which the old API does not tell a strategy (plus the
         rounds of an earlier run that the strategy continues, as in ``start``). After this round the final result goes
         out; rounds beyond it ask for nothing. If the project runs fewer, the parties never get a final result and the
-        record says ``running``, without claims.
+        record says ``running``.
     when_done : callable, optional
         ``when_done(strategy)`` is called once, when the run has ended or failed and ``strategy.record`` is complete:
         behind a ``server_fn`` there is no other place to keep it from.

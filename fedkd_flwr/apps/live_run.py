@@ -1,7 +1,7 @@
 """What a run leaves behind while it goes on: its record and page, and how it ended, whoever ends it.
 
 Record and page are written before the messages of a round leave and after each round. A process that is told to end
-(``flwr stop``, Ctrl-C, SIGTERM) runs Flower's exit handlers and has a few seconds left: one of them closes the record
+(``flwr stop``, Ctrl-C) runs Flower's exit handlers and has a few seconds left: one of them closes the record
 here. In a simulation the exchange runs in another thread meanwhile; it finds the record closed, and sends nothing more.
 """
 
@@ -26,7 +26,8 @@ from fedkd_flwr.stores.record_file import RecordFile
 
 __all__ = ["LiveRun"]
 
-_PAGE_SHARE = 0.02  # of the time at most is spent on the page of a run that goes on
+_PAGE_SHARE = 0.1  # of the time at most is spent on the page of a run that goes on
+_PAGE_LATE_S = 3.0  # but it is never later than this, and never without the first round
 _open_runs: weakref.WeakSet[LiveRun] = weakref.WeakSet()
 
 
@@ -94,7 +95,9 @@ class LiveRun:
             if self._closed:
                 raise SystemExit(f"run {record.run_id} was stopped")
             self._file.write(record)
-            if time.monotonic() >= self._next_page:
+            # the end of a round is followed at once by the next one, or by the final result
+            telling = record.open_round is not None or record.doing != Doing.ROUNDS
+            if telling and (time.monotonic() >= self._next_page or len(record.rounds) == 1):
                 self._write_page()
         self.tracking.on_round(record)
 
@@ -150,7 +153,7 @@ class LiveRun:
         except Exception as error:
             log(WARN, "the page could not be written: %s", error)
         now = time.monotonic()
-        self._next_page = now + (now - began) * (1 / _PAGE_SHARE - 1)
+        self._next_page = now + min((now - began) * (1 / _PAGE_SHARE - 1), _PAGE_LATE_S)
 
 
 def _close_at_exit(run: LiveRun) -> None:

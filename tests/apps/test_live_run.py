@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -45,13 +46,17 @@ def _watched(folder, strike, in_round):
     def handle(message, context):
         if not record_open:
             return clients(message, context)
-        record = RunRecord.load(folder / "record.json")
+        record, page = _left(folder)
+        if server_round_of_page := re.search(r"round (\d+) began", page):
+            assert int(server_round_of_page[1]) <= record.rounds[-1].server_round
         if message.metadata.message_type == "evaluate":
             assert record.final_asked == PARTIES
             return clients(message, context)
         server_round = open_instruction(message.content, "fit")[1]["server-round"]
         asked.append(server_round)
         assert record.status == "running"
+        if server_round == 1:  # never a page that says nothing was asked
+            assert "round 1 began with 3 parties" in page
         assert (record.open_round.server_round, record.open_round.asked) == (server_round, PARTIES)
         if strike is not None and server_round == in_round and asked.count(server_round) == 2:  # one party has answered
             record_open.clear()
