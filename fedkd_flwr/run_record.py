@@ -117,6 +117,17 @@ class PartyRecord:
 
 
 @dataclass(kw_only=True)
+class ColumnRecord:
+    """What was done to one column of a user's table before the run; a row without a name is about the file."""
+
+    name: str
+    read_as: str  # what it became, in words
+    repaired: int = 0  # cells that a rule had to read: a decimal comma, a date, ...
+    missing: int = 0  # cells without a value
+    note: str = ""
+
+
+@dataclass(kw_only=True)
 class Measured:
     """A measured value within its 95 % interval."""
 
@@ -185,6 +196,7 @@ class RunRecord:
     num_classes: int = 0
     classes: list[str] = field(default_factory=list)
     fingerprint: str = ""
+    columns: list[ColumnRecord] = field(default_factory=list)  # of a simulated table; operator only
     startup_seconds: float = 0.0  # before the first instruction left, for registering nodes and loading data
     seconds: float = 0.0  # from the first instruction to the end
     rounds: list[RoundRecord] = field(default_factory=list)

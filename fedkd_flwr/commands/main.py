@@ -9,6 +9,7 @@ import typer
 from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.node import node
+from fedkd_flwr.commands.schema import schema
 from fedkd_flwr.errors import FedkdError
 
 __all__ = ["app", "main"]
@@ -17,6 +18,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Federated le
 for command in (
     bundle,
     choose,
+    schema,
 ):
     app.command()(command)
 app.add_typer(node, name="node")
