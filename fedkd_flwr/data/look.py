@@ -24,6 +24,7 @@ from fedkd_flwr.errors import DataError, explain
 __all__ = ["NO_RULES", "ColumnNote", "Look", "Rules", "look", "note_lines"]
 
 _MANY_CATEGORIES = 256
+_MANY_MIXED = 50  # of which most are numbers
 _FEW_ROWS = 20  # too few rows to tell an identifier from a category
 _FEW_NUMBERS = 10  # a column with fewer different numbers may hold codes
 _FEW_WORDS = 0.05  # greatest share of cells that are no number in a column of numbers
@@ -390,7 +391,7 @@ def _categorical(seen: _Seen, texts: list[str], counts: NDArray[np.intp], num_ro
             rows[known] += int(number)
     empty = EMPTY_WORDS - {"none", "nil", "missing"} - ({"-"} if "+" in rows else set())
     words = sorted(text for text in rows if len(text) < 9 and text.casefold() in empty)
-    if words and len(words) < len(rows):
+    if words:
         seen.reading = replace(seen.reading, missing=(*seen.reading.missing, *words))
         seen.notes.append(f"{' and '.join(map(repr, words))} read as empty")
         rows = Counter({text: number for text, number in rows.items() if text not in words})
@@ -405,7 +406,7 @@ def _categorical(seen: _Seen, texts: list[str], counts: NDArray[np.intp], num_ro
         seen.kind = "text"
         return seen
     own = own or (many > _MANY_CATEGORIES and 2 * many > known_rows)
-    if seen.change and (own or many > _MANY_CATEGORIES):
+    if seen.change and (own or many > _MANY_MIXED):
         rule = "hold numbers or a limited number of categories"
         seen.problem = explain(f"column {seen.name!r}", rule, f"{many:,} different texts: {seen.notes[-1]}")
         return seen
@@ -595,8 +596,8 @@ def _mixed(
 ) -> None:
     """Note that a column holds numbers and words, and what would make it a column of numbers."""
     words = [texts[i] for i in np.flatnonzero(bad)]
-    share = counts[good].sum() / counts[good | bad].sum()
-    seen.notes.append(f"{share:.0%} of the cells are numbers, others are not: {_shown(codes, texts, bad)}")
+    percent = int(100 * counts[good].sum() // counts[good | bad].sum())
+    seen.notes.append(f"{percent} % of the cells are numbers, others are not: {_shown(codes, texts, bad)}")
     usable = len(words) <= 20 and not any("," in word for word in words)
     seen.change = {"missing": ",".join(words)} if usable else {"drop": seen.name}
     if usable:
