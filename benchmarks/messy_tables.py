@@ -5,8 +5,9 @@
 The same 4,000 rows of Adult are written once clean and in several messy ways: decimal commas, points or commas between
 thousands, dates, units, an identifier, ``<0.5``, words for "no value", empty cells, semicolons, a byte order mark,
 Windows-1252, a rare class. Each messy file is loaded as `fedkd simulate` does. Where an error or a note ends with a
-command, its words are taken as they stand; where two commands are offered, the one that is true for this file. Features must then equal those of the clean file, number for number, and so does the accuracy of a forest.
-The last column is that forest's accuracy if every column that is not plain numbers becomes categories, as before.
+command, its words are taken as they stand; where two commands are offered, the one that is true for this file.
+Features must then equal those of the clean file, number for number, and so does the accuracy of a forest. The last
+figure is that forest's accuracy if every column that is not plain numbers becomes categories, as before.
 """
 
 from __future__ import annotations
