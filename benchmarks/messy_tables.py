@@ -101,7 +101,7 @@ def load(words: dict[str, str]) -> Pool:
 
 def follow(path: Path, name: str) -> tuple[Pool, int, dict[str, str]]:
     """Load a messy file and follow each message; return the data, the number of tries, and the words at the end."""
-    words = {"table": str(path), "label": "income"}
+    words = {"dataset": "table", "table": str(path), "label": "income"}
     for tries in range(1, 9):
         try:
             pool = load(words)
@@ -158,7 +158,7 @@ def main() -> None:
             began = time.process_time()
             pool, tries, words = follow(Path(folder) / "messy.csv", name)
             seconds = time.process_time() - began
-            print("  words:", {key: value for key, value in words.items() if key != "table"})
+            print("  words:", {key: value for key, value in words.items() if key not in ("dataset", "table")})
             clean = load({"table": str(Path(folder) / "clean.csv"), "label": "income"})
             same = pool.X.shape == clean.X.shape and np.array_equal(pool.X, clean.X) and np.array_equal(pool.y, clean.y)
             before = as_before(Path(folder) / "messy.csv", clean.public.schema.classes)

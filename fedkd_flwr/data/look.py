@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import check_choice
 from fedkd_flwr.data.columns import MISSING, canonical, column_texts, factorize, short_list, sorted_texts
 from fedkd_flwr.data.reading import DATES, EMPTY_WORDS, LIMIT, PLAIN, Reading
 from fedkd_flwr.data.schema import Column
@@ -79,6 +80,11 @@ class Rules:
     missing: tuple[str, ...] = ()
     dates: str = ""
     limits: str = ""
+
+    def __post_init__(self) -> None:
+        check_choice("decimal", self.decimal, ("", ".", ","), error=DataError)
+        check_choice("dates", self.dates, ("", "day-first", "month-first"), error=DataError)
+        check_choice("limits", self.limits, ("", "number", "missing"), error=DataError)
 
     def words(self) -> dict[str, str]:
         """Return the rules that are set, as they stand in a command: ``{"id-column": "id", "drop": "a,b"}``."""
@@ -325,7 +331,10 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
     numbers, unread = seen.reading.distinct(texts)
     if values.dtype.kind == "b":
         return _categorical(seen, texts, counts, len(values))
+    nothing = np.array([text not in MISSING and text not in rules.missing for text in texts]) & ~unread
+    nothing &= np.isnan(numbers)  # a dash among numbers
     if not unread.any() and not np.isnan(numbers).all():
+        _say_what_is_empty(seen, codes, counts, texts, nothing)
         seen.reading, seen.shapes = replace(seen.reading, limits=rules.limits), _shapes_of_numbers(texts, numbers)
         if seen.shapes["point?"] or not seen.shapes["point"]:
             seen.looked = lambda sign: _look_at_texts(values, name, rules, sign)
@@ -350,6 +359,7 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
             words = [texts[i] for i in np.flatnonzero(bad)]
             seen.reading = replace(reading, missing=(*reading.missing, *words))
             _say_what_was_read(seen, codes, counts, texts, good, limited, bad)
+            _say_what_is_empty(seen, codes, counts, texts, nothing)
             if not reading.dates:
                 seen.shapes = _shapes([text for text, is_good in zip(texts, good, strict=True) if is_good])[0]
             found = np.append(numbers, np.nan)
@@ -414,6 +424,8 @@ def _categorical(seen: _Seen, texts: list[str], counts: NDArray[np.intp], num_ro
     if own:
         seen.identifies = True
         what = f"{many:,} different texts in {known_rows:,} rows: an identifier or names"
+        if "," not in seen.name:
+            what += f" ({_rule('id-column', seen.name)} or {_rule('drop', seen.name)} says so)"
         return _left_out(seen, what, seen.missing)
     if many > _MANY_CATEGORIES:
         seen.notes.append(f"{many:,} categories: slow, and each says little ({_rule('drop', seen.name)} leaves it out)")
@@ -584,6 +596,15 @@ def _say_what_was_read(
         said = "" if any("," in word for word in words) else f" ({_rule('missing', ','.join(words))})"
         what = "date" if rule.dates else "number"
         seen.notes.append(f"{_cells(number)} no {what}: {_shown(codes, texts, bad)}: read as empty{said}")
+
+
+def _say_what_is_empty(
+    seen: _Seen, codes: NDArray[np.intp], counts: NDArray[np.intp], texts: list[str], nothing: NDArray[np.bool_]
+) -> None:
+    """Note the known words for "no value" among numbers, such as a dash."""
+    if nothing.any():
+        number = int(counts[nothing].sum())
+        seen.notes.append(f"{_count(number, 'cell')} read as empty: {_shown(codes, texts, nothing)}")
 
 
 def _mixed(

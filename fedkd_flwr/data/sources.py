@@ -147,7 +147,7 @@ def read_user_table(
     if schema is None:
 
         def next_command(words: Mapping[str, str]) -> str:
-            given = {"table": table, "label": label, **words}
+            given = {"dataset": "table", "table": table, "label": label, **words}
             return shlex.join(["fedkd", "simulate", *(f"{key}={value}" for key, value in given.items()), *command])
 
         found = look(frame, label=label, rules=rules, command=next_command, rare=max(rare, 10))

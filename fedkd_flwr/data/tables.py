@@ -515,7 +515,7 @@ def _wrong_lines(text: str, separator: str, width: int, before: int = 0) -> Iter
 def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str, width: int) -> None:
     if not wrong:
         return
-    shown = ", ".join(f"{values} in line {number}" for number, values in wrong[:3])
+    shown = ", ".join(f"{_count(values, 'value')} in line {number}" for number, values in wrong[:3])
     more = f" and in {_count(len(wrong) - 3, 'more line')}" if len(wrong) > 3 else ""
     way_out = "Complete these lines or take them out."
     if separator == "," and all(values > width for _, values in wrong):

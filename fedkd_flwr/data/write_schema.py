@@ -105,7 +105,7 @@ def schema_of(found: Look, table: pd.DataFrame, *, label: str, classes: Sequence
     if not (classes or label in table.columns):
         names = short_list([str(name) for name in table.columns])
         rule = f"be named, as the public file has no label column {label!r}"
-        way_out = 'Pass them, e.g. --classes "no,yes": they are not inferred from private rows.'
+        way_out = 'Name that column with --label, or all classes, e.g. --classes "no,yes".'
         raise DataError(explain("classes", rule, f"columns {names}", way_out))
     named = tuple(name.strip() for name in classes) or found.classes
     return Schema(columns=found.columns, classes=named, label=label, id_column=found.id_column)

@@ -67,7 +67,7 @@ def test_how_a_messy_table_was_read_stands_in_record_and_page(tmp_path):
     assert read["y"] == ("label, 2 classes", 0, 1)
     assert read["id"][0] == "left out"
     (note,) = (note for note in record.notes if "fedkd simulate" in note)
-    assert f"fedkd simulate table={tmp_path / 't.csv'} label=y id-column=id " in note
+    assert f"fedkd simulate dataset=table table={tmp_path / 't.csv'} label=y id-column=id " in note
     assert "model=decision-tree" in note
     assert "How the table was read" in (tmp_path / "runs" / "1" / "report.html").read_text()
     assert record.publishable().columns == []

@@ -100,6 +100,7 @@ def test_few_cells_that_are_no_number_are_named_with_their_rows():
     assert column.reading.missing == ("clotted",)
     assert "1 cell is no number: '<0,5' in row 7: read as the limit itself (limits=number)" in note.note
     assert "1 cell is no number: 'clotted' in row 10: read as empty (missing=clotted)" in note.note
+    assert "1 cell read as empty: 'k.A.' in row 12" in note.note
     assert (note.repaired, note.missing) == (118, 2)
     emptied = _found(values, limits="missing")
     assert emptied[0].reading.limits == "missing"
@@ -191,7 +192,9 @@ def test_rare_classes_and_rows_without_a_label_are_said():
         look(table, label="y")
 
 
-def test_a_rule_that_names_no_column_is_refused():
+def test_a_rule_that_names_no_column_or_no_choice_is_refused():
+    with pytest.raises(DataError, match="decimal must be one of"):
+        Rules(decimal=";")
     with pytest.raises(DataError, match=r"drop must name columns other than the label: x, got z\. Spell|got 'z'"):
         look(_table(x=NUMBERS), label="y", rules=Rules(drop=("z",)))
     with pytest.raises(DataError, match="table must hold a column to learn from, got columns x, y"):
@@ -251,7 +254,7 @@ def test_a_messy_table_is_split_as_its_clean_twin(tmp_path):
     np.testing.assert_array_equal(one.X, other.X)
     np.testing.assert_array_equal(one.y, other.y)
     assert one.next_command == ""
-    assert other.next_command == f"fedkd simulate table={tmp_path / 'messy.csv'} label=y id-column=id"
+    assert other.next_command == f"fedkd simulate dataset=table table={tmp_path / 'messy.csv'} label=y id-column=id"
 
 
 def test_rows_without_a_label_are_left_out_of_a_simulation(tmp_path):

@@ -117,12 +117,12 @@ def test_bytes_that_are_no_text_are_refused_with_their_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "seen"),
     [
-        ("a;b;c\n1;2;3\n1;2\n", "2 in line 3. Complete"),
-        ("a;b\n\n1;2\n1;2;3\n4\n", "3 in line 4, 1 in line 5. Complete"),
-        ('a;b\n"x;y";2\n"x;y;z"\n', "1 in line 3"),
-        ('a;b\n"x\ny";2\n"x\ny"\n', "1 in line 5"),
-        ("a,b\n1,5,2\n", "3 in line 2. Put numbers with a decimal comma"),
-        ("sep=;\na;b\n1\n", "1 in line 3"),
+        ("a;b;c\n1;2;3\n1;2\n", "2 values in line 3. Complete"),
+        ("a;b\n\n1;2\n1;2;3\n4\n", "3 values in line 4, 1 value in line 5. Complete"),
+        ('a;b\n"x;y";2\n"x;y;z"\n', "1 value in line 3"),
+        ('a;b\n"x\ny";2\n"x\ny"\n', "1 value in line 5"),
+        ("a,b\n1,5,2\n", "3 values in line 2. Put numbers with a decimal comma"),
+        ("sep=;\na;b\n1\n", "1 value in line 3"),
     ],
 )
 def test_short_and_long_rows_are_refused_by_line(text, seen, write):
