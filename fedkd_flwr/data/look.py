@@ -190,9 +190,7 @@ def look(
     *,
     label: str,
     rules: Rules = NO_RULES,
-    command: Callable[[Mapping[str, str]], str] = lambda words: " ".join(
-        ["fedkd schema TABLE", *(f"--{key} {value}" for key, value in words.items())]
-    ),
+    command: Callable[[Mapping[str, str]], str] | None = None,
     spell: Callable[[str, str], str] = "{}={}".format,
     rare: int = _RARE,
     needs_label: bool = True,
@@ -208,7 +206,7 @@ def look(
     rules : Rules
         What the user says.
     command : callable
-        Returns the complete next command for rules in words.
+        Returns the complete next command for rules in words; by default that of ``fedkd schema TABLE``.
     spell : callable
         Returns one rule as it stands in that command, given its key and value.
     rare : int
@@ -222,6 +220,7 @@ def look(
         If a rule names no column, the label holds no classes, or a column can be read in more than one way. The message
         ends with the complete next command.
     """
+    command = command or _schema_command
     names = [str(name) for name in table.columns]
     for key, given in (("id-column", (rules.id_column,)), ("drop", rules.drop), ("text", rules.text)):
         if unknown := [name for name in given if name and (name not in names or name == label)]:
@@ -270,6 +269,10 @@ def look(
         notes=tuple(sorted(notes, key=lambda note: order[note.name])),
         command=command(changes) if changes != rules.words() else "",
     )
+
+
+def _schema_command(words: Mapping[str, str]) -> str:
+    return " ".join(["fedkd schema TABLE", *(f"--{key} {value}" for key, value in words.items())])
 
 
 def note_lines(notes: Sequence[ColumnNote]) -> list[str]:

@@ -131,7 +131,7 @@ class Reading:
             return np.where(empty | (not fits), np.nan, days), ~empty & (not fits)
         codes, distinct = factorize(values)
         numbers, bad = np.full(len(distinct) + 1, np.nan), np.zeros(len(distinct) + 1, dtype=bool)
-        numbers[:-1], bad[:-1] = self.distinct(list(distinct))
+        numbers[:-1], bad[:-1] = self.distinct(np.asarray(distinct, dtype=object).tolist())
         return numbers[codes], bad[codes]
 
     def distinct(self, values: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -170,7 +170,9 @@ class Reading:
 
     def is_empty(self, text: str) -> bool:
         """Tell whether a stripped text means "no value" where a number should stand."""
-        return text in MISSING or text in self.missing or (len(text) < 9 and text.casefold() in EMPTY_WORDS)
+        if text in MISSING or text in self.missing:
+            return True
+        return len(text) < 9 and not text[-1:].isdigit() and text.casefold() in EMPTY_WORDS  # most end in a digit
 
     def _numbers(self, texts: list[str]) -> NDArray[np.float64]:
         """Return texts as numbers, NaN where one is none: several times faster together than one by one."""
@@ -250,7 +252,7 @@ def readable_numbers(values: Any, reading: Reading = PLAIN, *, pixels: bool = Fa
     """Tell of each value whether `column_numbers` reads it; for ``pixels`` only whole numbers within 0 to 255."""
     numbers, bad = reading.parse(values)
     if pixels:
-        return ~bad & (numbers >= 0) & (numbers <= 255) & (numbers % 1 == 0)
+        bad |= ~((numbers >= 0) & (numbers <= 255) & (numbers % 1 == 0))
     return ~bad
 
 
