@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -53,7 +53,7 @@ def schema(
     path = output or table.expanduser().parent / "schema.toml"
     made.write(path)
     if as_json:
-        facts = {"schema": str(path.absolute()), "label": made.label, "classes": made.classes}
+        facts: dict[str, Any] = {"schema": str(path.absolute()), "label": made.label, "classes": made.classes}
         facts |= {"columns": [asdict(note) for note in found.notes], "next": found.command}
         typer.echo(json.dumps(facts, ensure_ascii=False, indent=1))
         return

@@ -52,7 +52,7 @@ class Source:
         """Return the schema; its categories come from the public rows only."""
         if self.schema is not None:
             return self.schema
-        if self.looked is not None:
+        if self.looked is not None and not isinstance(public_rows, np.ndarray):
             columns = tuple(_categories_of(column, public_rows) for column in self.looked.columns)
             return replace(schema_of(self.looked, public_rows, label=self.label, classes=self.classes), columns=columns)
         if self.shape is not None:
@@ -63,8 +63,8 @@ class Source:
         return infer_schema(public_rows, classes=self.classes, label=self.label)
 
 
-def _categories_of(column: Column, public_rows: Table) -> Column:
-    if column.kind != "categorical" or isinstance(public_rows, np.ndarray):
+def _categories_of(column: Column, public_rows: pd.DataFrame) -> Column:
+    if column.kind != "categorical":
         return column
     texts = column_texts(public_rows[column.name], column.reading.missing)
     return replace(column, categories=sorted_texts(texts))
