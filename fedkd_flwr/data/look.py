@@ -26,7 +26,7 @@ __all__ = ["NO_RULES", "ColumnNote", "Look", "Rules", "look", "note_lines"]
 
 _MANY_CATEGORIES = 256
 _MANY_MIXED = 50  # of which most are numbers
-_FEW_ROWS = 20  # too few rows to tell an identifier from a category
+_FEW_ROWS = 30  # too few rows to tell an identifier from a category
 _FEW_NUMBERS = 10  # a column with fewer different numbers may hold codes
 _FEW_WORDS = 0.05  # greatest share of cells that are no number in a column of numbers
 _PROSE_WORDS = 5  # a text of at least so many words counts as prose
