@@ -144,6 +144,17 @@ class PartyRecord:
 
 
 @dataclass(kw_only=True)
+class ColumnRecord:
+    """What was done to one column of a user's table before the run; a row without a name is about the file."""
+
+    name: str
+    read_as: str  # what it became, in words
+    repaired: int = 0  # cells that a rule had to read: a decimal comma, a date, ...
+    missing: int = 0  # cells without a value
+    note: str = ""
+
+
+@dataclass(kw_only=True)
 class Measured:
     """A measured value within its 95 % interval."""
 
@@ -224,6 +235,7 @@ class RunRecord:
     num_classes: int = 0  # C
     classes: list[str] = field(default_factory=list)  # their names, in the order of labels
     fingerprint: str = ""  # SHA-256 of public rows, schema and preprocessing
+    columns: list[ColumnRecord] = field(default_factory=list)  # how each column was read; operator only
     startup_seconds: float = 0.0  # before the first instruction left, for registering nodes and loading data
     seconds: float = 0.0  # from the first instruction to the end
     rounds: list[RoundRecord] = field(default_factory=list)  # in order

@@ -11,7 +11,7 @@ from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.privacy.claims.claim import label_privacy, noisy_max_at_party, noisy_max_at_server
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
-from fedkd_flwr.run_record import WITHHELD, PartyRecord, Rejection, RoundRecord, RunRecord
+from fedkd_flwr.run_record import WITHHELD, ColumnRecord, PartyRecord, Rejection, RoundRecord, RunRecord
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ def _told(record):
     """Return the paths of the fields that say anything."""
     empty = {cls: cls(**{f.name: None for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING
                          and f.default_factory is dataclasses.MISSING})
-             for cls in (RunRecord, RoundRecord, PartyRecord, Rejection)}  # fmt: skip
+             for cls in (RunRecord, RoundRecord, PartyRecord, Rejection, ColumnRecord)}  # fmt: skip
     found = set()
 
     def look(value, path):

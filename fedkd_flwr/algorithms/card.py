@@ -136,7 +136,7 @@ class Config(BaseModel):
         """
         field = cls.model_fields[name]
         if choices := _choices(field):
-            return ", ".join(str(choice) for choice in choices)
+            return ", ".join(text if (text := str(choice)).strip(" .,") else f'"{text}"' for choice in choices)
         kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
         kind = next(word for kind, word in kinds.items() if field.annotation in (kind, kind | None))
         signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}

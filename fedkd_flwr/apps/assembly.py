@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
-from fedkd_flwr.apps.config import NodeConfig, RunConfig
+from fedkd_flwr.apps.config import TABLE_RULES, NodeConfig, RunConfig
 from fedkd_flwr.apps.limits import limits_of
 from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.apps.owner import owners_page
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
+from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.partitioning import partition, read_split
 from fedkd_flwr.data.public import PublicLabels, PublicSet
 from fedkd_flwr.data.row_values import row_form, usable_row_values
@@ -95,8 +96,32 @@ def simulated_pool(config: RunConfig) -> Pool:
         schema_path=config.schema_path,
         rows=rows or None,
         label_space=config.label_space,
+        rules=_table_rules(config),
+        command=_other_words(config),
+        rare=config.num_parties,
     )
     return _with_public_labels(pool, config.public_label) if config.public_label else pool
+
+
+def _table_rules(config: RunConfig) -> Rules:
+    """Return what the run says about a user's table."""
+    drop, missing = (tuple(filter(None, map(str.strip, text.split(",")))) for text in (config.drop, config.missing))
+    return Rules(
+        id_column=config.id_column,
+        drop=drop,
+        missing=missing,
+        decimal=config.decimal,
+        dates=config.dates,
+        limits=config.limits,
+    )
+
+
+def _other_words(config: RunConfig) -> list[str]:
+    """Return the settings of this run that say nothing about its table, as words of a command."""
+    table = {config.keys()[name] for name in ("dataset", "table", "label", *TABLE_RULES)}
+    values = config.as_scalars()
+    changed = {key: values[key] for key in config.changed_keys() if key not in table}
+    return [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in changed.items()]
 
 
 def _with_public_labels(pool: Pool, name: str) -> Pool:

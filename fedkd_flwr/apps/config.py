@@ -22,7 +22,7 @@ from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.metrics import check_names
 
-__all__ = ["NodeConfig", "RunConfig", "parse_node_config", "parse_run_config"]
+__all__ = ["TABLE_RULES", "NodeConfig", "RunConfig", "parse_node_config", "parse_run_config"]
 
 _TABLE = {"dataset": ("table",)}
 _SYNTHETIC = {"dataset": ("synthetic",)}
@@ -73,6 +73,18 @@ class RunConfig(Config):
     """Absolute path of your file."""
     label: str = setting("", only=_TABLE)
     """Its label column."""
+    id_column: str = setting("", only=_TABLE)
+    """A column of it that names rows and is no feature."""
+    drop: str = setting("", only=_TABLE)
+    """Columns to leave out, with commas."""
+    decimal: Literal["", ".", ","] = setting("", only=_TABLE)
+    """The sign before decimals; the other one then stands between thousands. Empty: found by looking at each column."""
+    missing: str = setting("", only=_TABLE)
+    """Further words for an empty cell, with commas. Empty cells, NA, n/a and ? are known."""
+    dates: Literal["", "day-first", "month-first"] = setting("", only=_TABLE)
+    """How dates are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
+    limits: Literal["", "number", "missing"] = setting("", only=_TABLE)
+    """What a cell such as <0.5 is in a column of numbers: the number 0.5, or empty. Empty: the number."""
     public_path: str = setting("", path=True)
     """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
     schema_path: str = setting("", path=True)
@@ -189,6 +201,10 @@ class RunConfig(Config):
         if self.dataset == "table" and not (self.table and self.label):
             rule, both = 'be given with dataset "table"', f"table {self.table!r}, label {self.label!r}"
             raise ConfigError(explain("table and label", rule, both, "Name your file and its label column."))
+        told = [key for name, key in self.keys().items() if name in TABLE_RULES and getattr(self, name)]
+        if told and self.schema_path:
+            way_out = "It would be ignored, because the schema says how each column is read: drop it, or schema-path."
+            raise ConfigError(explain(" and ".join(told), "not be given with schema-path", self.schema_path, way_out))
         for role in _ROLES:
             spec, params = self.model_of(role)
             if params and not spec:
@@ -213,6 +229,8 @@ class RunConfig(Config):
 
 
 _ROLES = ("teacher", "student", "final")
+TABLE_RULES = ("id_column", "drop", "decimal", "missing", "dates", "limits")
+"""Settings that say how a user's table is read."""
 
 
 class NodeConfig(Config):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from logging import INFO, WARN
@@ -27,10 +28,11 @@ from fedkd_flwr.apps.assembly import (
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.live_run import LiveRun
 from fedkd_flwr.apps.tracking import parse_tools
+from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.run_record import ColumnRecord, RunRecord
 
 __all__ = ["app", "federate"]
 
@@ -75,6 +77,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         log(INFO, "loading %s", config.dataset)
         pool = simulated_pool(config)
         public, test = pool.public, (pool.X_test, pool.y_test)
+        _say_how_it_was_read(pool, record)
     else:
         log(INFO, "loading the public set %s", config.public_path)
         public, test = load_public(config.public_path, config.schema_path or None, labels=config.public_label), None
@@ -112,6 +115,18 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
             party.class_counts = dealt.get(party.name, [])
     if record.simulation and config.centralised:
         _centralised(config, record, len(nodes))
+
+
+def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
+    """Log and record what was done to each column of a user's table."""
+    from fedkd_flwr.data.look import note_lines
+
+    record.columns = [ColumnRecord(**asdict(note)) for note in pool.columns]
+    for line in note_lines(pool.columns) if pool.columns else ():
+        log(INFO, "%s", line)
+    if pool.next_command:
+        record.notes.append(f"columns were left out, or look like identifiers; to say so: {pool.next_command}")
+        log(WARN, "%s", record.notes[-1])
 
 
 def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunConfig:

@@ -28,6 +28,7 @@ from fedkd_flwr.commands.run import run
 from fedkd_flwr.commands.runs import runs
 from fedkd_flwr.commands.simulate import simulate
 from fedkd_flwr.commands.stop import stop
+from fedkd_flwr.commands.schema import schema
 from fedkd_flwr.errors import FedkdError
 
 __all__ = ["app", "group", "main"]
@@ -69,6 +70,7 @@ for command in (
     report,
     run,
     runs,
+    schema,
     simulate,
     stop,
 ):

@@ -6,7 +6,7 @@ A deployed party reads its own file instead (`tables`). Encoding, scaling and im
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
+from fedkd_flwr.data.look import NO_RULES, ColumnNote, Rules
 from fedkd_flwr.data.public import PublicSet, Table, make_public_set
 from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_paired, read_published
 from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic
@@ -45,6 +46,10 @@ class Pool:
         Number of each private row in the training file (of ``wine-type`` after dropping duplicates).
     texts, test_texts : ndarrays of shapes (n, 1), (num_test, 1), object, or None
         The texts of ``X`` and ``X_test``, if the schema has text columns.
+    columns : tuple of ColumnNote
+        What was done to each column of a user's table.
+    next_command : str
+        The complete command that follows what they suggest; empty if nothing.
     """
 
     X: NDArray[Any]
@@ -55,6 +60,8 @@ class Pool:
     rows: NDArray[np.int64]
     texts: NDArray[np.object_] | None = None
     test_texts: NDArray[np.object_] | None = None
+    columns: tuple[ColumnNote, ...] = ()
+    next_command: str = ""
 
     def as_read_by(self, model: Any) -> Pool:
         """Return the pool with raw texts or features, as `PublicSet.as_read_by` does."""
@@ -82,6 +89,9 @@ def load_pool(
     test_file: str = "",
     rows: Mapping[str, NDArray[np.integer]] | None = None,
     label_space: str = "private",
+    rules: Rules = NO_RULES,
+    command: Sequence[str] = (),
+    rare: int = 0,
 ) -> Pool:
     """Load a named data set and split it at random from the seed.
 
@@ -106,6 +116,8 @@ def load_pool(
         Size of the data set ``synthetic``.
     table, label, schema_path, test_file : str
         For ``table``: a user's labelled file and its label column; optionally a schema and a labelled test file.
+    rules, command, rare
+        For ``table``: as in `read_user_table`.
     rows : mapping of str to ndarray of int, or None
         Explicit row numbers of the source file: ``"public"``, ``"test"`` and, unless all others are meant,
         ``"private"``. In sets with an official test file, ``"test"`` numbers rows of that file, and ``"public"`` rows
@@ -131,13 +143,19 @@ def load_pool(
     if name == "synthetic":
         source = synthetic(rows=synthetic_rows, features=synthetic_features, classes=synthetic_classes, seed=seed)
     elif name == "table":
-        source = read_user_table(table, label, schema_path=schema_path, test_file=test_file)
+        source = read_user_table(
+            table, label, schema_path=schema_path, test_file=test_file, rules=rules, command=command, rare=rare
+        )
     elif name in EMBEDDED:
         source = read_embedded(name)
     elif name in PUBLISHED:
         source = read_published(name, data_root)
     else:
         source = read_paired(name, data_root, label_space=label_space)
+    if rows is not None and source.rows_left_out:
+        seen = f"{source.rows_left_out} without one"
+        way_out = "Give them a label or take them out: without them the others have other numbers."
+        raise DataError(explain("rows of a table with given row numbers", "all have a label", seen, way_out))
     if label_space != "private" and name not in PAIRED:
         way_out = "One label space is all it has."
         raise ConfigError(explain("label-space", f"be private for {name!r}", label_space, way_out))
@@ -189,6 +207,8 @@ def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from:
         rows=split["private"],
         texts=reader.transform(private) if reader else None,
         test_texts=reader.transform(test) if reader else None,
+        columns=source.looked.notes if source.looked is not None else (),
+        next_command=source.looked.command if source.looked is not None else "",
     )
 
 

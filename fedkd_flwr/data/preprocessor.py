@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import canonical, column_numbers, column_texts
-from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.columns import canonical, column_texts
+from fedkd_flwr.data.reading import column_numbers
+from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.text import TermWeights, text_values
 from fedkd_flwr.errors import DataError, explain
 
@@ -61,10 +62,10 @@ class Preprocessor:
         self._numeric, self._terms = {}, {}
         for j, column in enumerate(schema.columns):
             if column.kind == "text":
-                texts = text_values(column_of(table, column.name, j))
+                texts = text_values(column_of(table, column.name, j), column.reading.missing)
                 self._terms[column.name] = TermWeights().fit(texts, max_terms=column.max_terms, name=column.name)
             if column.kind == "numeric" and schema.shape is None:
-                numbers = column_numbers(column_of(table, column.name, j), column.name)
+                numbers = column_numbers(column_of(table, column.name, j), column.name, column.reading)
                 known = numbers[~np.isnan(numbers)]
                 median = float(np.median(known)) if len(known) else 0.0
                 filled = np.where(np.isnan(numbers), median, numbers)
@@ -120,29 +121,30 @@ class Preprocessor:
         for j, column in enumerate(schema.columns):
             values = column_of(table, column.name, j)
             if column.kind == "numeric":
-                features[:, at] = self._scaled(values, column.name)
+                features[:, at] = self._scaled(values, column)
                 at += 1
                 continue
             if column.kind == "text":
-                weights = self._terms[column.name].transform(text_values(values))
+                weights = self._terms[column.name].transform(text_values(values, column.reading.missing))
                 features[:, at : at + weights.shape[1]] = weights
                 at += weights.shape[1]
                 continue
             position = {canonical(category): i for i, category in enumerate(column.categories)}
-            codes = np.array([position.get(text, -1) for text in column_texts(values)], dtype=np.int64)
+            texts = column_texts(values, column.reading.missing)
+            codes = np.array([position.get(text, -1) for text in texts], dtype=np.int64)
             rows = np.flatnonzero(codes >= 0)
             features[rows, at + codes[rows]] = 1.0
             at += len(column.categories)
         return features
 
-    def _scaled(self, values: Any, name: str) -> NDArray[np.float32]:
-        numbers = column_numbers(values, name)
+    def _scaled(self, values: Any, column: Column) -> NDArray[np.float32]:
+        name, numbers = column.name, column_numbers(values, column.name, column.reading)
         median, mean, deviation = self._numeric[name]
         with np.errstate(over="ignore"):
             scaled = ((np.where(np.isnan(numbers), median, numbers) - mean) / deviation).astype(np.float32)
         if not np.isfinite(scaled).all():
             row = int(np.flatnonzero(~np.isfinite(scaled))[0])
-            seen = f"{numbers[row]} in row {row} (public mean {mean:.4g}, deviation {deviation:.4g})"
+            seen = f"{numbers[row]} in row {row + 1} (public mean {mean:.4g}, deviation {deviation:.4g})"
             way_out = "Correct the value or leave it empty."
             raise DataError(explain(f"column {name!r}", "stay finite after scaling by the public rows", seen, way_out))
         return scaled

@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_numbers, column_texts
+from fedkd_flwr.data.columns import column_texts
 from fedkd_flwr.data.preprocessor import Preprocessor, Table, check_columns, column_of, pixels_of
+from fedkd_flwr.data.reading import column_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows, text_values
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
@@ -186,11 +187,11 @@ def raw_matrix(table: Table, schema: Schema) -> NDArray[np.float32]:
     if isinstance(table, np.ndarray):
         matrix = np.ascontiguousarray(table, dtype=np.float32)
     else:
-        columns = [column_numbers(table[name], name) for name in schema.column_names]
+        columns = [column_numbers(table[column.name], column.name, column.reading) for column in schema.columns]
         matrix = np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.float32)
     if not np.isfinite(matrix).all():
         row, column = (int(i[0]) for i in np.nonzero(~np.isfinite(matrix)))
-        seen = f"{matrix[row, column]} in row {row}"
+        seen = f"{matrix[row, column]} in row {row + 1}"
         raise DataError(explain(f"column {schema.column_names[column]!r}", "be finite in every row", seen))
     return matrix
 
@@ -216,13 +217,13 @@ def fingerprint(table: Table, schema: Schema) -> str:
     for j, column in enumerate(schema.columns):
         values = column_of(table, column.name, j)
         if column.kind == "numeric":
-            numbers = column_numbers(values, column.name) + 0.0  # -0.0 becomes 0.0
+            numbers = column_numbers(values, column.name, column.reading) + 0.0  # -0.0 becomes 0.0
             numbers[np.isnan(numbers)] = np.nan  # the same bit pattern for every NaN
             digest.update(np.ascontiguousarray(numbers, dtype="<f8").data)
         elif column.kind == "text":
-            digest.update(json.dumps(text_values(values).tolist()).encode())
+            digest.update(json.dumps(text_values(values, column.reading.missing).tolist()).encode())
         else:
-            digest.update(json.dumps(column_texts(values).tolist()).encode())
+            digest.update(json.dumps(column_texts(values, column.reading.missing).tolist()).encode())
     return digest.hexdigest()
 
 
@@ -231,6 +232,8 @@ def _parsed(table: Table, schema: Schema) -> Table:
     check_columns(table, schema)
     if isinstance(table, np.ndarray) or schema.shape is not None:
         return table
-    numeric = {c.name for c in schema.columns if c.kind == "numeric"}
-    columns = {c: column_numbers(table[c], c) if c in numeric else table[c] for c in schema.column_names}
+    columns = {
+        c.name: column_numbers(table[c.name], c.name, c.reading) if c.kind == "numeric" else table[c.name]
+        for c in schema.columns
+    }
     return pd.DataFrame(columns, index=table.index)

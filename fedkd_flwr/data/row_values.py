@@ -1,7 +1,8 @@
 """What a row is, whatever file it stands in: the values by which a privacy ledger knows it again.
 
 The same row has the same values in a CSV file with a byte order mark, other line ends or another separator, in Parquet,
-in another order of rows or columns, with "1.00" for "1", and with an accented letter as one character or two. Columns
+in another order of rows or columns, with "1.00" for "1", with "1,5" for "1.5" and "01.02.2021" for "2021-02-01" where
+the schema says that it is so read, and with an accented letter as one character or two. Columns
 that the schema does not name do not count: an added number of a row makes no new row. Numbers count at the precision of
 float32, at which models see them.
 """
@@ -16,8 +17,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_numbers, column_texts
+from fedkd_flwr.data.columns import column_texts
 from fedkd_flwr.data.preprocessor import Table, check_columns, column_of, pixels_of
+from fedkd_flwr.data.reading import column_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import Rows, in_usable_parts, readable_rows
 from fedkd_flwr.data.text import text_values
@@ -50,10 +52,11 @@ def row_values(table: Table, schema: Schema) -> list[NDArray[Any]]:
     for j, column in sorted(enumerate(schema.columns), key=lambda item: item[1].name):
         values = column_of(table, column.name, j)
         if column.kind == "numeric":
-            numbers.append(column_numbers(values, column.name).astype(np.float32))
+            numbers.append(column_numbers(values, column.name, column.reading).astype(np.float32))
         else:
-            free = column.kind == "text"
-            texts.append(_numbered(text_values(values) if free else column_texts(values), size=8 if free else 4))
+            read = text_values if column.kind == "text" else column_texts
+            size = 8 if column.kind == "text" else 4
+            texts.append(_numbered(read(values, column.reading.missing), size=size))
     return [*([np.stack(numbers, axis=1)] if numbers else []), *texts, label]
 
 

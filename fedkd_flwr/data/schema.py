@@ -3,7 +3,7 @@
 The schema is the file ``schema.toml`` beside the public file U. Classes are never inferred from private rows: that
 would reveal a class which only one party has, and parties would disagree on what label 0 is.
 
-Write one from a public file with ``python -m fedkd_flwr.data.write_schema``.
+Write one from a public file with ``fedkd schema``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import os
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
+from fedkd_flwr.data.reading import PLAIN, Reading
 from fedkd_flwr.errors import Code, DataError, explain
 
 __all__ = ["Column", "Schema"]
@@ -46,17 +47,24 @@ class Column:
         The texts a categorical column may hold.
     max_terms : int
         Upper bound of the TF-IDF columns made of a text column; see `fedkd_flwr.data.text`.
+    reading : Reading
+        How its cells are read; columns of categories and texts have further words for "no value" only.
     """
 
     name: str
     kind: Literal["numeric", "categorical", "text"]
     categories: tuple[str, ...] = ()
     max_terms: int = MAX_TERMS
+    reading: Reading = PLAIN
 
     def __post_init__(self) -> None:
         kinds = ("numeric", "categorical", "text")
         check_choice(f"kind of column {self.name!r}", self.kind, kinds, error=DataError)
         check_whole(f"max-terms of column {self.name!r}", self.max_terms, 1, error=DataError)
+        if self.kind != "numeric" and self.reading.of_numbers:
+            rule = "have no rule for numbers (decimal, thousands, unit, dates, limits)"
+            way_out = 'Call it kind = "numeric", or take the rule out.'
+            raise DataError(explain(f"column {self.name!r} of kind {self.kind}", rule, str(self.reading), way_out))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +154,7 @@ class Schema:
         distinct = set(texts.tolist())
         if None in distinct:
             rows = np.flatnonzero(texts == None)  # noqa: E711 - elementwise
-            seen = f"{len(rows)} of {len(texts)} rows without one (first: row {rows[0]})"
+            seen = f"{len(rows)} of {len(texts)} rows without one (first: row {rows[0] + 1})"
             way_out = "Leave out rows without a label."
             raise DataError(explain(f"label column {self.label!r}", "hold a label in every row", seen, way_out))
         unknown = sorted(distinct - known.keys())
@@ -182,6 +190,11 @@ class Schema:
                 lines.append(f"categories = {_toml(list(column.categories))}")
             elif column.kind == "text":
                 lines.append(f"max-terms = {column.max_terms}")
+            lines += [
+                f"{rule.name} = {_toml(list(value) if isinstance(value, tuple) else value)}"
+                for rule in fields(Reading)
+                if (value := getattr(column.reading, rule.name)) != rule.default
+            ]
         return "\n".join(lines) + "\n"
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -201,7 +214,7 @@ class Schema:
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            command = "python -m fedkd_flwr.data.write_schema PUBLIC_FILE --classes A,B."
+            command = 'fedkd schema PUBLIC_FILE --label LABEL --classes "A,B".'
             message = explain("schema", "be a file", f"no file {path}", f"Write one from the public file: {command}")
             raise DataError(message, code=Code.MISSING_FILE) from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -222,6 +235,7 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
                 kind=item["kind"],
                 categories=tuple(map(str, item.get("categories", ()))),
                 max_terms=item.get("max-terms", MAX_TERMS),
+                reading=_reading(item, path),
             )
             for item in data.get("columns", [])
         )
@@ -234,6 +248,17 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
         )
     except (KeyError, TypeError) as error:
         raise DataError(explain(f"schema {path}", "have classes, and name and kind per column", repr(error))) from error
+
+
+def _reading(item: dict[str, Any], path: Path) -> Reading:
+    """Return the rules in a column's table, which must hold nothing that nobody reads."""
+    rules = {rule.name for rule in fields(Reading)}
+    known = {"name", "kind", "categories", "max-terms", *rules}
+    if unknown := sorted(item.keys() - known):
+        what = f"keys of column {item.get('name')!r} in {path}"
+        raise DataError(explain(what, f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
+    given = {name: value for name, value in item.items() if name in rules}
+    return Reading(**given | ({"missing": tuple(map(str, given["missing"]))} if "missing" in given else {}))
 
 
 def _check_distinct(what: str, names: Sequence[str]) -> None:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts, short_list, sorted_texts
+from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look
 from fedkd_flwr.data.public import PublicLabels, Table
-from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
-from fedkd_flwr.data.write_schema import infer_schema
+from fedkd_flwr.data.write_schema import infer_schema, schema_of
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.seeds import derive_seed
 
@@ -42,17 +45,29 @@ class Source:
     private_share: float = 0.5  # share of the rows; the others become public and test rows, half each
     public_table: Table | None = None  # public rows of another data set
     public_labels: PublicLabels | None = None  # their labels
+    looked: Look | None = None  # what was found in a user's table
+    rows_left_out: int = 0  # rows of a user's table without a label
 
     def schema_of(self, public_rows: Table) -> Schema:
         """Return the schema; its categories come from the public rows only."""
         if self.schema is not None:
             return self.schema
+        if self.looked is not None and not isinstance(public_rows, np.ndarray):
+            columns = tuple(_categories_of(column, public_rows) for column in self.looked.columns)
+            return replace(schema_of(self.looked, public_rows, label=self.label, classes=self.classes), columns=columns)
         if self.shape is not None:
             return Schema(columns=(), classes=self.classes, label=self.label, shape=self.shape)
         if isinstance(public_rows, np.ndarray):
             names = [f"f{i + 1}" for i in range(public_rows.shape[1])]
             public_rows = pd.DataFrame(public_rows, columns=names)
         return infer_schema(public_rows, classes=self.classes, label=self.label)
+
+
+def _categories_of(column: Column, public_rows: pd.DataFrame) -> Column:
+    if column.kind != "categorical":
+        return column
+    texts = column_texts(public_rows[column.name], column.reading.missing)
+    return replace(column, categories=sorted_texts(texts))
 
 
 def synthetic(*, rows: int, features: int, classes: int, seed: int) -> Source:
@@ -86,24 +101,62 @@ def synthetic(*, rows: int, features: int, classes: int, seed: int) -> Source:
     return Source(table=X.astype(np.float32), y=y.astype(np.int16), classes=names)
 
 
-def read_user_table(table: str, label: str, *, schema_path: str = "", test_file: str = "") -> Source:
+def read_user_table(
+    table: str,
+    label: str,
+    *,
+    schema_path: str = "",
+    test_file: str = "",
+    rules: Rules = NO_RULES,
+    command: Sequence[str] = (),
+    rare: int = 0,
+) -> Source:
     """Read a user's labelled file for a simulation.
 
-    Without a schema the classes come from the file, because the operator of a simulation holds all rows anyway.
+    Without a schema the classes come from the file, and so does how each column is read (`look`), because the operator
+    of a simulation holds all rows anyway. Rows without a label are then left out.
+
+    Parameters
+    ----------
+    table, label : str
+        The file and its label column.
+    schema_path, test_file : str
+        A schema, and a labelled file of test rows.
+    rules : Rules
+        What the user says about the table.
+    command : sequence of str
+        The further words of the command that the user gave, for the complete next one: ``("algorithm=fedkt",)``.
+    rare : int
+        A class with fewer rows is named, or one with fewer than ten.
 
     Raises
     ------
     DataError
-        If a file or the label column is missing, or there are fewer than two classes.
+        If a file or the label column is missing, there are fewer than two classes, or a column can be read in more than
+        one way.
     """
     schema = Schema.read(schema_path) if schema_path else None
     label = schema.label if schema is not None else (label or "label")
-    frame = read_table(table, label=label, num_features=len(schema.columns) if schema is not None else 0)
+    said: list[str] = []
+    num_features = len(schema.columns) if schema is not None else 0
+    frame = read_table(table, label=label, num_features=num_features, notes=said)
     if label not in frame.columns:
         way_out = f"Its columns are {short_list(list(frame.columns))}."
         raise DataError(explain("label", f"be a column of {table}", label, way_out))
-    texts = column_texts(frame[label])
-    classes = schema.classes if schema is not None else sorted_texts(texts)
+    looked, left_out = None, 0
+    if schema is None:
+
+        def next_command(words: Mapping[str, str]) -> str:
+            given = {"dataset": "table", "table": table, "label": label, **words}
+            return shlex.join(["fedkd", "simulate", *(f"{key}={value}" for key, value in given.items()), *command])
+
+        found = look(frame, label=label, rules=rules, command=next_command, rare=max(rare, 10))
+        about_file = [ColumnNote(name="", read_as="file", note=text) for text in said]
+        looked = replace(found, notes=(*about_file, *found.notes))
+        labelled = np.array([text is not None for text in column_texts(frame[label], rules.missing)])
+        left_out = int((~labelled).sum())
+        frame = frame[labelled].reset_index(drop=True) if left_out else frame
+    classes = schema.classes if schema is not None else looked.classes if looked is not None else ()
     if len(classes) < 2:
         raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(classes)}"))
     encoder = schema or Schema(columns=(), classes=classes, label=label, shape=(1,))
@@ -114,7 +167,17 @@ def read_user_table(table: str, label: str, *, schema_path: str = "", test_file:
             raise DataError(explain("label", f"be a column of {test_file}", label))
         test_y = encoder.encode_labels(test_table.pop(label))
     y = encoder.encode_labels(frame.pop(label))
-    return Source(table=frame, y=y, classes=classes, label=label, schema=schema, test_table=test_table, test_y=test_y)
+    return Source(
+        table=frame,
+        y=y,
+        classes=classes,
+        label=label,
+        schema=schema,
+        test_table=test_table,
+        test_y=test_y,
+        looked=looked,
+        rows_left_out=left_out,
+    )
 
 
 def read_embedded(name: str) -> Source:

@@ -6,6 +6,7 @@ types cannot differ between parties.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -14,7 +15,7 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_texts, readable_numbers, short_list, sorted_texts
+from fedkd_flwr.data.columns import column_texts, short_list, sorted_texts
 from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
+from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, DataError, MissingExtraError, explain
@@ -56,13 +58,18 @@ _KINDS = {
 
 
 def read_table(
-    path: str | os.PathLike[str], *, label: str = "label", num_features: int = 0, lenient: bool = False
+    path: str | os.PathLike[str],
+    *,
+    label: str = "label",
+    num_features: int = 0,
+    lenient: bool = False,
+    notes: list[str] | None = None,
 ) -> pd.DataFrame:
     """Read a file as a table of raw values, one column per name.
 
     | suffix | columns |
     |---|---|
-    | ``.csv``, ``.tsv`` (also ``.gz``) | as in the header; UTF-8; comma, semicolon, tab or bar between values |
+    | ``.csv``, ``.tsv`` (also ``.gz``) | as in the header; comma, semicolon, tab or bar between values |
     | ``.parquet`` | as in the file (extra ``parquet``) |
     | ``.npz`` | from ``X``: ``x0``, ... for a matrix, ``pixel-0``, ... for images; from ``y``, if any: ``label`` |
     | ``.libsvm``, ``.svm``, ``.txt`` (also ``.gz``) | ``f1``, ``f2``, ... and ``label`` |
@@ -76,8 +83,10 @@ def read_table(
     num_features : int
         Number of columns of a LIBSVM file, which may omit the last ones; 0 takes the largest index in the file.
     lenient : bool
-        A line of a CSV or LIBSVM file that cannot be read becomes a row that fits no schema, and its neighbours stay
-        what they are; bytes that are no UTF-8 become question marks.
+        A line of a CSV or LIBSVM file that cannot be read, or that has too many or too few values, becomes a row that
+        fits no schema, and its neighbours stay what they are.
+    notes : list of str or None
+        What was found out about the file is appended to it, in whole sentences: its encoding, columns without a name.
 
     Returns
     -------
@@ -86,8 +95,8 @@ def read_table(
     Raises
     ------
     DataError
-        If the file is missing (code ``missing-file``), empty (``no-rows``), damaged or of an unknown kind, or a column
-        name is repeated.
+        If the file is missing (code ``missing-file``), empty (``no-rows``), damaged or of an unknown kind, a column
+        name is repeated, or a line has too many or too few values.
     MissingExtraError
         If a Parquet file is given and pyarrow is not installed.
     """
@@ -95,7 +104,7 @@ def read_table(
     kind, zipped = _kind(path)
     try:
         if kind == "csv":
-            table = _read_csv(path, zipped, lenient=lenient)
+            table = _read_csv(path, zipped, lenient=lenient, notes=[] if notes is None else notes)
         elif kind == "parquet":
             table = _read_parquet(path)
         elif kind == "npz":
@@ -107,6 +116,9 @@ def read_table(
             table[label] = y
     except UnicodeDecodeError as error:
         raise DataError(explain(f"file {path}", "be text in UTF-8", f"this: {error}", "Save it as UTF-8.")) from error
+    except csv.Error as error:
+        way_out = "Look for a quote that is never closed."
+        raise DataError(explain(f"file {path}", "hold lines of values", f"this: {error}", way_out)) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(explain(f"file {path}", "unpack", f"this: {error}", "Copy it again.")) from error
     if len(table) == 0:
@@ -121,7 +133,9 @@ def _kind(path: Path) -> tuple[str, bool]:
     suffix = (suffixes[:-1] if zipped else suffixes)[-1:] or [""]
     kind = _KINDS.get(suffix[0])
     if kind is None or (zipped and kind in ("parquet", "npz")):
-        raise DataError(explain(f"file {path}", f"end in {', '.join(_KINDS)}", "".join(path.suffixes) or "no suffix"))
+        way_out = "Save a sheet as CSV (UTF-8), and name a text of lines and columns .csv or .tsv."
+        seen = "".join(path.suffixes) or "no suffix"
+        raise DataError(explain(f"file {path}", f"end in {', '.join(_KINDS)}", seen, way_out))
     return kind, zipped
 
 
@@ -196,13 +210,12 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
 
 def readable_rows(table: pd.DataFrame, schema: Schema) -> NDArray[np.bool_]:
     """Tell of each row whether numbers stand where the schema says so: at once, because all rows may have none."""
-    if schema.shape is not None:
-        names, pixels = list(schema.column_names), True
-    else:
-        names, pixels = [column.name for column in schema.columns if column.kind == "numeric"], False
     readable = np.ones(len(table), dtype=bool)
-    for name in names:
-        readable &= readable_numbers(table[name], pixels=pixels)
+    for name in schema.column_names if schema.shape is not None else ():
+        readable &= readable_numbers(table[name], pixels=True)
+    for column in schema.columns:
+        if column.kind == "numeric":
+            readable &= readable_numbers(table[column.name], column.reading)
     return readable
 
 
@@ -329,7 +342,8 @@ def read_libsvm(
     except (ValueError, IndexError) as error:
         most = f" of at most {num_features} features" if num_features else ""
         rule = f"hold LIBSVM lines (label index:value index:value ...){most}"
-        raise DataError(explain(f"file {path}", rule, f"this: {error}")) from error
+        way_out = "If its first line names columns, let the file's name end in .csv or .tsv."
+        raise DataError(explain(f"file {path}", rule, f"this: {error}", way_out)) from error
     return X.toarray().astype(np.float32), y
 
 
@@ -391,22 +405,34 @@ def _read_libsvm_lines(
     return X, y
 
 
-def _read_csv(path: Path, zipped: bool, *, lenient: bool) -> pd.DataFrame:
+def _read_csv(path: Path, zipped: bool, *, lenient: bool, notes: list[str]) -> pd.DataFrame:
     data = path.read_bytes()
-    errors = "replace" if lenient else "strict"
-    text = (gzip.decompress(data) if zipped else data).decode("utf-8-sig", errors=errors)
+    text = _decoded(gzip.decompress(data) if zipped else data, path, lenient=lenient, notes=notes)
+    before = 0  # lines above the header
+    if text[:4].lower() == "sep=":  # Excel's own first line
+        text, before = text.partition("\n")[2], 1
     header_line = next((line for line in text.splitlines() if line.strip()), None)
     if header_line is None:
         raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty file"), code=Code.NO_ROWS)
     rows = {s: next(csv.reader([header_line], delimiter=s, skipinitialspace=True)) for s in ",;\t|"}
     separator = max(rows, key=lambda s: len(rows[s]))  # the comma if there is one column
-    names = [name.strip() for name in rows[separator]]
+    found = [name.strip() for name in rows[separator]]
+    names = [name or f"column-{i + 1}" for i, name in enumerate(found)]
     _refuse_repeated(names, path)
+    wrong = _wrong_lines(text, separator, len(names), before)
+    if lenient and next(wrong, None):
+        return pd.DataFrame(_csv_rows(text, separator, len(names)), columns=names, dtype=object)
+    if 2 * sum(bool(_DECIMAL.fullmatch(name)) for name in found) > len(names):
+        way_out = "Put a line with a name for each column first."
+        raise DataError(
+            explain(f"line {before + 1} of {path}", "hold the columns' names", short_list(found, 5), way_out)
+        )
+    _refuse_wrong_lines(list(wrong), path, separator, len(names))
     try:
         with warnings.catch_warnings():
             # a row longer than the header is an error here; pandas would cut it and warn
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(
+            table = pd.read_csv(
                 io.StringIO(text),
                 sep=separator,
                 header=0,
@@ -419,12 +445,88 @@ def _read_csv(path: Path, zipped: bool, *, lenient: bool) -> pd.DataFrame:
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         if lenient:
             return pd.DataFrame(_csv_rows(text, separator, len(names)), columns=names, dtype=object)
-        rule = f"have {len(names)} values in every row, as its header"
-        raise DataError(explain(f"file {path}", rule, f"this: {error}")) from error
+        rule, way_out = (
+            f"have {len(names)} values in every row, as its header",
+            "Look for a quote that is never closed.",
+        )
+        raise DataError(explain(f"file {path}", rule, f"this: {error}", way_out)) from error
+    for name, written in zip(names, found, strict=True):
+        if not written and (table[name].str.strip() == "").all():
+            table = table.drop(columns=name)
+        elif not written:
+            notes.append(f"the header gives no name to column {name.rpartition('-')[2]}: it is called {name!r}")
+    return table
+
+
+_DECIMAL = re.compile(r"[+-]?\d+[.,]\d+")
+
+
+def _decoded(data: bytes, path: Path, *, lenient: bool, notes: list[str]) -> str:
+    """Return a file's text: UTF-8 or, with a byte order mark, UTF-16; a line that is no UTF-8 is read as Windows-1252.
+
+    Each line is decoded by itself, because what one row holds must not decide how another is read.
+    """
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        notes.append("the file is in UTF-16")
+        return data.decode("utf-16", errors="replace" if lenient else "strict")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        lines = data.removeprefix(codecs.BOM_UTF8).split(b"\n")
+    texts, others = [], []
+    for number, line in enumerate(lines, 1):
+        try:
+            texts.append(line.decode("utf-8"))
+            continue
+        except UnicodeDecodeError:
+            others.append(number)
+        try:
+            texts.append(line.decode("cp1252", errors="replace" if lenient else "strict"))
+        except UnicodeDecodeError as error:
+            way_out = "Save it as UTF-8."
+            seen = f"byte {error.object[error.start]:#x} in line {number}"
+            raise DataError(explain(f"file {path}", "be text in UTF-8 or Windows-1252", seen, way_out)) from error
+    notes.append(f"{_count(len(others), 'line')} from line {others[0]} on are no UTF-8: read as Windows-1252 (Latin-1)")
+    return "\n".join(texts)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _wrong_lines(text: str, separator: str, width: int, before: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of lines that do not have ``width`` values, and how many they have; the first line is 1."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if any(line.count('"') % 2 for line in lines if '"' in line):  # a cell that goes over several lines
+        reader = csv.reader([f"{line}\n" for line in lines], delimiter=separator, skipinitialspace=True)
+        for row in reader:
+            if len(row) != width and (len(row) > 1 or (row and row[0].strip())):
+                yield reader.line_num + before, len(row)
+        return
+    for number, line in enumerate(lines, before + 1):
+        if '"' in line:
+            values = len(next(csv.reader([line], delimiter=separator, skipinitialspace=True)))
+        else:
+            values = line.count(separator) + 1
+        if values != width and line.strip():
+            yield number, values
+
+
+def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str, width: int) -> None:
+    if not wrong:
+        return
+    shown = ", ".join(f"{_count(values, 'value')} in line {number}" for number, values in wrong[:3])
+    more = f" and in {_count(len(wrong) - 3, 'more line')}" if len(wrong) > 3 else ""
+    way_out = "Complete these lines or take them out."
+    if separator == "," and all(values > width for _, values in wrong):
+        way_out = (
+            'Put numbers with a decimal comma, and texts with a comma, in quotes ("12,5"), or separate values by ;.'
+        )
+    raise DataError(explain(f"file {path}", f"have {width} values in every row, as its header", shown + more, way_out))
 
 
 def _csv_rows(text: str, separator: str, width: int) -> list[list[str]]:
-    """Return the rows of a CSV file below its header; one with too many values has all of them in each column."""
+    """Return the rows of a CSV file below its header; one with too many or too few values fits no schema."""
     lines: list[str] = re.split("\r\n|\r|\n", text)
     # with a quote that nobody closes, the rest of the file would be one cell: then each line is read by itself
     parts = [[line] for line in lines] if text.count('"') % 2 else [lines]
@@ -432,9 +534,8 @@ def _csv_rows(text: str, separator: str, width: int) -> list[list[str]]:
     for part in parts:
         reader = csv.reader([f"{line}\n" for line in part], delimiter=separator, skipinitialspace=True)
         rows += [row for row in reader if row and (len(row) > 1 or row[0].strip())]
-    return [
-        [*row, *[""] * (width - len(row))] if len(row) <= width else [separator.join(row)] * width for row in rows[1:]
-    ]
+    # all values of such a row in each column, and an additional separator, so that no class is spelt like that
+    return [row if len(row) == width else [separator.join([*row, ""])] * width for row in rows[1:]]
 
 
 def _require_pyarrow(path: Path) -> Any:

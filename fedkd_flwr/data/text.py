@@ -10,6 +10,7 @@ A missing text is the empty text. `fedkd_flwr.data.columns.MISSING` lists what c
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,15 @@ from fedkd_flwr.errors import ConfigError, DataError, explain
 __all__ = ["TermWeights", "TextRows", "text_values"]
 
 
-def text_values(values: Any) -> NDArray[np.object_]:
+def text_values(values: Any, missing: Collection[str] = ()) -> NDArray[np.object_]:
     r"""Return the values of a text column, the same from every file format and operating system.
 
     Parameters
     ----------
     values : array-like of shape (n,)
         Raw values of any type. White space at both ends is removed; numbers get their canonical text.
+    missing : collection of str
+        Further texts that mean "no value".
 
     Returns
     -------
@@ -40,7 +43,7 @@ def text_values(values: Any) -> NDArray[np.object_]:
     >>> text_values([" so good\r\nagain ", None, "NA"]).tolist()
     ['so good\nagain', '', '']
     """
-    texts = column_texts(values)
+    texts = column_texts(values, missing)
     clean = ["" if text is None else text.replace("\r\n", "\n") for text in texts]
     return np.array([*clean, ""], dtype=object)[:-1]  # the added "" makes an object array of no texts too
 
@@ -125,13 +128,14 @@ class TextRows:
             If a text column is missing.
         """
         names = self.schema.text_columns
+        words = {column.name: column.reading.missing for column in self.schema.columns}
         if isinstance(table, np.ndarray):
-            columns = [text_values(table[:, self.schema.column_names.index(name)]) for name in names]
+            columns = [text_values(table[:, self.schema.column_names.index(name)], words[name]) for name in names]
         else:
             if missing := [name for name in names if name not in table.columns]:
                 rule, way_out = "include the schema's text columns", "Rename or add them; a text may be empty."
                 raise DataError(explain("columns", rule, f"a table without {', '.join(missing)}", way_out))
-            columns = [text_values(table[name]) for name in names]
+            columns = [text_values(table[name], words[name]) for name in names]
         rows = np.empty((len(table), 1), dtype=object)
         rows[:, 0] = ["\n".join(filter(None, row)) for row in zip(*columns, strict=True)]
         return rows

@@ -67,6 +67,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
         _section("What an attack finds", attack(shown)) if shown.audit else Html(""),
         _section("Which model each party should use", sections.advice(shown)) if not publishable else Html(""),
         _section("The public set", public_set(shown)) if fits(shown) or consensus_line(shown) else Html(""),
+        _section("How the table was read", sections.columns(shown)) if shown.columns else Html(""),
         _section("Each party", sections.parties(shown)),
         _section("Metrics", metrics(shown)) if not publishable else Html(""),
         _section("Each round", sections.rounds(shown, publishable=publishable)),

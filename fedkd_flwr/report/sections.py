@@ -15,7 +15,17 @@ from fedkd_flwr.report.recommendation import LEVEL, recommendation
 from fedkd_flwr.report.standing import progress
 from fedkd_flwr.run_record import WITHHELD, RunRecord
 
-__all__ = ["advice", "again", "configuration", "left_out", "parties", "privacy", "rounds"]
+__all__ = ["advice", "again", "columns", "configuration", "left_out", "parties", "privacy", "rounds"]
+
+
+def columns(record: RunRecord) -> Iterator[Html]:
+    """Yield what was done to each column of a simulated table."""
+    header = ["column", "read as", "cells repaired", "empty cells", "note"]
+    rows = [(c.name or "(file)", c.read_as, f"{c.repaired:,}", f"{c.missing:,}", c.note) for c in record.columns]
+    yield table(header, rows, numbers=(2, 3), label="How each column was read")
+    yield tag(
+        "p", "Rows count from 1 below the header. The notes say by which rule cells were repaired.", class_="soft"
+    )
 
 
 def parties(record: RunRecord) -> Iterator[Html]:

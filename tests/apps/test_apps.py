@@ -57,6 +57,22 @@ def _simulate(folder, config=FAST, parties=4):
     return _record(folder)
 
 
+def test_how_a_messy_table_was_read_stands_in_record_and_page(tmp_path):
+    rows = [f"P{i};{i % 7},5;{'no' if i % 2 else 'yes'}" for i in range(80)]
+    (tmp_path / "t.csv").write_text("\n".join(["id;dose;y", *rows, "P80;1,5;"]))
+    config = {**LEARN, "dataset": "table", "table": str(tmp_path / "t.csv"), "label": "y"}
+    record = _simulate(tmp_path, config, parties=2)
+    read = {column.name: (column.read_as, column.repaired, column.missing) for column in record.columns}
+    assert read["dose"] == ("numbers (decimal comma)", 81, 0)
+    assert read["y"] == ("label, 2 classes", 0, 1)
+    assert read["id"][0] == "left out"
+    (note,) = (note for note in record.notes if "fedkd simulate" in note)
+    assert f"fedkd simulate dataset=table table={tmp_path / 't.csv'} label=y id-column=id " in note
+    assert "model=decision-tree" in note
+    assert "How the table was read" in (tmp_path / "runs" / "1" / "report.html").read_text()
+    assert record.publishable().columns == []
+
+
 def _comparable(record):
     """Drop what may differ between two equal runs: times, places, and the weight of models (skops varies it)."""
     data = record.as_dict()

@@ -55,7 +55,7 @@ def test_unknown_label_names_column_value_classes_and_way_out(schema):
 
 
 def test_missing_label_names_column_and_row(schema):
-    with pytest.raises(DataError, match=r"'income' must hold a label in every row, got 1 of 2 .*row 1") as caught:
+    with pytest.raises(DataError, match=r"'income' must hold a label in every row, got 1 of 2 .*row 2") as caught:
         schema.encode_labels([">50K", "?"])
     assert caught.value.code is Code.WRONG_DATA
 
@@ -82,7 +82,7 @@ def test_image_schema_round_trip_implies_pixel_columns(tmp_path):
 
 
 def test_missing_schema_file_says_how_to_write_one(tmp_path):
-    with pytest.raises(DataError, match=r"no file .*python -m fedkd_flwr\.data\.write_schema") as caught:
+    with pytest.raises(DataError, match=r"no file .*fedkd schema PUBLIC_FILE") as caught:
         Schema.read(tmp_path / "schema.toml")
     assert caught.value.code is Code.MISSING_FILE
 

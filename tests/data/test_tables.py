@@ -93,10 +93,54 @@ def test_damaged_file_is_refused_by_name(write, name, text, message):
         read_table(write(name, text))
 
 
-def test_text_that_is_no_utf8_is_refused(tmp_path):
-    (tmp_path / "t.csv").write_bytes("größe\n1\n".encode("latin-1"))
-    with pytest.raises(DataError, match="must be text in UTF-8"):
+@pytest.mark.parametrize(("encoding", "said"), [("cp1252", "Windows-1252"), ("utf-16", "UTF-16"), ("utf-8-sig", "")])
+def test_an_encoding_is_recognised_and_said(encoding, said, tmp_path):
+    (tmp_path / "t.csv").write_bytes("größe;Straße\n1;Aßlar\n2;Ulm\n".encode(encoding))
+    notes = []
+    table = read_table(tmp_path / "t.csv", notes=notes)
+    assert table.to_dict("list") == {"größe": ["1", "2"], "Straße": ["Aßlar", "Ulm"]}
+    assert said in "".join(notes)
+    assert len(notes) == bool(said)
+
+
+def test_a_line_in_another_encoding_changes_no_other_line(tmp_path):
+    (tmp_path / "t.csv").write_bytes("a\nMünster\n".encode() + "Köln\n".encode("cp1252"))
+    assert read_table(tmp_path / "t.csv")["a"].tolist() == ["Münster", "Köln"]
+
+
+def test_bytes_that_are_no_text_are_refused_with_their_line(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"a,b\n1,2\n1,\x81\n")
+    with pytest.raises(DataError, match=r"must be text in UTF-8 or Windows-1252, got byte 0x81 in line 3\. Save it"):
         read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("a;b;c\n1;2;3\n1;2\n", "2 values in line 3. Complete"),
+        ("a;b\n\n1;2\n1;2;3\n4\n", "3 values in line 4, 1 value in line 5. Complete"),
+        ('a;b\n"x;y";2\n"x;y;z"\n', "1 value in line 3"),
+        ('a;b\n"x\ny";2\n"x\ny"\n', "1 value in line 5"),
+        ("a,b\n1,5,2\n", "3 values in line 2. Put numbers with a decimal comma"),
+        ("sep=;\na;b\n1\n", "1 value in line 3"),
+    ],
+)
+def test_short_and_long_rows_are_refused_by_line(text, seen, write):
+    with pytest.raises(DataError, match=r"must have \d values in every row, as its header, got ") as caught:
+        read_table(write("t.csv", text))
+    assert seen in str(caught.value)
+
+
+def test_columns_without_a_name_get_one_and_empty_ones_without_a_name_go(write):
+    notes = []
+    table = read_table(write("t.csv", ";a;\n0;5;\n1;6;\n"), notes=notes)
+    assert table.to_dict("list") == {"column-1": ["0", "1"], "a": ["5", "6"]}
+    assert notes == ["the header gives no name to column 1: it is called 'column-1'"]
+
+
+def test_a_file_that_begins_with_a_row_of_numbers_is_refused(write):
+    with pytest.raises(DataError, match=r"line 1 of .* must hold the columns' names, got 5\.1, 3\.5, setosa\. Put"):
+        read_table(write("t.csv", "5.1,3.5,setosa\n4.9,3.0,setosa\n"))
 
 
 def test_truncated_gzip_is_refused(tmp_path):
@@ -196,7 +240,7 @@ def test_public_file_finds_its_schema_and_keeps_labels_only_as_truth(people, sch
 
 def test_public_file_without_schema_says_how_to_get_one(people, tmp_path):
     people.to_csv(tmp_path / "u.csv", index=False)
-    with pytest.raises(DataError, match="python -m") as caught:
+    with pytest.raises(DataError, match="fedkd schema") as caught:
         load_public(tmp_path / "u.csv")
     assert caught.value.code is Code.MISSING_FILE
 
@@ -225,7 +269,7 @@ def test_a_row_that_cannot_be_used_costs_no_other_row(tmp_path):
     assert np.flatnonzero(~usable).tolist() == [7, 8, 30]
     np.testing.assert_array_equal(found.X[usable], X[usable])
     np.testing.assert_array_equal(found.y[usable], y[usable])
-    assert "1 of 40 rows without one (first: row 30)" in str(found.fault)
+    assert "1 of 40 rows without one (first: row 31)" in str(found.fault)
 
 
 @pytest.mark.parametrize("text", ["", "a,label\n", "a,label\n1,no,2\n", "b,c\n1,2\n", "\x00"])

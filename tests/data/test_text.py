@@ -11,7 +11,7 @@ from fedkd_flwr.data.public import Preprocessor, fingerprint, make_public_set, r
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public, read_table
 from fedkd_flwr.data.text import TermWeights, TextRows, text_values
-from fedkd_flwr.data.write_schema import infer_schema, main
+from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import Code, ConfigError, DataError
 
 NOTES = Schema(
@@ -198,22 +198,14 @@ def test_prose_is_text_and_short_or_repeated_words_stay_categories():
     assert kinds == ["text", "categorical", "categorical"]
 
 
-def test_an_identifier_is_still_refused_and_the_message_offers_text():
-    frame = pd.DataFrame({"name": [f"person {i}" for i in range(300)]})
-    with pytest.raises(DataError, match=r"column 'name' must hold numbers or a limited .*a text column \(--text\)"):
-        infer_schema(frame, classes=["no", "yes"])
+def test_names_are_left_out_unless_called_text():
+    frame = pd.DataFrame({"name": [f"person {i}" for i in range(300)], "age": range(300)})
+    assert [column.name for column in infer_schema(frame, classes=["no", "yes"]).columns] == ["age"]
     assert infer_schema(frame, classes=["no", "yes"], text_columns=["name"]).text_columns == ("name",)
 
 
 @pytest.mark.parametrize("name", ["nme", "label"])
 def test_an_unknown_text_column_is_refused(name):
     frame = pd.DataFrame({"name": ["a", "b"], "label": ["no", "yes"]})
-    with pytest.raises(DataError, match=f"text columns must be among the feature columns name, label, got '{name}'"):
+    with pytest.raises(DataError, match=f"text must name columns other than the label: name, got '{name}'"):
         infer_schema(frame, text_columns=[name])
-
-
-def test_the_command_takes_text_columns(tmp_path, capsys):
-    pd.DataFrame({"title": ["a b", "c"], "label": ["no", "yes"]}).to_csv(tmp_path / "public.csv", index=False)
-    assert main([str(tmp_path / "public.csv"), "--text", "title"]) == 0
-    assert "(0 categorical, 1 text)" in capsys.readouterr().out
-    assert Schema.read(tmp_path / "schema.toml").text_columns == ("title",)

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pandas as pd
 import pytest
 
+from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.write_schema import infer_schema, main
+from fedkd_flwr.data.tables import load_public, load_usable_rows
+from fedkd_flwr.data.write_schema import infer_schema, look_at_file
 from fedkd_flwr.errors import DataError
 
 
@@ -33,25 +32,27 @@ def test_inference_without_classes_or_label_column_is_refused(people):
         infer_schema(people, label="target")
 
 
-def test_inference_suspects_an_identifier(people):
-    table = pd.DataFrame({"name": [f"n{i}" for i in range(300)]})
-    with pytest.raises(DataError, match=r"column 'name' .*300 different texts in 300 rows.*id column"):
-        infer_schema(table, classes=("a", "b"))
+def test_the_next_command_repeats_what_was_given(tmp_path):
+    path = tmp_path / "my file.csv"
+    path.write_text("id;x;y\n" + "".join(f"{i};{i % 3};{i % 2}\n" for i in range(30)))
+    found, schema = look_at_file(path, label="y", rules=Rules(limits="number"), options={"output": "s.toml", "no": ""})
+    assert found.command == f"fedkd schema '{path}' --label y --output s.toml --limits number --id-column id"
+    assert schema.id_column == "id"
 
 
-def test_command_writes_a_schema_beside_the_public_file(people, tmp_path, capsys):
-    people.drop(columns="income").to_csv(tmp_path / "public.csv", index=False)
-    assert main([str(tmp_path / "public.csv"), "--classes", "<=50K, >50K", "--label", "income"]) == 0
-    assert str(tmp_path / "schema.toml") in capsys.readouterr().out
-    assert Schema.read(tmp_path / "schema.toml").classes == ("<=50K", ">50K")
-
-
-def test_command_fails_with_a_message_and_no_traceback(tmp_path, capsys):
-    assert main([str(tmp_path / "nothing.csv"), "--classes", "a,b"]) == 1
-    assert "must exist" in capsys.readouterr().err
-
-
-def test_command_runs_as_a_module_without_warnings():
-    command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "fedkd_flwr.data.write_schema", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "--id-column" in done.stdout
+def test_a_silo_reads_its_raw_file_as_the_public_one_was_read(tmp_path):
+    public = ["dose;day;y", *(f"{i},5;{i + 1:02d}.03.2021;{'no' if i % 2 else 'yes'}" for i in range(28))]
+    (tmp_path / "public.csv").write_text("\n".join(public))
+    _, schema = look_at_file(tmp_path / "public.csv", label="y", rules=Rules(limits="number"))
+    schema.write(tmp_path / "schema.toml")
+    assert Schema.read(tmp_path / "schema.toml") == schema
+    read = load_public(tmp_path / "public.csv")
+    (tmp_path / "own.csv").write_text("y;dose;day\nno;0,5;1.3.2021\nyes;<0,5;01.03.2021\nno;0.5;01.03.2021\nno;-;\n")
+    own = load_usable_rows(tmp_path / "own.csv", read)
+    assert own.y.tolist() == [0, 1, -1, 0]  # a decimal point is no number here, and costs its own row only
+    assert (own.X[0] == read.X[0]).all()
+    assert (own.X[1] == read.X[0]).all()
+    frame = pd.DataFrame({"dose": [i + 0.5 for i in range(28)], "day": pd.date_range("2021-03-01", periods=28)})
+    frame["y"] = ["no" if i % 2 else "yes" for i in range(28)]
+    frame.to_parquet(tmp_path / "public.parquet")
+    assert load_public(tmp_path / "public.parquet").fingerprint == read.fingerprint

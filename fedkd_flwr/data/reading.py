@@ -1,0 +1,296 @@
+"""How the cells of one column are read: decimal commas, units, dates, detection limits, words for "no value".
+
+A schema states these rules for each column, so every silo reads its own raw file in the same way. A rule looks at one
+cell at a time: what one row holds never decides how another row is read. Numbers that a file holds as numbers (Parquet,
+NPZ) are taken as they are, and the same number has the same value in every spelling.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkd_flwr.checks import check_choice
+from fedkd_flwr.data.columns import MISSING, factorize
+from fedkd_flwr.errors import DataError, explain
+
+__all__ = ["DATES", "EMPTY_WORDS", "LIMIT", "PLAIN", "Reading", "column_numbers", "readable_numbers"]
+
+DATES = {
+    "iso": "dates (2021-03-12) as days since 1970-01-01",
+    "day-first": "dates (12.03.2021) as days since 1970-01-01",
+    "month-first": "dates (03/12/2021) as days since 1970-01-01",
+    "time": "times (13:45) as hours since midnight",
+}
+"""The ways to read dates and times, and what becomes of them; a time of day after a date adds a part of a day."""
+
+EMPTY_WORDS = frozenset(
+    {"-", "--", "---", "–", "—", ".", "..", "...", "n.a.", "n. a.", "k.a.", "k. a.", "na", "n/a", "nan", "none", "null"}
+    | {"nil", "missing", "#n/a", "#na", "#nv", "#div/0!", "#value!", "#wert!", "#ref!", "#num!", "#zahl!", "#name?"}
+)
+"""Words, in lower case, that mean "no value" where a number or a date should stand; in other columns only if named."""
+
+LIMIT = re.compile(r"([<>]=?|[≤≥])\s*(?=[+-]?[\d.,])")
+"""The start of a value below or above a limit: ``<0.5``."""
+
+_CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d+)?))?\s*(?P<half>[AaPp][Mm])?"
+_TIME = rf"(?:[T ,]\s*{_CLOCK}\s*(?P<zone>Z|[+-]\d{{2}}:?\d{{2}})?)?"
+_PATTERNS = {
+    "iso": re.compile(rf"(?P<year>\d{{4}})([-/.])(?P<month>\d{{1,2}})\2(?P<day>\d{{1,2}}){_TIME}"),
+    "day-first": re.compile(rf"(?P<day>\d{{1,2}})([-/.])(?P<month>\d{{1,2}})\2(?P<year>\d{{4}}|\d{{2}}){_TIME}"),
+    "month-first": re.compile(rf"(?P<month>\d{{1,2}})([-/.])(?P<day>\d{{1,2}})\2(?P<year>\d{{4}}|\d{{2}}){_TIME}"),
+    "time": re.compile(_CLOCK),
+}
+_EPOCH = date(1970, 1, 1).toordinal()
+_SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The rules of one column; by default a cell is a number with a decimal point, or empty.
+
+    Parameters
+    ----------
+    decimal : {".", ","}
+        The sign before the decimals.
+    thousands : {"", ",", ".", "'", " "}
+        The sign between groups of three digits; empty if there are none.
+    unit : str
+        A text that may stand before or behind each number, such as ``%`` or ``mg/l``. It is left out: 12 % is 12.
+    dates : {"", "iso", "day-first", "month-first", "time"}
+        Cells are dates (days since 1970-01-01, in UTC where a zone is given) or times (hours since midnight). A year of
+        two digits lies within 1969 to 2068.
+    limits : {"", "number", "missing"}
+        What ``<0.5`` is: no number, the number 0.5, or an empty cell.
+    missing : tuple of str
+        Further texts that mean "no value"; also in columns of categories and texts.
+
+    Raises
+    ------
+    DataError
+        If a rule is unknown, or two of them contradict each other.
+
+    Examples
+    --------
+    >>> Reading(decimal=",", limits="number").parse(["1,5", "<0,5", "", "old"])
+    (array([1.5, 0.5, nan, nan]), array([False, False, False,  True]))
+    >>> Reading(dates="day-first").parse(["02.01.1970", "2.1.70 12:00"])[0]
+    array([1. , 1.5])
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    unit: str = ""
+    dates: str = ""
+    limits: str = ""
+    missing: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_choice("decimal", self.decimal, (".", ","), error=DataError)
+        check_choice("thousands", self.thousands, ("", ",", ".", "'", " "), error=DataError)
+        check_choice("dates", self.dates, ("", *DATES), error=DataError)
+        check_choice("limits", self.limits, ("", "number", "missing"), error=DataError)
+        if self.thousands == self.decimal:
+            raise DataError(explain("thousands", "differ from decimal", self.thousands))
+
+    @property
+    def of_numbers(self) -> bool:
+        """Tell whether a rule is set that only numbers have."""
+        return any(getattr(self, one.name) != one.default for one in fields(self) if one.name != "missing")
+
+    def parse(self, values: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the numbers of a column, NaN for empty cells, and which cells are neither a number nor empty.
+
+        Parameters
+        ----------
+        values : array-like of shape (n,)
+            Raw values of any type.
+
+        Returns
+        -------
+        numbers : ndarray of shape (n,), float64
+            NaN or an infinity where a cell is bad.
+        bad : ndarray of shape (n,), bool
+        """
+        array = values if isinstance(values, np.ndarray) else pd.Series(values).to_numpy()
+        if array.dtype.kind in "biuf":
+            numbers = array.astype(np.float64)
+            return numbers, np.isinf(numbers)
+        if array.dtype.kind == "M":
+            days = array.astype("datetime64[us]").astype(np.int64) / 86_400e6
+            empty = np.isnat(array)
+            fits = self.dates not in ("", "time")
+            return np.where(empty | (not fits), np.nan, days), ~empty & (not fits)
+        codes, distinct = factorize(values)
+        numbers, bad = np.full(len(distinct) + 1, np.nan), np.zeros(len(distinct) + 1, dtype=bool)
+        numbers[:-1], bad[:-1] = self.distinct(np.asarray(distinct, dtype=object).tolist())
+        return numbers[codes], bad[codes]
+
+    def distinct(self, values: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return what `parse` does for each of a list of values."""
+        if not (self.of_numbers or self.missing) and all(type(value) is str for value in values):
+            array = np.array(values, dtype=object)
+            if (plain := _floats(np.where(array == "", "nan", array))) is not None:  # several times quicker
+                return plain, np.isinf(plain)
+        numbers, bad = np.full(len(values), np.nan), np.zeros(len(values), dtype=bool)
+        texts: list[str] = []
+        where: list[int] = []
+        for i, value in enumerate(values):
+            text = value.strip() if isinstance(value, str) else self._spelt(value)
+            if isinstance(text, float):
+                numbers[i] = text
+            elif not self.is_empty(text):
+                texts.append(text)
+                where.append(i)
+        if texts:
+            found = self._dates(texts) if self.dates else self._numbers(texts)
+            numbers[where], bad[where] = found, np.isnan(found)
+            if self.limits == "missing":
+                below = [i for i, text in zip(where, texts, strict=True) if LIMIT.match(text)]
+                numbers[below] = np.where(bad[below], np.inf, np.nan)
+        return numbers, bad | np.isinf(numbers)
+
+    def _spelt(self, value: object) -> str | float:
+        """Return a value that is no text: numbers as they are, dates in the form that is looked for, others as text."""
+        if isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_) and not self.dates:
+            return float(value)
+        if isinstance(value, date) and self.dates not in ("", "time"):
+            return _days(value)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", errors="replace").strip()
+        return str(value).strip()
+
+    def is_empty(self, text: str) -> bool:
+        """Tell whether a stripped text means "no value" where a number should stand."""
+        if text in MISSING or text in self.missing:
+            return True
+        return len(text) < 9 and not text[-1:].isdigit() and text.casefold() in EMPTY_WORDS  # most end in a digit
+
+    def _numbers(self, texts: list[str]) -> NDArray[np.float64]:
+        """Return texts as numbers, NaN where one is none: several times faster together than one by one."""
+        if self.limits:
+            texts = [LIMIT.sub("", text, count=1) if text[0] in "<>≤≥" else text for text in texts]
+        if self.unit:
+            texts = [text.removesuffix(self.unit).removeprefix(self.unit).strip() for text in texts]
+        if self.thousands == " ":
+            grouped = re.compile(r"[+-]?\d{1,3}( \d{3})+(?!\d).*")
+            plain = [_SPACES.sub(" ", text) for text in texts]
+            texts = [text.replace(" ", "") if grouped.fullmatch(text) else text for text in plain]
+        elif self.thousands:
+            sign = re.escape(self.thousands)
+            grouped = re.compile(rf"[+-]?\d{{1,3}}({sign}\d{{3}})+(?![\d{sign}]).*")
+            texts = [
+                text.replace(self.thousands, "") if self.thousands in text and grouped.fullmatch(text) else text
+                for text in texts
+            ]
+        if self.decimal == ",":
+            texts = [text.replace(",", ".") if "." not in text else "no number" for text in texts]
+        numbers = _floats(np.array(texts, dtype=object))
+        return np.array([_number(text) for text in texts]) if numbers is None else numbers
+
+    def _dates(self, texts: list[str]) -> NDArray[np.float64]:
+        pattern = _PATTERNS[self.dates]
+        found = [pattern.fullmatch(text) for text in texts]
+        parts = np.array([(-1.0,) * 7 if one is None else _parts(one.groupdict()) for one in found])
+        year, month, day, hour, minute, second, zone = parts.T
+        hours = hour + minute / 60 + second / 3600
+        good = (hour >= 0) & (hour <= 24) & (hours <= 24) & (minute < 60) & (second < 61)
+        if self.dates == "time":
+            return np.where(good, hours, np.nan)
+        good &= (month >= 1) & (month <= 12)
+        first = ((np.where(good, year, 1970) - 1970) * 12 + np.where(good, month, 1) - 1).astype("datetime64[M]")
+        days = first.astype("datetime64[D]").astype(np.float64) + day - 1
+        good &= (day >= 1) & (days < (first + 1).astype("datetime64[D]").astype(np.float64))
+        return np.where(good, days + (hours - zone) / 24, np.nan)
+
+
+PLAIN = Reading()
+"""Numbers with a decimal point."""
+
+
+def column_numbers(values: Any, name: str, reading: Reading = PLAIN) -> NDArray[np.float64]:
+    """Return a numeric column as float64, with NaN for missing values.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        Numbers, dates, or texts that spell them.
+    name : str
+        The column's name, for the message.
+    reading : Reading
+        How its cells are read.
+
+    Raises
+    ------
+    DataError
+        If a text is not a number, or a number is infinite.
+    """
+    numbers, bad = reading.parse(values)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        value = np.asarray(values, dtype=object)[row]
+        if np.isinf(numbers[row]) and reading.limits != "missing":
+            rule, way_out = "hold finite numbers", "Correct it or leave it empty."
+        else:
+            rule = f"hold {DATES[reading.dates]}" if reading.dates else "hold numbers"
+            way_out = "Correct or empty such cells; or let fedkd schema PUBLIC_FILE write how this column is to be read"
+            way_out += f" (now: decimal {reading.decimal!r}), or call it categorical in the schema."
+        more = f" (and {bad.sum() - 1} more)" if bad.sum() > 1 else ""
+        raise DataError(explain(f"column {name!r}", rule, f"{value!r} in row {row + 1}{more}", way_out))
+    return numbers
+
+
+def readable_numbers(values: Any, reading: Reading = PLAIN, *, pixels: bool = False) -> NDArray[np.bool_]:
+    """Tell of each value whether `column_numbers` reads it; for ``pixels`` only whole numbers within 0 to 255."""
+    numbers, bad = reading.parse(values)
+    if pixels:
+        bad |= ~((numbers >= 0) & (numbers <= 255) & (numbers % 1 == 0))
+    return ~bad
+
+
+def _floats(texts: NDArray[np.object_]) -> NDArray[np.float64] | None:
+    """Return texts as numbers, or None if one is none."""
+    if "_" in "".join(texts):  # float() also reads 1_000, which is not a number in a table
+        return None
+    try:
+        return texts.astype(np.float64)
+    except ValueError:
+        return None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text if "_" not in text else "no number")
+    except ValueError:
+        return np.nan
+
+
+def _parts(found: dict[str, str | None]) -> tuple[float, ...]:
+    """Return year, month, day, hour, minute, second and hours east of UTC of a matched date or time."""
+    year = float(found.get("year") or 1970)
+    if len(found.get("year") or "1970") == 2:
+        year += 1900 if year >= 69 else 2000
+    hour, half = float(found["hour"] or 0), (found["half"] or "").lower()
+    if half:
+        hour = hour % 12 + 12 * (half == "pm") if 1 <= hour <= 12 else -1.0
+    zone = found.get("zone") or "Z"
+    east = 0.0 if zone == "Z" else float(zone[:3]) + float(zone[0] + zone[-2:]) / 60
+    month, day = float(found.get("month") or 1), float(found.get("day") or 1)
+    return year, month, day, hour, float(found["minute"] or 0), float(found["second"] or 0), east
+
+
+def _days(value: date) -> float:
+    """Return days since 1970-01-01 of a date that a file holds as a date."""
+    if not isinstance(value, datetime):
+        return float(value.toordinal() - _EPOCH)
+    value = value.astimezone(UTC) if value.tzinfo else value
+    seconds = value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+    return value.toordinal() - _EPOCH + seconds / 86_400

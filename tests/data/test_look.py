@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedkd_flwr.data.datasets import load_pool
+from fedkd_flwr.data.look import Rules, look, note_lines
+from fedkd_flwr.data.reading import Reading
+from fedkd_flwr.errors import DataError
+
+N = 120
+
+
+def _table(**columns):
+    return pd.DataFrame({**columns, "y": ["no", "yes"] * (N // 2)})
+
+
+def _german(numbers):
+    return [f"{number:,.2f}".translate(str.maketrans(",.", ".,")) for number in numbers]
+
+
+def _found(values, **rules):
+    """Return the column made of values, and its note."""
+    found = look(_table(x=values, other=["a", "b"] * (N // 2)), label="y", rules=Rules(**rules))
+    note = next(note for note in found.notes if note.name == "x")
+    return next((column for column in found.columns if column.name == "x"), None), note
+
+
+NUMBERS = np.random.default_rng(1).normal(0, 3000, N)
+DAYS = [pd.Timestamp("2020-01-01") + pd.Timedelta(days=3 * i) for i in range(N)]
+
+
+@pytest.mark.parametrize(
+    ("values", "reading"),
+    [
+        ([f"{v:.2f}" for v in NUMBERS], {}),
+        ([f"{v:.2f}".replace(".", ",") for v in NUMBERS], {"decimal": ","}),
+        (_german(NUMBERS), {"decimal": ",", "thousands": "."}),
+        ([f"{v:,.2f}" for v in NUMBERS], {"thousands": ","}),
+        ([f"{v:,.2f}".replace(",", "'") for v in NUMBERS], {"thousands": "'"}),
+        ([f"{v:,.1f}".replace(",", " ").replace(".", ",") for v in NUMBERS], {"decimal": ",", "thousands": " "}),
+        ([f"{v:.1f} %" for v in NUMBERS], {"unit": "%"}),
+        ([f"{v:.1f}mg/l".replace(".", ",") for v in NUMBERS], {"unit": "mg/l", "decimal": ","}),
+        ([f"{d:%Y-%m-%d}" for d in DAYS], {"dates": "iso"}),
+        ([f"{d:%Y-%m-%dT%H:%M:%S}" for d in DAYS], {"dates": "iso"}),
+        (DAYS, {"dates": "iso"}),
+        ([d.date() for d in DAYS], {"dates": "iso"}),
+        ([f"{d:%d.%m.%Y}" for d in DAYS], {"dates": "day-first"}),
+        ([f"{d:%d/%m/%y %H:%M}" for d in DAYS], {"dates": "day-first"}),
+        ([f"{d:%m/%d/%Y}" for d in DAYS], {"dates": "month-first"}),
+        ([f"{i % 24:02d}:{i % 60:02d}" for i in range(N)], {"dates": "time"}),
+    ],
+)
+def test_a_column_of_numbers_or_dates_is_found_and_said(values, reading):
+    column, note = _found([*values[:-1], None])
+    assert column.kind == "numeric"
+    assert column.reading == Reading(**reading)
+    assert note.missing == 1
+    if isinstance(values[0], str):
+        assert bool(note.note) is bool(note.repaired) is bool(reading)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["+", "-"] * (N // 2), "categorical"),
+        (["<18", "18-65", ">65"] * (N // 3), "categorical"),
+        (["<0.5", ">0.5"] * (N // 2), "categorical"),
+        (["1", "2", "3", "X"] * (N // 4), "categorical"),
+        ([f"{i % 5}.{i % 7}.{i % 3}" for i in range(N)], "categorical"),  # versions
+        (["10:5", "3:1"] * (N // 2), "categorical"),
+        ([f"P{i:04d}" for i in range(N)], "left out"),
+        ([f"{i:04d}x" for i in range(N)], "numeric"),
+        (["", "NA", "-"] * (N // 3), "left out"),
+        ([f"the patient in bed {i} slept well" for i in range(N)], "text"),
+        ([True, False] * (N // 2), "categorical"),
+        ([1e300 * 1e9 if i == 5 else float(i) for i in range(N)], "refused"),
+    ],
+)
+def test_what_looks_like_numbers_but_is_none_stays_what_it_is(values, kind):
+    if kind == "refused":
+        with pytest.raises(DataError, match="column 'x' must hold finite numbers, got inf in row 6"):
+            _found(values)
+        return
+    column, note = _found(values)
+    assert (column.kind if column else "left out") == kind
+    assert column is not None or note.note
+
+
+def test_few_cells_that_are_no_number_are_named_with_their_rows():
+    values = [f"{v:.1f}".replace(".", ",") for v in NUMBERS]
+    values[6], values[9], values[11] = "<0,5", "clotted", "k.A."
+    column, note = _found(values)
+    assert column.reading.limits == "number"
+    assert column.reading.missing == ("clotted",)
+    assert "1 cell is no number: '<0,5' in row 7: read as the limit itself (limits=number)" in note.note
+    assert "1 cell is no number: 'clotted' in row 10: read as empty (missing=clotted)" in note.note
+    assert "1 cell read as empty: 'k.A.' in row 12" in note.note
+    assert (note.repaired, note.missing) == (118, 2)
+    emptied = _found(values, limits="missing")
+    assert emptied[0].reading.limits == "missing"
+    assert emptied[1].missing == 3
+
+
+def test_many_words_among_numbers_are_an_error_only_where_they_would_be_hundreds_of_categories():
+    few = [str(i % 30) if i % 4 else "unknown" for i in range(N)]
+    column, note = _found(few)
+    assert column.kind == "categorical"
+    assert "75 % of the cells are numbers, others are not: 'unknown' in row 1 (missing=unknown reads" in note.note
+    assert _found(few, missing=("unknown",))[0].kind == "numeric"
+    many = [str(i + 0.5) if i % 4 else "unknown" for i in range(N)]
+    with pytest.raises(DataError, match=r"^column 'x' must hold numbers or .*\nNext: .* --missing unknown$"):
+        _found(many)
+    assert _found(many, missing=("unknown",))[0].kind == "numeric"
+
+
+def test_commas_that_mean_two_things_are_asked_for_or_read_as_the_other_columns():
+    values = [f"{i + 1},{i + 100}" for i in range(N)]
+    with pytest.raises(DataError, match=r"read in one way, got commas .*'1,100' in row 1") as caught:
+        _found(values)
+    assert "If 1,234 there means 1.234: fedkd schema TABLE --decimal ,\n" in str(caught.value)
+    assert str(caught.value).endswith("If it means one thousand: fedkd schema TABLE --decimal .")
+    assert _found(values, decimal=",")[0].reading.decimal == ","
+    assert _found(values, decimal=".")[0].reading.thousands == ","
+    for other, sign in (([f"{v:.2f}" for v in NUMBERS], "."), (_german(NUMBERS), ",")):
+        found = look(_table(x=values, other=other), label="y")
+        assert [column.reading.decimal for column in found.columns] == [sign, sign]
+
+
+def test_points_for_thousands_are_read_as_the_commas_of_the_other_columns_say():
+    values = [f"{i + 1}.{i + 100}" for i in range(N)]
+    assert "three decimals each" in _found(values)[1].note
+    found = look(_table(x=values, other=_german(NUMBERS), count=[str(i % 9) for i in range(N)]), label="y")
+    assert [column.reading.thousands for column in found.columns] == [".", ".", ""]
+    assert [column.reading.decimal for column in found.columns] == [","] * 3
+    assert next(note for note in found.notes if note.name == "x").repaired == N
+
+
+def test_dates_that_mean_two_things_are_asked_for():
+    values = [f"{i % 12 + 1}/{(i + 5) % 12 + 1}/2020" for i in range(N)]
+    with pytest.raises(
+        DataError, match=r"dates that can be read in one way, got '1/6/2020' and no day above 12"
+    ) as caught:
+        _found(values)
+    assert len(str(caught.value).splitlines()) == 3
+    assert _found(values, dates="day-first")[0].reading.dates == "day-first"
+    assert _found(values, dates="month-first")[0].reading.dates == "month-first"
+
+
+def test_following_the_next_command_literally_gives_the_same_columns_and_no_further_suggestion():
+    table = _table(
+        patient_id=[f"P{i}" for i in range(N)],
+        nr=[str(i + 1) for i in range(N)],
+        name=[f"Doe {i}" for i in range(N)],
+        empty=[""] * N,
+        x=[f"{v:.1f}".replace(".", ",") for v in NUMBERS],
+    )
+    said = []
+    first = look(table, label="y", command=lambda words: said.append(dict(words)) or "next")
+    assert first.command == "next"
+    assert said[-1] == {"id-column": "patient_id", "drop": "nr,name,empty"}
+    again = look(table, label="y", rules=Rules(id_column="patient_id", drop=("nr", "name", "empty")))
+    assert again.columns == first.columns
+    assert again.command == ""
+
+
+def test_a_number_that_each_row_has_of_its_own_is_suspected_by_its_name_or_by_counting():
+    rng = np.random.default_rng(3)
+    own = rng.choice(10**6, N, replace=False).astype(str)
+    assert look(_table(case_no=own, x=["1", "2"] * (N // 2)), label="y").command.endswith("--id-column case_no")
+    column, note = _found(rng.permutation(N).astype(str))
+    assert column.kind == "numeric"  # a count of rows by another name may be a feature
+    assert "an identifier? It is read as numbers (drop=x leaves it out)" in note.note
+
+
+def test_rare_classes_and_rows_without_a_label_are_said():
+    table = _table(x=NUMBERS)
+    table["y"] = ["", "rare", *["no", "Yes", "yes"] * 39, ""]
+    note = look(table, label="y").notes[-1]
+    assert note.read_as == "label, 4 classes"
+    assert "2 rows without a label (first: row 1): left out; rare: 'rare' (1 row)" in note.note
+    assert "classes Yes, yes differ only in case" in note.note
+    table["y"] = NUMBERS.round(2).astype(str)
+    with pytest.raises(
+        DataError, match=r"label column 'y' must hold classes, got 120 different values in 120 rows\. Name"
+    ):
+        look(table, label="y")
+
+
+def test_a_rule_that_names_no_column_or_no_choice_is_refused():
+    with pytest.raises(DataError, match="decimal must be one of"):
+        Rules(decimal=";")
+    with pytest.raises(DataError, match=r"drop must name columns other than the label: x, got z\. Spell|got 'z'"):
+        look(_table(x=NUMBERS), label="y", rules=Rules(drop=("z",)))
+    with pytest.raises(DataError, match="table must hold a column to learn from, got columns x, y"):
+        look(_table(x=NUMBERS), label="y", rules=Rules(drop=("x",)))
+
+
+def test_a_wide_table_is_told_in_few_lines():
+    table = _table(**{f"x{i}": NUMBERS for i in range(80)}, odd=_german(NUMBERS))
+    lines = note_lines(look(table, label="y").notes)
+    assert len(lines) == 4
+    assert lines[-1] == "and 80 columns with nothing to say"
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.text(max_size=8) | st.sampled_from(["1,5", "<2", "1.1.2020", "", "9"]), min_size=2, max_size=2),
+        min_size=25,
+        max_size=30,
+    )
+)
+def test_no_table_is_read_silently_or_ends_in_another_error(rows):
+    """Each cell of a column of numbers is read, is empty, or is named in a note; each error is this package's."""
+    table = pd.DataFrame(rows, columns=["a", "b"]).assign(y=["no", "yes"] * (len(rows) // 2) + ["no"] * (len(rows) % 2))
+    try:
+        found = look(table, label="y")
+    except DataError:
+        return
+    for column in found.columns:
+        if column.kind == "numeric":
+            numbers, bad = column.reading.parse(table[column.name])
+            note = next(note for note in found.notes if note.name == column.name)
+            assert not bad.any()
+            assert note.missing == np.isnan(numbers).sum()
+            assert note.note or not (column.reading.of_numbers or column.reading.missing)
+
+
+def test_a_messy_table_is_split_as_its_clean_twin(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = 200
+    clean = pd.DataFrame(
+        {"x": rng.normal(size=rows).round(3), "day": rng.integers(0, 900, rows), "c": rng.choice(["a", "b"], rows)}
+    )
+    clean["y"] = rng.choice(["no", "yes"], rows)
+    clean.loc[6, "x"] = 0.5
+    messy = clean.assign(
+        id=[f"P{i}" for i in range(rows)],
+        x=[f"{x:.3f}".replace(".", ",") for x in clean["x"]],
+        day=[f"{pd.Timestamp('1970-01-01') + pd.Timedelta(days=int(d)):%d.%m.%Y}" for d in clean["day"]],
+    )
+    messy.loc[6, "x"] = "<0,5"
+    clean.to_csv(tmp_path / "clean.csv", index=False)
+    messy.to_csv(tmp_path / "messy.csv", index=False, sep=";", encoding="utf-8-sig")
+    one, other = (
+        load_pool("table", seed=1, table=str(tmp_path / name), label="y") for name in ("clean.csv", "messy.csv")
+    )
+    np.testing.assert_array_equal(one.X, other.X)
+    np.testing.assert_array_equal(one.y, other.y)
+    assert one.next_command == ""
+    assert other.next_command == f"fedkd simulate dataset=table table={tmp_path / 'messy.csv'} label=y id-column=id"
+
+
+def test_rows_without_a_label_are_left_out_of_a_simulation(tmp_path):
+    text = "x,y\n" + "".join(f"{i % 7},{'' if i == 3 else i % 2}\n" for i in range(41))
+    (tmp_path / "t.csv").write_text(text)
+    pool = load_pool("table", seed=1, table=str(tmp_path / "t.csv"), label="y")
+    assert len(pool.y) + len(pool.y_test) + pool.public.num_rows == 40
+    rows = {key: np.array([i]) for i, key in enumerate(("public", "test"))}
+    with pytest.raises(
+        DataError, match="rows of a table with given row numbers must all have a label, got 1 without one"
+    ):
+        load_pool("table", seed=1, table=str(tmp_path / "t.csv"), label="y", rows=rows)
+    assert len(pd.read_csv(io.StringIO(text))) == 41

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers
+from fedkd_flwr.data.row_values import row_values
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.errors import DataError
+
+GERMAN = Reading(decimal=",", thousands=".")
+
+
+def test_column_numbers_name_the_column_and_value_they_cannot_read():
+    with pytest.raises(DataError, match=r"column 'age' must hold numbers, got 'old' in row 2.*categorical"):
+        column_numbers(["1", "old"], "age")
+
+
+def test_column_numbers_refuse_what_only_python_calls_a_number():
+    with pytest.raises(DataError, match="column 'age' must hold numbers"):
+        column_numbers(["1", "1_000"], "age")
+
+
+def test_column_numbers_refuse_a_decimal_comma():
+    with pytest.raises(DataError, match=r"'1,5' in row 1.*fedkd schema"):
+        column_numbers(["1,5"], "age")
+
+
+@pytest.mark.parametrize("value", ["inf", "-Infinity", np.inf])
+def test_column_numbers_refuse_infinity(value):
+    with pytest.raises(DataError, match=r"column 'age' must hold finite numbers, got '?-?(inf|Infinity)'? in row 2"):
+        column_numbers(pd.Series([1, value], dtype=object), "age")
+
+
+def test_text_numbers_are_parsed_to_the_nearest_double():
+    text = "0.1234567890123456789"
+    assert column_numbers([text], "x")[0] == float(text)
+
+
+def _one(reading, value):
+    numbers, bad = reading.parse(pd.Series([value], dtype=object))
+    return "bad" if bad[0] else None if np.isnan(numbers[0]) else float(numbers[0])
+
+
+@pytest.mark.parametrize(
+    ("reading", "value", "number"),
+    [
+        (PLAIN, "1,5", "bad"),
+        (PLAIN, "1,234", "bad"),
+        (PLAIN, " - ", None),
+        (PLAIN, "N.A.", None),
+        (PLAIN, "1e3", 1000.0),
+        (PLAIN, True, "bad"),
+        (PLAIN, Decimal("1.5"), 1.5),
+        (GERMAN, "-1.234,5", -1234.5),
+        (GERMAN, "1.234.567", 1234567.0),
+        (GERMAN, "12.5", "bad"),
+        (GERMAN, "1.2345", "bad"),
+        (GERMAN, 12.5, 12.5),
+        (Reading(decimal=","), "1.234", "bad"),
+        (Reading(decimal=","), "1,2,3", "bad"),
+        (Reading(thousands=","), "1,234,567.5", 1234567.5),
+        (Reading(thousands=","), "12,34", "bad"),
+        (Reading(thousands="'"), "1'234.5", 1234.5),
+        (Reading(thousands=" ", decimal=","), "1\u202f234 567,5", 1234567.5),
+        (Reading(unit="%"), "12.5 %", 12.5),
+        (Reading(unit="€"), "€12", 12.0),
+        (PLAIN, "<0.5", "bad"),
+        (Reading(limits="number"), "< 0.5", 0.5),
+        (Reading(limits="number", unit="mg/l"), "<=0.5 mg/l", 0.5),
+        (Reading(limits="missing"), ">9", None),
+        (Reading(limits="missing"), ">nine", "bad"),
+        (Reading(missing=("old",)), "old", None),
+        (Reading(dates="iso"), "1970-01-02", 1.0),
+        (Reading(dates="iso"), "1970-01-02T12:00:00Z", 1.5),
+        (Reading(dates="iso"), "1970-01-02 01:00+01:00", 1.0),
+        (Reading(dates="iso"), "1970-02-30", "bad"),
+        (Reading(dates="iso"), date(1969, 12, 31), -1.0),
+        (Reading(dates="iso"), datetime(1970, 1, 1, 6, tzinfo=UTC), 0.25),
+        (Reading(dates="iso"), datetime(1970, 1, 1, 6, tzinfo=timezone(timedelta(hours=6))), 0.0),
+        (Reading(dates="iso"), "02.01.1970", "bad"),
+        (Reading(dates="day-first"), "2.1.1970", 1.0),
+        (Reading(dates="day-first"), "29.02.1900", "bad"),
+        (Reading(dates="day-first"), "31.12.9999", 2932896.0),
+        (Reading(dates="day-first"), "13/13/2020", "bad"),
+        (Reading(dates="month-first"), "01/02/70 06:00 PM", 1.75),
+        (Reading(dates="time"), "13:45", 13.75),
+        (Reading(dates="time"), "24:30", "bad"),
+    ],
+)
+def test_a_cell_is_read_by_the_rule_of_its_column(reading, value, number):
+    assert _one(reading, value) == number
+
+
+@given(st.lists(st.floats(-1e9, 1e9).map(lambda number: round(number, 3)), min_size=1, max_size=5))
+def test_a_number_is_the_same_in_every_spelling(numbers):
+    comma = [f"{number:,.3f}".translate(str.maketrans(",.", ".,")) for number in numbers]
+    known, bad = GERMAN.parse(comma)
+    assert not bad.any()
+    assert known.tolist() == numbers
+    assert Reading(thousands=",").parse([f"{number:,.3f}" for number in numbers])[0].tolist() == numbers
+
+
+@given(st.lists(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)), min_size=1, max_size=5))
+def test_a_date_is_the_same_in_every_spelling(moments):
+    moments = [moment.replace(second=0, microsecond=0) for moment in moments]
+    days = Reading(dates="iso").parse([f"{m.year:04d}-{m:%m-%d %H:%M}" for m in moments])[0]
+    typed = Reading(dates="iso").parse(pd.Series(moments, dtype=object))[0]
+    np.testing.assert_allclose(days, typed, rtol=0, atol=1e-9)
+    assert (
+        days.tolist()
+        == Reading(dates="day-first").parse([f"{m:%d.%m.}{m.year:04d} {m:%H:%M}" for m in moments])[0].tolist()
+    )
+    assert (
+        days.tolist()
+        == Reading(dates="month-first").parse([f"{m:%m/%d/}{m.year:04d} {m:%I:%M %p}" for m in moments])[0].tolist()
+    )
+
+
+@given(st.lists(st.text(max_size=12) | st.from_regex(r"[<>]?[0-9.,']{1,9}%?", fullmatch=True), min_size=2, max_size=8))
+def test_what_stands_in_one_cell_changes_no_other(texts):
+    for reading in (
+        PLAIN,
+        GERMAN,
+        Reading(unit="%", limits="number"),
+        Reading(dates="day-first"),
+        Reading(thousands=" "),
+    ):
+        numbers, bad = reading.parse(texts)
+        alone = [reading.parse([text]) for text in texts]
+        np.testing.assert_array_equal(numbers, [number[0] for number, _ in alone])
+        np.testing.assert_array_equal(bad, [is_bad[0] for _, is_bad in alone])
+
+
+def test_a_row_is_the_same_row_in_another_spelling():
+    plain = Schema(columns=(Column(name="a", kind="numeric"), Column(name="d", kind="numeric")), classes=("0", "1"))
+    readings = {"a": Reading(decimal=","), "d": Reading(dates="day-first")}
+    spelt = Schema(
+        columns=tuple(Column(name=name, kind="numeric", reading=rule) for name, rule in readings.items()),
+        classes=("0", "1"),
+    )
+    first = row_values(pd.DataFrame({"a": ["1.50"], "d": ["18322"], "label": ["1"]}), plain)
+    second = row_values(pd.DataFrame({"d": ["01.03.2020"], "label": [1], "a": ["1,5"]}), spelt)
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_rules_that_contradict_each_other_are_refused():
+    with pytest.raises(DataError, match="thousands must differ from decimal, got ','"):
+        Reading(decimal=",", thousands=",")
+    with pytest.raises(DataError, match="dates must be one of"):
+        Reading(dates="dd.mm.yyyy")
+    with pytest.raises(DataError, match=r"column 'a' of kind categorical must have no rule for numbers"):
+        Column(name="a", kind="categorical", reading=Reading(decimal=","))
