@@ -26,9 +26,9 @@ from fedkd_flwr.commands.node import node
 from fedkd_flwr.commands.report import report
 from fedkd_flwr.commands.run import run
 from fedkd_flwr.commands.runs import runs
+from fedkd_flwr.commands.schema import schema
 from fedkd_flwr.commands.simulate import simulate
 from fedkd_flwr.commands.stop import stop
-from fedkd_flwr.commands.schema import schema
 from fedkd_flwr.errors import FedkdError
 
 __all__ = ["app", "group", "main"]
