@@ -6,7 +6,10 @@ fixed list. The text stays in the process that raised it, because it may hold pr
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
 from enum import StrEnum
+from pathlib import Path
 
 __all__ = [
     "Code",
@@ -20,6 +23,7 @@ __all__ = [
     "PayloadError",
     "RefusalError",
     "TooFewPartiesError",
+    "cause",
     "explain",
 ]
 
@@ -46,6 +50,7 @@ class Code(StrEnum):
     WITHHELD = "withheld"
     WRONG_CONFIG = "wrong-config"
     WRONG_DATA = "wrong-data"
+    WRONG_MODEL_OUTPUT = "wrong-model-output"
 
 
 class Note(StrEnum):
@@ -53,6 +58,7 @@ class Note(StrEnum):
 
     FEWER_SUBSETS = "fewer-subsets"
     FIXED_ANSWER = "fixed-answer"
+    MODEL_NOT_KEPT = "model-not-kept"
     ONE_CLASS = "one-class"
     STATE_LOST = "state-lost"
     STATE_OLDER = "state-older"
@@ -66,6 +72,53 @@ def explain(name: str, rule: str, seen: object, way_out: str = "") -> str:
     """
     seen_text = seen if isinstance(seen, str) and " " in seen else repr(seen)
     return f"{name} must {rule}, got {seen_text}.{' ' + way_out if way_out else ''}"
+
+
+_PACKAGE = str(Path(__file__).parent)
+_STANDARD = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")})
+_INSTALLED = tuple({sysconfig.get_paths()[name] for name in ("purelib", "platlib")})
+# a user's own model may be an installed package too; these are nobody's own
+_LIBRARIES = frozenset(
+    ("flwr", "imodels", "joblib", "numpy", "pandas", "ray", "scipy", "sklearn", "skops", "skorch", "torch", "xgboost")
+)
+
+
+def cause(error: BaseException) -> str:
+    """Return an exception in one line, with the file and line of the user's code that raised it, where there is one.
+
+    The user's code is what is neither in this package nor in Python's or a well-known library. The line may hold
+    private values: it is for the process's own log and, in simulation, for the record.
+
+    >>> try:
+    ...     1 / 0
+    ... except ZeroDivisionError as error:
+    ...     cause(error).partition(" (")[0]
+    'ZeroDivisionError: division by zero'
+    """
+    told = getattr(error, "told_cause", "")  # by the process that raised it
+    if told:
+        return str(told)
+    words = " ".join(str(error).split())
+    text = words if isinstance(error, FedkdError) else f"{type(error).__name__}: {words}".removesuffix(": ")
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{type(error).__name__}: {error.msg} ({Path(error.filename).name}, line {error.lineno})"
+    frames: list[traceback.FrameSummary] = []
+    one: BaseException | None = error
+    while one is not None and not frames:
+        frames = [f for f in traceback.extract_tb(one.__traceback__, limit=-100) if _of_user(f.filename)]
+        one = one.__cause__
+    if not frames:
+        return text
+    where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}"
+    return text if where in text else f"{text} ({where}, in {frames[-1].name})"
+
+
+def _of_user(filename: str) -> bool:
+    for folder in _INSTALLED:
+        if filename.startswith(folder):
+            package = Path(filename).relative_to(folder).parts[0]
+            return package.removesuffix(".py") not in _LIBRARIES and not filename.startswith(_PACKAGE)
+    return not filename.startswith(("<", _PACKAGE, *_STANDARD))
 
 
 class FedkdError(Exception):

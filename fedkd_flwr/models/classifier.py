@@ -127,6 +127,8 @@ class Classifier(SoftTraining):
     def type_names(self) -> tuple[str, ...]:
         """Names of the types that the unfitted estimator consists of; a file of this model may hold them."""
         parts = [self._template]
+        if getattr(self._template, "is_own", False):  # a user's own torch module: reading runs its code
+            return (self._template.net,)
         if callable(getattr(self._template, "get_params", None)):
             parts += [part for part in self._template.get_params(deep=True).values() if hasattr(part, "fit")]
         return tuple(sorted({f"{type(part).__module__}.{type(part).__qualname__}" for part in parts}))

@@ -2,7 +2,8 @@
 
 The container is a zip of two uncompressed members: ``meta.json`` (version, kind, label space, digest) and ``payload``,
 in the safe format of its kind: skops for scikit-learn, XGBoost's JSON, safetensors for torch nets and transformers. A
-torch net is rebuilt from the zoo's parameters. Transformers include their configuration and tokenizer, so that nothing
+torch net is rebuilt from the zoo's parameters; of a user's own, the file names the import string, which whoever reads
+it has to trust. Transformers include their configuration and tokenizer, so that nothing
 is looked up or downloaded. No format uses pickle.
 
 Sizes, member names, digest and version are checked; for skops, that it trusts every type or the type is in `TRUSTED`;
@@ -121,8 +122,8 @@ def loads(data: bytes, *, trusted: Iterable[str] = ()) -> Classifier:
     data : bytes
         They may come from anywhere.
     trusted : iterable of str
-        Full names of your own types that may be rebuilt, such as ``"my_package.models.MyForest"``. Reading then runs
-        the code of those types.
+        Full names of your own types that may be rebuilt, such as ``"my_package.models.MyForest"``, and import strings
+        of your own torch nets, such as ``"my_torch:Net"``. Reading then imports and runs that code.
 
     Raises
     ------
@@ -251,7 +252,10 @@ def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]
     """Return the template and, if there is one, the fitted estimator."""
     fitted, params = meta["fitted"], meta["params"]
     if meta["kind"] in ("torch", "transformer"):
-        cls = _net_class(meta["kind"])
+        cls, own = _net_class(meta["kind"]), str(params.get("net", ""))
+        if ":" in own and own not in trusted:
+            way_out = f'Reading it imports that code and runs it: if it is yours, load(path, trusted=["{own}"]).'
+            raise ModelBytesError(explain("A net in a model", "be of the zoo or trusted", own, way_out))
         from safetensors.torch import load as load_tensors
 
         template = cls(**params)
