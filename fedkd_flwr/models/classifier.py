@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -45,6 +45,9 @@ class Classifier(SoftTraining):
         too.
     num_classes : int
         Size of the label space, from the public schema; at least 2.
+    origin : mapping, optional
+        How a user's factory made the estimator: the arguments of `fedkd_flwr.models.zoo.make_model`. A file of a
+        skorch net names them, because its class cannot be stored.
 
     Examples
     --------
@@ -62,7 +65,7 @@ class Classifier(SoftTraining):
     True
     """
 
-    def __init__(self, estimator: Any, *, num_classes: int) -> None:
+    def __init__(self, estimator: Any, *, num_classes: int, origin: Mapping[str, Any] | None = None) -> None:
         self.num_classes = check_whole("num_classes", num_classes, 2, MAX_CLASSES)
         methods = (getattr(estimator, name, None) for name in ("fit", "predict"))
         if isinstance(estimator, type) or not all(map(callable, methods)):
@@ -70,6 +73,7 @@ class Classifier(SoftTraining):
             way_out = "Pass an instance of any scikit-learn compatible classifier."
             raise ConfigError(explain("estimator", rule, seen, way_out))
         self._template = estimator
+        self.origin = origin
         self._estimator: Any = None
         self._classes: NDArray[np.int64] | None = None  # the classes of the last fit
         self._num_features: int | None = None
@@ -110,6 +114,11 @@ class Classifier(SoftTraining):
         return _takes_steps(self._template)
 
     @property
+    def is_skorch(self) -> bool:
+        """Whether the estimator is a user's own skorch net."""
+        return _is_skorch(self._template)
+
+    @property
     def keeps_label_space(self) -> bool:
         """Whether the estimator's outputs stand for labels ``0..num_classes-1``, also for absent ones."""
         return _keeps_label_space(self._template)
@@ -127,8 +136,11 @@ class Classifier(SoftTraining):
     def type_names(self) -> tuple[str, ...]:
         """Names of the types that the unfitted estimator consists of; a file of this model may hold them."""
         parts = [self._template]
-        if getattr(self._template, "is_own", False):  # a user's own torch module: reading runs its code
-            return (self._template.net,)
+        # torch nets of a user's own are rebuilt by their factory: reading runs its code
+        if getattr(self._template, "is_own", False):
+            return (str(self._template.net),)
+        if self.is_skorch and self.origin is not None:
+            return (str(self.origin["spec"]),)
         if callable(getattr(self._template, "get_params", None)):
             parts += [part for part in self._template.get_params(deep=True).values() if hasattr(part, "fit")]
         return tuple(sorted({f"{type(part).__module__}.{type(part).__qualname__}" for part in parts}))
@@ -387,8 +399,11 @@ def _takes_steps(estimator: Any) -> bool:
 
 def _keeps_label_space(estimator: Any) -> bool:
     # skorch nets predict the index of an output, whatever labels they were fitted on
-    skorch = any(base.__module__.partition(".")[0] == "skorch" for base in type(estimator).__mro__)
-    return skorch or bool(getattr(estimator, "keeps_label_space", False))
+    return _is_skorch(estimator) or bool(getattr(estimator, "keeps_label_space", False))
+
+
+def _is_skorch(estimator: Any) -> bool:
+    return any(base.__module__.partition(".")[0] == "skorch" for base in type(estimator).__mro__)
 
 
 def _fresh(template: Any) -> Any:

@@ -174,14 +174,15 @@ def make_model(
         "shape": tuple(shape) if shape is not None else None,
         "seed": seed % 2**31,  # what every library takes
     }
+    origin: dict[str, Any] | None = None
     if ":" in spec:
-        estimator = _own(spec, context, params)
+        estimator, origin = _own(spec, context, params), {"spec": spec, **context, "params": params}
     elif spec in _ZOO:
         estimator = _build(spec, _ZOO[spec], context, params, of_run=of_run)
     else:
         known = f"be one of {', '.join(NAMES)}, or an import string"
         raise ConfigError(explain("model", known, spec, 'Your own: "package.module:factory".'))
-    return Classifier(estimator, num_classes=num_classes)
+    return Classifier(estimator, num_classes=num_classes, origin=origin)
 
 
 def pick_model(spec: str, party_index: int) -> str:
