@@ -6,10 +6,13 @@ fixed list. The text stays in the process that raised it, because it may hold pr
 
 from __future__ import annotations
 
+import inspect
 import sysconfig
 import traceback
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "Code",
@@ -25,6 +28,7 @@ __all__ = [
     "TooFewPartiesError",
     "cause",
     "explain",
+    "place_of",
 ]
 
 
@@ -58,7 +62,6 @@ class Note(StrEnum):
 
     FEWER_SUBSETS = "fewer-subsets"
     FIXED_ANSWER = "fixed-answer"
-    MODEL_NOT_KEPT = "model-not-kept"
     ONE_CLASS = "one-class"
     STATE_LOST = "state-lost"
     STATE_OLDER = "state-older"
@@ -111,6 +114,20 @@ def cause(error: BaseException) -> str:
         return text
     where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}"
     return text if where in text else f"{text} ({where}, in {frames[-1].name})"
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """Return a function's name with its file and line, where it is a user's own.
+
+    >>> import json
+    >>> place_of(json.dumps)
+    'dumps'
+    """
+    name = str(getattr(function, "__qualname__", type(function).__name__))
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None or not _of_user(code.co_filename):
+        return name
+    return f"{name} ({Path(code.co_filename).name}, line {code.co_firstlineno})"
 
 
 def _of_user(filename: str) -> bool:

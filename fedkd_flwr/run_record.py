@@ -37,6 +37,7 @@ class Rejection:
     party: str  # "" if the sender gave no name
     node_id: str  # a string, because some JSON readers would round a number this large
     code: str
+    failure: str = ""  # the cause, with file and line of a user's model; simulation and operator only
 
 
 @dataclass(kw_only=True)
