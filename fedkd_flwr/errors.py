@@ -98,9 +98,8 @@ def cause(error: BaseException) -> str:
     ...     cause(error).partition(" (")[0]
     'ZeroDivisionError: division by zero'
     """
-    told = getattr(error, "told_cause", "")  # by the process that raised it
-    if told:
-        return str(told)
+    if isinstance(error, FedkdError) and error.told_cause:
+        return error.told_cause
     words = " ".join(str(error).split())
     text = words if isinstance(error, FedkdError) else f"{type(error).__name__}: {words}".removesuffix(": ")
     if isinstance(error, SyntaxError) and error.filename:
@@ -142,6 +141,7 @@ class FedkdError(Exception):
     """Base of this package's errors; ``code`` is all that a party may tell the server of it."""
 
     code: Code = Code.INTERNAL
+    told_cause: str = ""  # what `cause` said in the process that raised it, where that was another
 
     def __init__(self, message: str, *, code: Code | None = None) -> None:
         super().__init__(message)

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fedkd_flwr import errors
-from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, explain
+from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause, explain
 
 __all__ = ["Limits", "limits_of"]
 
@@ -171,7 +171,9 @@ def _opened(message: bytearray, child: int) -> bytes:
         )
     told = json.loads(message[1:])
     kind = getattr(errors, told["class"], FedkdError)
-    raise kind(told["text"], code=Code(told["code"]))
+    error: FedkdError = kind(told["text"], code=Code(told["code"]))
+    error.told_cause = told["cause"]
+    raise error
 
 
 def _work(work: Callable[[], bytes], read: int, write: int) -> NoReturn:
@@ -202,13 +204,13 @@ def _done(work: Callable[[], bytes]) -> bytes:
     try:
         return b"A" + work()
     except FedkdError as error:
-        return _told(type(error).__name__, error.code, str(error))
-    except BaseException:
-        return _told("FedkdError", Code.INTERNAL, traceback.format_exc())
+        return _told(type(error).__name__, error.code, str(error), cause(error))
+    except BaseException as error:
+        return _told("FedkdError", Code.INTERNAL, traceback.format_exc(), cause(error))
 
 
-def _told(kind: str, code: Code, text: str) -> bytes:
-    return b"E" + json.dumps({"class": kind, "code": str(code), "text": text}).encode()
+def _told(kind: str, code: Code, text: str, why: str = "") -> bytes:
+    return b"E" + json.dumps({"class": kind, "code": str(code), "text": text, "cause": why}).encode()
 
 
 def _read(read: int) -> bytes | None:

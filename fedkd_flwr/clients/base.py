@@ -183,9 +183,8 @@ class PartyClient(NumPyClient, ABC):
             if party.weigh_model and (size := weight(model)):
                 metrics["model-bytes"] = size
         if party.simulated and party.keep_model and (lost := self._lost(finished, kept)):
-            metrics["failure"] = (
-                f"save-party-models could not save {party.model_name} ({lost}): no safe format holds it"
-            )
+            why = "no format that runs no code when it is read holds it"
+            metrics["failure"] = f"save-party-models could not save {party.model_name} ({lost}): {why}"
         right = next(iter(federated.values())).accuracy if federated and "accuracy" in leaving else None
         return float("nan") if right is None else 1.0 - right, metrics
 

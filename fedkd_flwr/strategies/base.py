@@ -505,24 +505,15 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             self.record.notes.append(text)
 
     def _too_few(self, count: int, this: RoundRecord) -> str:
-        by_reason: dict[str, list[str]] = {}
+        told: set[str] = set()
+        reasons = []
         for r in this.rejected:
-            why = r.code + (f" ({r.failure})" if r.failure else "")
-            by_reason.setdefault(why, []).append(r.party or f"node {r.node_id}")
-        found = "; ".join(f"{who[0]}: {why}{_likewise(who[1:])}" for why, who in by_reason.items())
-        known = any(r.failure for r in this.rejected)
-        ways = ["Mend that" if known else "See those parties' own logs"]
+            new = r.failure not in told
+            why = r.code + (f" ({r.failure})" if r.failure and new else "")
+            reasons.append(f"{r.party or 'node ' + r.node_id}: {why}")
+            told.add(r.failure)
+        ways = ["Mend that" if told - {""} else "See those parties' own logs"]
         if count:  # fewer than none cannot be asked for
             ways.append(f"lower min-parties to {count}")
-        way_out = f"Left out: {found or 'none answered'}. {', or '.join(ways)}."
+        way_out = f"Left out: {', '.join(reasons) or 'none answered'}. {', or '.join(ways)}."
         return explain(f"valid replies in round {this.server_round}", f"be >= {self.min_train_nodes}", count, way_out)
-
-
-def _likewise(names: Sequence[str], most: int = 2) -> str:
-    """Return the first names, and how many more there are, as the end of a sentence on another one.
-
-    >>> _likewise(["b", "c", "d"])
-    '; likewise b, c and 1 more'
-    """
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"; likewise {', '.join(names[:most])}{more}" if names else ""

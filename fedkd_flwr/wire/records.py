@@ -7,7 +7,8 @@ thing, such as a net's weights, are named ``model.0``, ``model.1``, ... in their
 
 Flower's own strategies that average weights use other records: ``arrays`` and ``config`` down; ``arrays`` and
 ``metrics`` with ``num-examples`` up, or an error. `flower_reply` makes such replies: one more record, ``reply``, holds
-what our own replies say beside their arrays, and an error holds a code and the party's name, but no text; in simulation also the cause.
+what our own replies say beside their arrays, and an error holds a code and the party's name, but no text
+(in simulation the cause too).
 """
 
 from __future__ import annotations
