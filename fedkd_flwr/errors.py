@@ -28,6 +28,7 @@ __all__ = [
     "TooFewPartiesError",
     "cause",
     "explain",
+    "is_users",
     "place_of",
 ]
 
@@ -107,7 +108,7 @@ def cause(error: BaseException) -> str:
     frames: list[traceback.FrameSummary] = []
     one: BaseException | None = error
     while one is not None and not frames:
-        frames = [f for f in traceback.extract_tb(one.__traceback__, limit=-100) if _of_user(f.filename)]
+        frames = [f for f in traceback.extract_tb(one.__traceback__, limit=-100) if is_users(f.filename)]
         one = one.__cause__
     if not frames:
         return text
@@ -124,12 +125,13 @@ def place_of(function: Callable[..., Any]) -> str:
     """
     name = str(getattr(function, "__qualname__", type(function).__name__))
     code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None or not _of_user(code.co_filename):
+    if code is None or not is_users(code.co_filename):
         return name
     return f"{name} ({Path(code.co_filename).name}, line {code.co_firstlineno})"
 
 
-def _of_user(filename: str) -> bool:
+def is_users(filename: str) -> bool:
+    """Tell whether a file of code is neither this package's nor Python's or a well-known library's."""
     for folder in _INSTALLED:
         if filename.startswith(folder):
             package = Path(filename).relative_to(folder).parts[0]

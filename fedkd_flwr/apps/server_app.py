@@ -25,6 +25,7 @@ from fedkd_flwr.apps.assembly import (
     simulated_pool,
 )
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
+from fedkd_flwr.apps.try_models import try_models
 from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.metrics import Metrics
@@ -105,6 +106,9 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
         if config.num_parties and len(nodes) > config.num_parties:
             way_out = "Give both the same number: num-supernodes in --federation-config."
             raise ConfigError(explain("num-parties", f"equal the {len(nodes)} SuperNodes", config.num_parties, way_out))
+        for note in try_models(config, len(nodes)):
+            log(WARN, "%s", note)
+            record.notes.append(note)
         check_simulation(config, len(nodes))
         log(INFO, "%d parties registered; starting their processes", len(nodes))
         names = start_processes(grid, nodes, config.round_timeout_s)
