@@ -26,7 +26,7 @@ from fedkd_flwr.apps.assembly import (
 )
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.try_models import try_models
-from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
+from fedkd_flwr.errors import ConfigError, ModelBytesError, cause, explain
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
@@ -126,7 +126,11 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
         for party in record.parties:
             party.class_counts = dealt.get(party.name, [])
     if record.simulation and config.centralised:
-        _centralised(config, record, len(nodes))
+        try:
+            _centralised(config, record, len(nodes))
+        except Exception as error:  # a user's own model may raise anything; the run has its result
+            record.notes.append(f"no centralised model: {cause(error)}")
+            log(WARN, "%s", record.notes[-1])
 
 
 def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunConfig:

@@ -278,6 +278,8 @@ class Classifier(SoftTraining):
         if _takes_steps(self._template) and (self._estimator is not None or len(present) > 1):
             if self._estimator is None:
                 self._estimator, self._classes = _fresh(self._template), np.arange(self.num_classes)
+            if X_public is None or y_public is None:
+                X_public, y_public = X[:0], y[:0]
             self._estimator.update_steps(*map(self._lent, (X, y, X_public, y_public)), steps)
             self._num_features = X.shape[1]
             return self
@@ -387,7 +389,7 @@ class Classifier(SoftTraining):
 
     def _lent(self, array: Any) -> Any:
         """Return what the estimator sees of an array."""
-        return np.array(array) if self._lends_copies and array is not None else array
+        return np.array(array) if self._lends_copies else array
 
     @property
     def _check_rows(self) -> Callable[..., NDArray[Any]]:
@@ -414,7 +416,8 @@ def _takes_steps(estimator: Any) -> bool:
 
 def _keeps_label_space(estimator: Any) -> bool:
     # skorch nets predict the index of an output, whatever labels they were fitted on
-    return _is_skorch(estimator) or bool(getattr(estimator, "keeps_label_space", False))
+    # what takes steps may meet a class later that its first rows lack
+    return _is_skorch(estimator) or _takes_steps(estimator) or bool(getattr(estimator, "keeps_label_space", False))
 
 
 def _is_skorch(estimator: Any) -> bool:

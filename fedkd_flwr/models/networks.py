@@ -153,7 +153,7 @@ class TorchNet(NetEstimator):
         if not hasattr(self, "net_"):
             self.initialize()
         parts = [self._to_batch(X, y)]
-        if X_public is not None and y_public is not None:
+        if X_public is not None and y_public is not None and len(X_public):
             parts.append(self._to_batch(X_public, y_public))
         self._train(halves(parts, batch_size=self.batch_size, steps=steps))
         return self
