@@ -55,7 +55,7 @@ class RunConfig(Config):
     """In simulation: also train one model on everybody's rows pooled."""
     save_party_models: bool = setting(False)
     """In simulation: keep each party's final model beside the record."""
-    try_models_s: float = setting(20.0, ge=0)
+    try_models_s: float = setting(30.0, ge=0)
     """In simulation: models named by import string are tried on a few rows before round 1, each for so many seconds at
     most. 0: not tried."""
 
