@@ -388,6 +388,7 @@ def _simulated_limits(config: RunConfig) -> Limits | None:
     if not own or not hasattr(os, "fork"):
         return None
     usual = limits_of(1.0, 0.0)
+    import_module("skops.io")  # once here, and not again in the child of every visit that writes a model
     return Limits(
         seconds=0.9 * config.round_timeout_s,  # the party still answers
         memory=usual.memory if usual else 0,

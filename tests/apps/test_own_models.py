@@ -79,7 +79,7 @@ def test_an_example_of_the_docs_runs_and_its_models_are_saved(tmp_path, name, se
     few = {"fedkt.teachers-per-student": 2} if given["algorithm"] == "fedkt" else {"num-rounds": 2}
     record = _run(tmp_path, **given, **few, **{"save-party-models": True})
     assert (record.status, [len(r.answered) for r in record.rounds]) == ("completed", [2] * len(record.rounds))
-    assert record.notes == []
+    assert not [note for note in record.notes if "saved" in note or "stored" in note or "learnt nothing" in note]
     assert all(p.notes == [] and p.federated["common"].accuracy > 0.5 for p in record.parties)
     saved = sorted(tmp_path.rglob("party-000.model"))
     spec = given["model"]

@@ -119,9 +119,7 @@ def test_hopeless_redraws_end_with_the_numbers():
 
 
 def test_too_few_rows_for_min_rows_fail_at_once_with_the_numbers():
-    with pytest.raises(
-        DataError, match="must be at least 100 parties x 10 min-party-rows, got 900"
-    ) as caught:
+    with pytest.raises(DataError, match="must be at least 100 parties x 10 min-party-rows, got 900") as caught:
         partition(Y[:900], name="dirichlet", num_parties=100, seed=0)
     assert caught.value.code is Code.NO_ROWS
 
