@@ -6,7 +6,13 @@ fixed list. The text stays in the process that raised it, because it may hold pr
 
 from __future__ import annotations
 
+import inspect
+import sysconfig
+import traceback
+from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
 __all__ = [
     "Code",
@@ -20,7 +26,10 @@ __all__ = [
     "PayloadError",
     "RefusalError",
     "TooFewPartiesError",
+    "cause",
     "explain",
+    "is_users",
+    "place_of",
 ]
 
 
@@ -46,6 +55,7 @@ class Code(StrEnum):
     WITHHELD = "withheld"
     WRONG_CONFIG = "wrong-config"
     WRONG_DATA = "wrong-data"
+    WRONG_MODEL_OUTPUT = "wrong-model-output"
 
 
 class Note(StrEnum):
@@ -68,10 +78,72 @@ def explain(name: str, rule: str, seen: object, way_out: str = "") -> str:
     return f"{name} must {rule}, got {seen_text}.{' ' + way_out if way_out else ''}"
 
 
+_PACKAGE = str(Path(__file__).parent)
+_STANDARD = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")})
+_INSTALLED = tuple({sysconfig.get_paths()[name] for name in ("purelib", "platlib")})
+# a user's own model may be an installed package too; these are nobody's own
+_LIBRARIES = frozenset(
+    ("flwr", "imodels", "joblib", "numpy", "pandas", "ray", "scipy", "sklearn", "skops", "skorch", "torch", "xgboost")
+)
+
+
+def cause(error: BaseException) -> str:
+    """Return an exception in one line, with the file and line of the user's code that raised it, where there is one.
+
+    The user's code is what is neither in this package nor in Python's or a well-known library. The line may hold
+    private values: it is for the process's own log and, in simulation, for the record.
+
+    >>> try:
+    ...     1 / 0
+    ... except ZeroDivisionError as error:
+    ...     cause(error).partition(" (")[0]
+    'ZeroDivisionError: division by zero'
+    """
+    if isinstance(error, FedkdError) and error.told_cause:
+        return error.told_cause
+    words = " ".join(str(error).split())
+    text = words if isinstance(error, FedkdError) else f"{type(error).__name__}: {words}".removesuffix(": ")
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{type(error).__name__}: {error.msg} ({Path(error.filename).name}, line {error.lineno})"
+    frames: list[traceback.FrameSummary] = []
+    one: BaseException | None = error
+    while one is not None and not frames:
+        frames = [f for f in traceback.extract_tb(one.__traceback__, limit=-100) if is_users(f.filename)]
+        one = one.__cause__
+    if not frames:
+        return text
+    where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}"
+    return text if where in text else f"{text} ({where}, in {frames[-1].name})"
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """Return a function's name with its file and line, where it is a user's own.
+
+    >>> import json
+    >>> place_of(json.dumps)
+    'dumps'
+    """
+    name = str(getattr(function, "__qualname__", type(function).__name__))
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None or not is_users(code.co_filename):
+        return name
+    return f"{name} ({Path(code.co_filename).name}, line {code.co_firstlineno})"
+
+
+def is_users(filename: str) -> bool:
+    """Tell whether a file of code is neither this package's nor Python's or a well-known library's."""
+    for folder in _INSTALLED:
+        if filename.startswith(folder):
+            package = Path(filename).relative_to(folder).parts[0]
+            return package.removesuffix(".py") not in _LIBRARIES and not filename.startswith(_PACKAGE)
+    return not filename.startswith(("<", _PACKAGE, *_STANDARD))
+
+
 class FedkdError(Exception):
     """Base of this package's errors; ``code`` is all that a party may tell the server of it."""
 
     code: Code = Code.INTERNAL
+    told_cause: str = ""  # what `cause` said in the process that raised it, where that was another
 
     def __init__(self, message: str, *, code: Code | None = None) -> None:
         super().__init__(message)

@@ -58,6 +58,7 @@ class Rejection:
     party: str  # "" if the sender gave no name
     node_id: str  # a string, because some JSON readers would round a number this large
     code: str  # a word from fixed lists: an error's code, or why the reply was not valid
+    failure: str = ""  # the cause, with file and line of a user's model; simulation and operator only
 
 
 @dataclass(kw_only=True)

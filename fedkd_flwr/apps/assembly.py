@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.apps.config import TABLE_RULES, NodeConfig, RunConfig
-from fedkd_flwr.apps.limits import limits_of
+from fedkd_flwr.apps.limits import Limits, limits_of
 from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.apps.owner import owners_page
 from fedkd_flwr.clients.base import PartyClient
@@ -397,11 +398,28 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         ledger=LedgerStore(ledgers, party=name, data_digest=data_digest, rows=rows, apart=not node.simulated),
         run_id=run_id,
         whole=bool(config.setting("subset_rows", 0)),
-        # in simulation Ray's actors and Flower's timeouts do this
-        apart=None if node.simulated else limits_of(node.round_limit_s, node.memory_limit_gb),
+        apart=_simulated_limits(config) if node.simulated else limits_of(node.round_limit_s, node.memory_limit_gb),
         **common,
     )
     return party, index
+
+
+def _simulated_limits(config: RunConfig) -> Limits | None:
+    """Return what a simulated visit may take: limits where a model is a user's own, which may hang, fork or crash.
+
+    Other visits end with Ray's actors.
+    """
+    own = any(":" in config.model_of(role)[0].removeprefix("mixed:") for role in ("model", *config.card.roles))
+    if not own or not hasattr(os, "fork"):
+        return None
+    usual = limits_of(1.0, 0.0)
+    import_module("skops.io")  # once here, and not again in the child of every visit that writes a model
+    return Limits(
+        seconds=0.9 * config.round_timeout_s,  # the party still answers
+        memory=usual.memory if usual else 0,
+        names=("nine tenths of round-timeout-s", "three quarters of this machine's memory"),
+        way_out="Name a smaller model, or raise round-timeout-s if it was the time.",
+    )
 
 
 def _require_unchanged(path: str, digest: str) -> None:

@@ -37,7 +37,8 @@ def client_of(context: Context) -> NumPyClient:
         return make_client(parse_run_config(context.run_config), node, str(context.run_id))
     except Exception as error:
         withheld = given.get("require-privacy") is True or "epsilon-budget" in given
-        return RefusingClient(name, error, withheld=withheld)
+        simulated = "partition-id" in given and "data-path" not in given
+        return RefusingClient(name, error, withheld=withheld, simulated=simulated)
 
 
 @app.query()

@@ -60,6 +60,9 @@ class RunConfig(Config):
     """In simulation: also train one model on everybody's rows pooled."""
     save_party_models: bool = setting(False)
     """In simulation: keep each party's final model beside the record."""
+    try_models_s: float = setting(30.0, ge=0)
+    """In simulation: models named by import string are tried on a few rows before round 1, each for so many seconds at
+    most. 0: not tried."""
 
     tracking: str = setting("none")
     """Other tools that get the rounds as they happen, with commas: jsonl, tensorboard, mlflow, wandb

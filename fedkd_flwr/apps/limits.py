@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fedkd_flwr import errors
-from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, explain
+from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause, explain
 
 __all__ = ["Limits", "limits_of"]
 
@@ -81,10 +81,15 @@ class Limits:
         Most seconds of all pieces together; 0: no deadline.
     memory : int
         Most resident bytes of the child and of what it started, together; 0: no limit.
+    what, names, way_out : str
+        What the work is, what the two limits are called, and what can be done, for the message of a `LimitError`.
     """
 
     seconds: float
     memory: int
+    what: str = "The work of one visit"
+    names: tuple[str, str] = ("round-limit-s", "memory-limit-gb")
+    way_out: str = "The owner of this node can raise {limit}, or name a smaller model."
 
     def __call__(self, work: Callable[[], bytes], *, parts: int = 1) -> bytes:
         """Do the work in a child process; return the bytes it made.
@@ -133,7 +138,7 @@ class Limits:
                 now = time.monotonic()
                 left = began + seconds - now if seconds else POLL_S
                 if left <= 0:
-                    raise _exceeded("round-limit-s", f"end within {seconds:.6g} s", "more time")
+                    raise self._exceeded(self.names[0], f"end within {seconds:.6g} s", "more time")
                 if now - looked >= POLL_S:
                     looked = now
                     self._look(child)
@@ -145,21 +150,21 @@ class Limits:
                     if len(message) >= 8 and len(message) - 8 >= int.from_bytes(message[:8], "big"):
                         return message[8:]
                     if len(message) > MAX_BYTES:
-                        raise _exceeded("memory-limit-gb", f"hand back at most {MAX_BYTES} bytes", len(message))
+                        raise self._exceeded(self.names[1], f"hand back at most {MAX_BYTES} bytes", len(message))
                 elif chunk == b"" or ended:
                     return bytearray()
 
     def _look(self, child: int) -> None:
         tree = _tree({child})
         if len(tree) > MAX_PROCESSES:
-            raise _exceeded("the number of processes", f"be at most {MAX_PROCESSES}", len(tree))
+            raise self._exceeded("the number of processes", f"be at most {MAX_PROCESSES}", len(tree))
         if self.memory and (used := sum(map(_resident, tree))) > self.memory:
-            raise _exceeded("memory-limit-gb", f"take at most {self.memory / 1e9:.3g} GB", f"{used / 1e9:.3g} GB")
+            rule = f"take at most {self.memory / 1e9:.3g} GB"
+            raise self._exceeded(self.names[1], rule, f"{used / 1e9:.3g} GB")
 
-
-def _exceeded(limit: str, rule: str, seen: object) -> LimitError:
-    way_out = f"It was ended. The owner of this node can raise {limit}, or name a smaller model."
-    return LimitError(explain("The work of one visit", f"{rule} ({limit})", seen, way_out))
+    def _exceeded(self, limit: str, rule: str, seen: object) -> LimitError:
+        way_out = f"It was ended. {self.way_out.format(limit=limit)}".strip()
+        return LimitError(explain(self.what, f"{rule} ({limit})", seen, way_out))
 
 
 def _opened(message: bytearray, child: int) -> bytes:
@@ -171,7 +176,9 @@ def _opened(message: bytearray, child: int) -> bytes:
         )
     told = json.loads(message[1:])
     kind = getattr(errors, told["class"], FedkdError)
-    raise kind(told["text"], code=Code(told["code"]))
+    error: FedkdError = kind(told["text"], code=Code(told["code"]))
+    error.told_cause = told["cause"]
+    raise error
 
 
 def _work(work: Callable[[], bytes], read: int, write: int) -> NoReturn:
@@ -202,13 +209,13 @@ def _done(work: Callable[[], bytes]) -> bytes:
     try:
         return b"A" + work()
     except FedkdError as error:
-        return _told(type(error).__name__, error.code, str(error))
-    except BaseException:
-        return _told("FedkdError", Code.INTERNAL, traceback.format_exc())
+        return _told(type(error).__name__, error.code, str(error), cause(error))
+    except BaseException as error:
+        return _told("FedkdError", Code.INTERNAL, traceback.format_exc(), cause(error))
 
 
-def _told(kind: str, code: Code, text: str) -> bytes:
-    return b"E" + json.dumps({"class": kind, "code": str(code), "text": text}).encode()
+def _told(kind: str, code: Code, text: str, why: str = "") -> bytes:
+    return b"E" + json.dumps({"class": kind, "code": str(code), "text": text, "cause": why}).encode()
 
 
 def _read(read: int) -> bytes | None:

@@ -28,8 +28,9 @@ from fedkd_flwr.apps.assembly import (
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.live_run import LiveRun
 from fedkd_flwr.apps.tracking import parse_tools
+from fedkd_flwr.apps.try_models import try_models
 from fedkd_flwr.data.datasets import Pool
-from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
+from fedkd_flwr.errors import ConfigError, ModelBytesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import ColumnRecord, RunRecord
@@ -95,6 +96,9 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         if config.num_parties and len(nodes) > config.num_parties:
             way_out = "Give both the same number: num-supernodes in --federation-config."
             raise ConfigError(explain("num-parties", f"equal the {len(nodes)} SuperNodes", config.num_parties, way_out))
+        for note in try_models(config, len(nodes)):
+            log(WARN, "%s", note)
+            record.notes.append(note)
         check_simulation(config, len(nodes))
         log(INFO, "%d parties registered; starting their processes", len(nodes))
         names = start_processes(grid, nodes, config.round_timeout_s)
@@ -114,7 +118,11 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         for party in record.parties:
             party.class_counts = dealt.get(party.name, [])
     if record.simulation and config.centralised:
-        _centralised(config, record, len(nodes))
+        try:
+            _centralised(config, record, len(nodes))
+        except Exception as error:  # a user's own model may raise anything; the run has its result
+            record.notes.append(f"no centralised model: {cause(error)}")
+            log(WARN, "%s", record.notes[-1])
 
 
 def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:

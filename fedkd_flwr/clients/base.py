@@ -4,7 +4,7 @@
     -> charge, with the exact reply -> reply
 
 Everything that goes wrong is caught here: the full text goes to the party's own log, the reply carries a code
-from a fixed list and no text.
+from a fixed list and no text. Only in simulation, where one person holds all the rows, does the cause go along.
 
 **Failure is an output.** Beside a claim, private rows may decide nothing that shows but the mechanism's output. What
 settings, public facts or the ledger forbid is refused, by `PartyClient.check` at the latest, before a private row is
@@ -31,7 +31,7 @@ from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import dump, pack_answer, pack_finished, unpack_answer, unpack_finished, weight
-from fedkd_flwr.errors import Code, DataError, FedkdError, Note, PayloadError, RefusalError, explain
+from fedkd_flwr.errors import Code, DataError, FedkdError, Note, PayloadError, RefusalError, cause, explain
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
@@ -146,10 +146,11 @@ class PartyClient(NumPyClient, ABC):
             rows, loss, metrics = self.num_rows(instruction), float("nan"), _signed(self.party.name)
             try:
                 found = self._finished(instruction, private)
-            except Exception:
+            except Exception as error:
                 if not private:
                     raise
                 logger.exception("%s: the final visit failed here; the server gets its usual answer", self.party.name)
+                metrics |= _cause(error, self.party.simulated)
                 if self.party.state is not None and not self.party.keep_model:
                     self.party.state.remove()  # as where it went well: what is kept decides the size of later replies
             else:
@@ -163,7 +164,7 @@ class PartyClient(NumPyClient, ABC):
         """Take the final labels in; return the zero-one loss and metrics, None where they stay here."""
         finished = self._finished_apart(instruction)
         party, model, federated = self.party, finished.model, finished.federated or {}
-        self._show(finished, self._keep(finished))
+        self._show(finished, kept := self._keep(finished))
         for rows, found in {} if party.simulated else federated.items():
             for kind, one in (("with the federation", found), ("alone", finished.solo[rows])):
                 words = "%s, on %d %s test rows: accuracy %.4f, balanced accuracy %.4f"
@@ -181,6 +182,9 @@ class PartyClient(NumPyClient, ABC):
             metrics["model"] = party.model_name
             if party.weigh_model and (size := weight(model)):
                 metrics["model-bytes"] = size
+        if party.simulated and party.keep_model and (lost := self._lost(finished, kept)):
+            why = "no format that runs no code when it is read holds it"
+            metrics["failure"] = f"save-party-models could not save {party.model_name} ({lost}): {why}"
         right = next(iter(federated.values())).accuracy if federated and "accuracy" in leaving else None
         return float("nan") if right is None else 1.0 - right, metrics
 
@@ -272,6 +276,8 @@ class PartyClient(NumPyClient, ABC):
         self._before_rows(instruction, charge is not None, final=False)
         answer, values, arrays = self._made(instruction, charge)
         metrics = _signed(party.name, payload=",".join(arrays))
+        if answer.failure and party.simulated:
+            metrics["failure"] = answer.failure
         if answer.notes and (charge is None or party.simulated):
             metrics["notes"] = ",".join(answer.notes)
         if "accuracy" in self._leaving(charge is not None):
@@ -329,11 +335,12 @@ class PartyClient(NumPyClient, ABC):
             return say(self._learnt_apart(instruction))
         try:
             return say(self._learnt_apart(instruction))
-        except Exception:  # private rows may have caused it
+        except Exception as error:  # private rows may have caused it
             words = "%s: it learnt nothing; a fixed answer goes through the mechanism, is charged and sent"
             logger.exception(words, self.party.name)
             fixed = self.fixed(instruction)
-            return say(replace(fixed, notes=[*fixed.notes, Note.FIXED_ANSWER]))
+            failure = cause(error)[:_MAX_CAUSE]
+            return say(replace(fixed, notes=[*fixed.notes, Note.FIXED_ANSWER], failure=failure))
 
     def _charged(self, reply: StoredReply, instruction: Instruction, charge: Charge | None) -> StoredReply:
         ledger = self.party.ledger
@@ -395,7 +402,7 @@ class PartyClient(NumPyClient, ABC):
         # what went wrong may depend on private rows: beside a claim even the code would tell
         always = self.card.config().privacy == "party"  # whatever the settings are
         withheld = always or self.party.demands_privacy or config.get("privacy") == "party" or self._noisy(config)
-        return _refusal(self.party.name, error, withheld=withheld)
+        return _refusal(self.party.name, error, withheld=withheld, simulated=self.party.simulated)
 
     def _noisy(self, config: Mapping[str, Scalar]) -> bool:
         """Tell whether a reply to these settings comes with a claim, whatever the server says of privacy."""
@@ -423,6 +430,12 @@ class PartyClient(NumPyClient, ABC):
                     kept[kind] = path
                     logger.info("%s: model (%s) kept at %s", self.party.name, kind, path)
         return kept
+
+    @staticmethod
+    def _lost(finished: Finished, kept: Mapping[str, Path]) -> str:
+        """Return which of the final models could not be stored."""
+        kinds = ["federated" if finished.learnt else "alone", *(["alone"] if finished.alone is not None else [])]
+        return ", ".join(kind for kind in kinds if kind not in kept)
 
     def _show(self, finished: Finished, models: Mapping[str, Path]) -> None:
         """Show the owner what this party is left with; a page that cannot be made changes nothing that leaves."""
@@ -509,10 +522,12 @@ class RefusingClient(NumPyClient):
         Why; its text goes to the party's log only.
     withheld : bool
         Whether the party demands privacy: then not even a code that depends on private rows leaves.
+    simulated : bool
+        Whether the party is a simulated one, whose reply says the cause.
     """
 
-    def __init__(self, party: str, error: Exception, *, withheld: bool = False) -> None:
-        self.party, self.error, self.withheld = party, error, withheld
+    def __init__(self, party: str, error: Exception, *, withheld: bool = False, simulated: bool = False) -> None:
+        self.party, self.error, self.withheld, self.simulated = party, error, withheld, simulated
 
     def fit(self, parameters: Any, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
         """Refuse."""
@@ -524,7 +539,8 @@ class RefusingClient(NumPyClient):
 
     def _refusal(self, config: Any) -> dict[str, Scalar]:
         asked = config.get("privacy") if isinstance(config, Mapping) else None
-        return _refusal(self.party, self.error, withheld=self.withheld or asked == "party")
+        withheld = self.withheld or asked == "party"
+        return _refusal(self.party, self.error, withheld=withheld, simulated=self.simulated)
 
 
 def _signed(party: str, **values: Scalar) -> dict[str, Scalar]:
@@ -539,15 +555,32 @@ def _named(charge: Charge | None) -> str:
 
 
 _TELLING = frozenset(
-    {Code.CLASS_OUTSIDE_SCHEMA, Code.INTERNAL, Code.LIMIT_EXCEEDED, Code.NO_ROWS, Code.STATE_LOST, Code.WRONG_DATA}
+    {
+        Code.CLASS_OUTSIDE_SCHEMA,
+        Code.INTERNAL,
+        Code.LIMIT_EXCEEDED,
+        Code.NO_ROWS,
+        Code.STATE_LOST,
+        Code.WRONG_DATA,
+        Code.WRONG_MODEL_OUTPUT,
+    }
 )
 """Codes that private rows may decide."""
 
 
-def _refusal(party: str, error: Exception, *, withheld: bool) -> dict[str, Scalar]:
+_MAX_CAUSE = 600  # characters
+
+
+def _cause(error: Exception, simulated: bool) -> dict[str, Scalar]:
+    """Return what a simulated party's reply says of a failure; nothing of a silo's, which only its own log knows."""
+    return {"failure": cause(error)[:_MAX_CAUSE]} if simulated else {}
+
+
+def _refusal(party: str, error: Exception, *, withheld: bool, simulated: bool = False) -> dict[str, Scalar]:
     code = error.code if isinstance(error, FedkdError) else Code.INTERNAL
     if isinstance(error, FedkdError):
         logger.error("%s leaves this round out: %s: %s", party, code, error)
     else:
         logger.error("%s leaves this round out: %s", party, code, exc_info=error)
-    return _signed(party, code=str(Code.WITHHELD if withheld and code in _TELLING else code))
+    code = Code.WITHHELD if withheld and code in _TELLING else code
+    return _signed(party, code=str(code), **_cause(error, simulated))

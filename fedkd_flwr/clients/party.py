@@ -321,6 +321,8 @@ class Answer:
         Arrays kept for the next round: `Saved.arrays` holds them under these names.
     meta : mapping
         Plain values kept for the next round.
+    failure : str
+        Why this is a fixed answer. It leaves in simulation only.
     """
 
     values: Mapping[str, NDArray[Any]]
@@ -329,6 +331,7 @@ class Answer:
     model: Classifier | DumpedModel | None = None
     kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
+    failure: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

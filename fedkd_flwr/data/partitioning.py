@@ -176,11 +176,11 @@ def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArra
 def _dirichlet(
     name: str, y: NDArray[np.integer], num_parties: int, seed: int, alpha: float, min_rows: int, class_order: str
 ) -> list[NDArray[np.int64]]:
-    check_number("alpha", alpha, above=0)
-    check_whole("min-rows", min_rows, 1)
-    way_out = "Use fewer parties, more private rows, a lower min-rows or a larger alpha."
+    check_number("dirichlet-alpha", alpha, above=0)
+    check_whole("min-party-rows", min_rows, 1)
+    way_out = "Use fewer parties, more private rows, a lower min-party-rows or a larger dirichlet-alpha."
     if not len(y) >= num_parties * min_rows:
-        rule = f"be at least {num_parties} parties x {min_rows} min-rows"
+        rule = f"be at least {num_parties} parties x {min_rows} min-party-rows"
         raise DataError(explain("private rows", rule, len(y), way_out), code=Code.NO_ROWS)
     codes = _dealing_order(y, class_order)
     for attempt in range(_DIRICHLET_SEEDS):
@@ -201,7 +201,7 @@ def _dirichlet(
         f"none such in {_DIRICHLET_SEEDS * _DRAWS_PER_SEED} draws of Dirichlet({alpha}) "
         f"for {num_parties} parties on {len(y)} rows of {len(np.unique(y))} classes"
     )
-    raise DataError(explain("every party", f"have at least {min_rows} rows (min-rows)", seen, way_out))
+    raise DataError(explain("every party", f"have at least {min_rows} rows (min-party-rows)", seen, way_out))
 
 
 def _balanced(

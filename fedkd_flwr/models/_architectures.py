@@ -124,7 +124,8 @@ def check_params(net: Any) -> None:
 
     Upper ends bound the memory that a model from foreign bytes can take.
     """
-    check_choice("net", net.net, tuple(NETS))
+    if ":" not in net.net:
+        check_choice("net", net.net, tuple(NETS))
     check_whole("num_classes", net.num_classes, 2, 2**15 - 1)
     check_whole("num_features", net.num_features, 1, 2**31 - 1)
     check_number("dropout", net.dropout, least=0, below=1)
@@ -148,7 +149,7 @@ def check_params(net: Any) -> None:
         raise ConfigError(explain("channels", "list two or three numbers", net.channels))
     for channels in net.channels:
         check_whole("a number of channels", channels, 1, 2**15 - 1)
-    if net.net != "mlp":
+    if net.net in NETS and net.net != "mlp":
         depth, height, width = _image_shape(net)
         least = LEAST_SIDE.get(net.net, 16)
         if not (depth >= 1 and height >= least and width >= least):

@@ -23,12 +23,19 @@ def as_targets(y: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.array(y, dtype=np.int64 if np.asarray(y).dtype.kind in "iu" else np.float32))
 
 
-def epochs_of(X: Tensor, y: Tensor, *, epochs: int, batch_size: int, max_steps: int | None = None) -> Iterator[Batch]:
-    """Yield the batches of whole shuffled passes, at most ``max_steps`` of them."""
+def epochs_of(
+    X: Tensor, y: Tensor, *, epochs: int, batch_size: int, max_steps: int | None = None, least: int = 1
+) -> Iterator[Batch]:
+    """Yield the batches of whole shuffled passes, at most ``max_steps`` of them.
+
+    The last batch of a pass is left out where it has fewer than ``least`` rows and is not the only one.
+    """
     left = max_steps
     for _ in range(epochs):
         order = torch.randperm(len(y)).to(y.device)
         for start in range(0, len(y), batch_size):
+            if start and len(y) - start < least:
+                break
             if left is not None:
                 if left <= 0:
                     return

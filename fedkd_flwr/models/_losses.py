@@ -74,4 +74,4 @@ def check_loss(loss: Tensor, lr: float, way_out: str) -> None:
     """Raise ConfigError if the loss is not finite."""
     if not bool(torch.isfinite(loss)):
         message = explain("Training", "keep the loss finite", f"lr={lr} with loss {float(loss)}", way_out)
-        raise ConfigError(message, code=Code.WRONG_DATA)  # private rows may be the cause
+        raise ConfigError(message, code=Code.WRONG_MODEL_OUTPUT)

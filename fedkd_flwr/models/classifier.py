@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -17,9 +17,16 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from fedkd_flwr.checks import check_whole
-from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
+from fedkd_flwr.errors import ConfigError, DataError, FedkdError, cause, explain, place_of
 from fedkd_flwr.metrics import Metrics, measure
-from fedkd_flwr.models._checks import check_answers, check_labels, check_rows, check_targets, check_text_rows
+from fedkd_flwr.models._checks import (
+    check_answers,
+    check_labels,
+    check_probabilities,
+    check_rows,
+    check_targets,
+    check_text_rows,
+)
 from fedkd_flwr.models.soft_targets import fit_soft_estimator, soft_weights, takes_weights
 from fedkd_flwr.models.training import SoftTraining
 
@@ -28,6 +35,7 @@ __all__ = ["Classifier"]
 logger = logging.getLogger(__name__)
 
 MAX_CLASSES = 2**15 - 1  # labels are int16
+_KNOWN = frozenset(("fedkd_flwr", "imodels", "sklearn", "xgboost"))  # packages that never write into their rows
 
 
 class Classifier(SoftTraining):
@@ -45,6 +53,10 @@ class Classifier(SoftTraining):
         too.
     num_classes : int
         Size of the label space, from the public schema; at least 2.
+    origin : mapping, optional
+        How a user's factory made the estimator: the arguments of `fedkd_flwr.models.zoo.make_model`. A file of a
+        skorch net names them, because its class cannot be stored. An estimator with an origin gets copies of rows and
+        labels, so that writing into them changes nothing but the copies.
 
     Examples
     --------
@@ -62,7 +74,7 @@ class Classifier(SoftTraining):
     True
     """
 
-    def __init__(self, estimator: Any, *, num_classes: int) -> None:
+    def __init__(self, estimator: Any, *, num_classes: int, origin: Mapping[str, Any] | None = None) -> None:
         self.num_classes = check_whole("num_classes", num_classes, 2, MAX_CLASSES)
         methods = (getattr(estimator, name, None) for name in ("fit", "predict"))
         if isinstance(estimator, type) or not all(map(callable, methods)):
@@ -70,6 +82,10 @@ class Classifier(SoftTraining):
             way_out = "Pass an instance of any scikit-learn compatible classifier."
             raise ConfigError(explain("estimator", rule, seen, way_out))
         self._template = estimator
+        self.origin = origin
+        # what a run names by import string may write into the rows it gets, which are other parties' too
+        known = all(name.partition(".")[0] in _KNOWN for name in self.type_names)
+        self._lends_copies = origin is not None and not known
         self._estimator: Any = None
         self._classes: NDArray[np.int64] | None = None  # the classes of the last fit
         self._num_features: int | None = None
@@ -110,6 +126,11 @@ class Classifier(SoftTraining):
         return _takes_steps(self._template)
 
     @property
+    def is_skorch(self) -> bool:
+        """Whether the estimator is a user's own skorch net."""
+        return _is_skorch(self._template)
+
+    @property
     def keeps_label_space(self) -> bool:
         """Whether the estimator's outputs stand for labels ``0..num_classes-1``, also for absent ones."""
         return _keeps_label_space(self._template)
@@ -127,6 +148,11 @@ class Classifier(SoftTraining):
     def type_names(self) -> tuple[str, ...]:
         """Names of the types that the unfitted estimator consists of; a file of this model may hold them."""
         parts = [self._template]
+        # torch nets of a user's own are rebuilt by their factory: reading runs its code
+        if getattr(self._template, "is_own", False):
+            return (str(self._template.net),)
+        if self.is_skorch and self.origin is not None:
+            return (str(self.origin["spec"]),)
         if callable(getattr(self._template, "get_params", None)):
             parts += [part for part in self._template.get_params(deep=True).values() if hasattr(part, "fit")]
         return tuple(sorted({f"{type(part).__module__}.{type(part).__qualname__}" for part in parts}))
@@ -199,7 +225,7 @@ class Classifier(SoftTraining):
         estimator = _fresh(self._template)
         present = np.flatnonzero(weights.any(axis=0))
         classes = np.arange(self.num_classes) if _keeps_label_space(estimator) else present
-        fit_soft_estimator(estimator, X, weights[:, classes])
+        fit_soft_estimator(estimator, self._lent(X), weights[:, classes])
         self._estimator, self._classes, self._num_features = estimator, classes, X.shape[1]
         return self
 
@@ -252,14 +278,16 @@ class Classifier(SoftTraining):
         if _takes_steps(self._template) and (self._estimator is not None or len(present) > 1):
             if self._estimator is None:
                 self._estimator, self._classes = _fresh(self._template), np.arange(self.num_classes)
-            self._estimator.update_steps(X, y, X_public, y_public, steps)
+            if X_public is None or y_public is None:
+                X_public, y_public = X[:0], y[:0]
+            self._estimator.update_steps(*map(self._lent, (X, y, X_public, y_public)), steps)
             self._num_features = X.shape[1]
             return self
         if X_public is not None and y_public is not None:
             X, y = np.concatenate((X, X_public)), np.concatenate((y, y_public))
         knows_all = self._classes is not None and bool(np.isin(present, self._classes).all())
         if self._estimator is not None and self.continues and knows_all:
-            self._estimator.partial_fit(X, self._encode(y))
+            self._estimator.partial_fit(self._lent(X), self._lent(self._encode(y)))
         else:
             self._learn(X, y, present)
         return self
@@ -286,7 +314,8 @@ class Classifier(SoftTraining):
         X = self._check_rows("X", X, self._num_features, allow_empty=True)
         if self._estimator is None or len(X) == 0:
             return np.full(len(X), classes[0], dtype=np.int16)
-        codes = check_answers(self._estimator.predict(X), len(X), len(classes))
+        source = place_of(self._estimator.predict)
+        codes = check_answers(self._estimator.predict(self._lent(X)), len(X), len(classes), source=source)
         labels: NDArray[np.int16] = classes.astype(np.int16)[codes]
         return labels
 
@@ -340,11 +369,9 @@ class Classifier(SoftTraining):
         if self._estimator is None or not callable(getattr(self._estimator, "predict_proba", None)):
             probs[np.arange(len(X)), self.predict(X)] = 1.0
             return probs
-        known = np.asarray(self._estimator.predict_proba(X), dtype=np.float64)
-        if known.shape != (len(X), len(classes)):
-            rule = f"have shape {(len(X), len(classes))}"
-            raise DataError(explain("The estimator's probabilities", rule, str(known.shape)))
-        probs[:, classes] = known
+        source = place_of(self._estimator.predict_proba)
+        known = self._estimator.predict_proba(self._lent(X))
+        probs[:, classes] = check_probabilities(known, len(X), len(classes), source=source)
         return probs
 
     def _learn(
@@ -356,9 +383,13 @@ class Classifier(SoftTraining):
             estimator = _fresh(self._template)
             if _keeps_label_space(estimator):
                 classes = np.arange(self.num_classes)
-            estimator.fit(X, self._encode(y, classes), **weights)
+            estimator.fit(self._lent(X), self._lent(self._encode(y, classes)), **weights)
         # set only now, so that a fit that raises leaves the classifier unchanged
         self._estimator, self._classes, self._num_features = estimator, classes, X.shape[1]
+
+    def _lent(self, array: Any) -> Any:
+        """Return what the estimator sees of an array."""
+        return np.array(array) if self._lends_copies else array
 
     @property
     def _check_rows(self) -> Callable[..., NDArray[Any]]:
@@ -385,12 +416,23 @@ def _takes_steps(estimator: Any) -> bool:
 
 def _keeps_label_space(estimator: Any) -> bool:
     # skorch nets predict the index of an output, whatever labels they were fitted on
-    skorch = any(base.__module__.partition(".")[0] == "skorch" for base in type(estimator).__mro__)
-    return skorch or bool(getattr(estimator, "keeps_label_space", False))
+    # what takes steps may meet a class later that its first rows lack
+    return _is_skorch(estimator) or _takes_steps(estimator) or bool(getattr(estimator, "keeps_label_space", False))
+
+
+def _is_skorch(estimator: Any) -> bool:
+    return any(base.__module__.partition(".")[0] == "skorch" for base in type(estimator).__mro__)
 
 
 def _fresh(template: Any) -> Any:
     try:
         return clone(template)
     except (TypeError, RuntimeError):  # no get_params, or a constructor that changes its arguments
+        pass
+    try:
         return copy.deepcopy(template)
+    except Exception as error:  # a user's object may hold anything
+        rule = "be copied for each fit (copy.deepcopy)"
+        way_out = "Make in fit what cannot be copied, such as a lock or an open file, not in __init__."
+        name = place_of(type(template).__init__)
+        raise ConfigError(explain(f"What {name} makes", rule, cause(error), way_out)) from error

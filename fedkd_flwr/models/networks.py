@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from skorch import NeuralNetClassifier
 from torch import Tensor, nn
 
-from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.models._architectures import NETS, check_params
 from fedkd_flwr.models._batches import Batch, as_targets, epochs_of, halves, mixed
 from fedkd_flwr.models._losses import LOSSES, JointLoss, ProximalLoss, check_loss
 from fedkd_flwr.models._net_state import NetEstimator, check_weights, load_optimizer, split_weights
+from fedkd_flwr.models._own_net import own_module, row_shape
 
 __all__ = ["TorchNet"]
 
@@ -63,7 +64,11 @@ class TorchNet(NetEstimator):
         dropout after each of these five, Glorot's initial weights; as in its published code, which has no ReLU after
         the convolutions. ``cnn-fedmd``: two or three convolutions with batch normalisation, ReLU, dropout and average
         pooling, then one dense layer without bias; as in FedMD's published code, but without its L2 penalty of 1e-3 on
-        the last layer and without Keras' slower batch statistics.
+        the last layer and without Keras' slower batch statistics. Or ``"package.module:factory"``: a user's own
+        ``torch.nn.Module`` class, or a function that returns a module (`fedkd_flwr.models._own_net`).
+    net_params : dict, optional
+        What the factory is called with besides those of ``num_features``, ``input_shape``, ``num_classes``, ``shape``
+        and ``seed`` that its signature names. The architectures above take none.
     num_classes, num_features : int
         Numbers of outputs and inputs.
     shape : tuple of int, optional
@@ -95,6 +100,7 @@ class TorchNet(NetEstimator):
     """
 
     net: str = field(default="mlp", kw_only=False)
+    net_params: Any = None
     num_classes: int = 2
     num_features: int = 1
     shape: tuple[int, ...] | None = None
@@ -117,6 +123,11 @@ class TorchNet(NetEstimator):
         """Check every parameter; raise ConfigError naming the first wrong one."""
         check_params(self)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the module is a user's own, by import string."""
+        return ":" in self.net
+
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         """Start from fresh weights and train for ``epochs`` passes, or ``max_steps`` steps if that is less.
 
@@ -124,7 +135,7 @@ class TorchNet(NetEstimator):
         """
         self.initialize()
         rows, wanted = self._to_batch(X, y)
-        self._train(epochs_of(rows, wanted, epochs=self.epochs, batch_size=self.batch_size, max_steps=self.max_steps))
+        self._train(self._passes(rows, wanted, self.epochs, max_steps=self.max_steps))
         return self
 
     def update_steps(
@@ -142,7 +153,7 @@ class TorchNet(NetEstimator):
         if not hasattr(self, "net_"):
             self.initialize()
         parts = [self._to_batch(X, y)]
-        if X_public is not None and y_public is not None:
+        if X_public is not None and y_public is not None and len(X_public):
             parts.append(self._to_batch(X_public, y_public))
         self._train(halves(parts, batch_size=self.batch_size, steps=steps))
         return self
@@ -151,7 +162,7 @@ class TorchNet(NetEstimator):
         self, X: NDArray[Any], targets: NDArray[Any], *, epochs: int, loss: str, batch_size: int | None = None
     ) -> Self:
         """Continue for ``epochs`` passes with the named loss; targets are labels, probabilities or logits."""
-        batches = epochs_of(*self._to_batch(X, targets), epochs=epochs, batch_size=batch_size or self.batch_size)
+        batches = self._passes(*self._to_batch(X, targets), epochs, batch_size)
         self._train(batches, LOSSES[loss]())
         return self
 
@@ -159,7 +170,7 @@ class TorchNet(NetEstimator):
         self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, mu: float, batch_size: int | None = None
     ) -> Self:
         """Continue for ``epochs`` passes on labels with a `ProximalLoss` around the present weights."""
-        batches = epochs_of(*self._to_batch(X, y), epochs=epochs, batch_size=batch_size or self.batch_size)
+        batches = self._passes(*self._to_batch(X, y), epochs, batch_size)
         self._train(batches, ProximalLoss(self.net_.module_.parameters(), mu))
         return self
 
@@ -245,7 +256,16 @@ class TorchNet(NetEstimator):
         with torch.inference_mode():
             for start in range(0, len(rows), INFERENCE_ROWS):
                 part = slice(start, start + INFERENCE_ROWS)
-                logits[part] = module(rows[part].to(self.net_.device)).cpu().numpy()
+                found = module(rows[part].to(self.net_.device)).cpu().numpy()
+                if found.shape != logits[part].shape:
+                    rule = f"have shape {logits[part].shape}"
+                    message = explain(f"The logits of {self.net}", rule, str(found.shape))
+                    raise DataError(message, code=Code.WRONG_MODEL_OUTPUT)
+                logits[part] = found
+        if not np.isfinite(logits).all():
+            row = int(np.flatnonzero(~np.isfinite(logits).all(axis=1))[0])
+            seen = f"{logits[row, :5].tolist()} at row {row}"
+            raise DataError(explain(f"The logits of {self.net}", "be finite", seen), code=Code.WRONG_MODEL_OUTPUT)
         return logits
 
     def state_tensors(self, *, training_state: bool = True) -> dict[str, Tensor]:
@@ -255,12 +275,15 @@ class TorchNet(NetEstimator):
     def load_state_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
         """Restore what `state_tensors` returned; raise ValueError if it is of another architecture."""
         weights, rest = split_weights(tensors)
-        check_weights(weights, self.build)
+        if not self.is_own:  # whoever trusts a module's code may build it to compare
+            check_weights(weights, self.build)
         self.initialize()
+        if self.is_own:
+            check_weights(weights, lambda: self.net_.module_)
         rng_state = rest.pop("rng", self.rng_state_)
         torch.Generator().set_state(rng_state)  # raises unless it is a generator's state
         names = {"step", "exp_avg", "exp_avg_sq"} if self.optimizer == "adam" else {"momentum_buffer"}
-        load_optimizer(self.net_.optimizer_, rest, names, complete=True)
+        load_optimizer(self.net_.optimizer_, rest, names, complete=not self.is_own)  # parts of it may be frozen
         self.rng_state_ = rng_state.clone()
         self.net_.module_.load_state_dict(weights)
         return self
@@ -268,15 +291,16 @@ class TorchNet(NetEstimator):
     def build(self) -> nn.Module:
         """Return the architecture with fresh weights from torch's current generator."""
         self.validate()
-        return NETS[self.net](self)
+        return own_module(self) if self.is_own else NETS[self.net](self)
 
     def initialize(self) -> Self:
         """Start from fresh weights and a fresh optimiser."""
         device = "cuda" if self.device == "auto" and torch.cuda.is_available() else "cpu"
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(int(self.seed))
-            # channels last is faster for convolutions on CPUs; torch's types lack this overload
-            module = self.build().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            module = self.build()
+            if not self.is_own:  # faster for convolutions on CPUs, but a user's ``view`` may need rows as they are
+                module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in its types
             self.rng_state_ = torch.get_rng_state()
         extra = {"optimizer__momentum": self.momentum} if self.optimizer == "sgd" else {}
         self.net_ = _Net(
@@ -310,6 +334,13 @@ class TorchNet(NetEstimator):
             self.net_.criterion_ = own
         check_loss(loss, self.lr, "Lower lr, or scale the columns.")
 
+    def _passes(
+        self, X: Tensor, y: Tensor, epochs: int, batch_size: int | None = None, max_steps: int | None = None
+    ) -> Iterator[Batch]:
+        least = 2 if self.is_own else 1  # batch normalisation in a user's net may need two rows
+        size = batch_size or self.batch_size
+        return epochs_of(X, y, epochs=epochs, batch_size=size, max_steps=max_steps, least=least)
+
     def _to_batch(self, X: NDArray[Any], y: NDArray[Any]) -> Batch:
         return self._to_tensor(X).to(self.net_.device), as_targets(y).to(self.net_.device)
 
@@ -319,4 +350,6 @@ class TorchNet(NetEstimator):
         with warnings.catch_warnings():
             # a read-only array is fine, because rows are never written to
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-            return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32))
+            rows = torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32))
+        # a user's own module may write into what it is given
+        return rows.clone().reshape(len(rows), *row_shape(self)) if self.is_own else rows

@@ -2,7 +2,8 @@
 
 The container is a zip of two uncompressed members: ``meta.json`` (version, kind, label space, digest) and ``payload``,
 in the safe format of its kind: skops for scikit-learn, XGBoost's JSON, safetensors for torch nets and transformers. A
-torch net is rebuilt from the zoo's parameters. Transformers include their configuration and tokenizer, so that nothing
+torch net is rebuilt from the zoo's parameters; of a user's own, also of a skorch net, the file names the import string,
+which whoever reads it has to trust. Transformers include their configuration and tokenizer, so that nothing
 is looked up or downloaded. No format uses pickle.
 
 Sizes, member names, digest and version are checked; for skops, that it trusts every type or the type is in `TRUSTED`;
@@ -41,7 +42,7 @@ _KIND_OF = {
     "fedkd_flwr.models.networks.TorchNet": "torch",
     "fedkd_flwr.models.transformers.TextTransformer": "transformer",
 }  # any other estimator is of the kind sklearn
-KINDS = ("sklearn", *_KIND_OF.values())
+KINDS = ("sklearn", "skorch", *_KIND_OF.values())
 # limit of the container and of an unpacked skops payload; BERT-base with AdamW's state takes 1.3 GB
 MAX_BYTES = 2**31
 MAX_META_BYTES = 2**16
@@ -81,8 +82,10 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
     """
     estimator = classifier._estimator if classifier._estimator is not None else classifier._template
     fitted = classifier._estimator is not None
-    kind = _kind(estimator)
-    if kind in ("torch", "transformer"):
+    kind = _kind(classifier)
+    if kind == "skorch":
+        params, payload = _dump_skorch(classifier, training_state=training_state)
+    elif kind in ("torch", "transformer"):
         params, payload = _dump_torch(estimator, fitted=fitted, training_state=training_state)
     elif kind == "xgboost":
         params, payload = _dump_xgboost(estimator, fitted=fitted)
@@ -121,8 +124,8 @@ def loads(data: bytes, *, trusted: Iterable[str] = ()) -> Classifier:
     data : bytes
         They may come from anywhere.
     trusted : iterable of str
-        Full names of your own types that may be rebuilt, such as ``"my_package.models.MyForest"``. Reading then runs
-        the code of those types.
+        Full names of your own types that may be rebuilt, such as ``"my_package.models.MyForest"``, and import strings
+        of your own torch nets, such as ``"my_torch:Net"``. Reading then imports and runs that code.
 
     Raises
     ------
@@ -134,7 +137,8 @@ def loads(data: bytes, *, trusted: Iterable[str] = ()) -> Classifier:
     meta, payload = _open(data)
     try:
         template, estimator = _read_payload(meta, payload, tuple(trusted))
-        classifier = Classifier(template, num_classes=meta["num_classes"])
+        origin = meta["params"] if meta["kind"] == "skorch" else None
+        classifier = Classifier(template, num_classes=meta["num_classes"], origin=origin)
     except FedkdError:
         raise
     except Exception as error:  # the parsers of four formats may raise anything
@@ -159,7 +163,7 @@ def weigh(classifier: Classifier) -> int:
     ModelBytesError
         If the estimator cannot be serialised.
     """
-    if _kind(classifier._estimator if classifier._estimator is not None else classifier._template) != "sklearn":
+    if _kind(classifier) != "sklearn":
         return len(dumps(classifier, training_state=False))
     try:
         return len(zlib.compress(pickle.dumps(classifier, protocol=5), 1))
@@ -190,7 +194,10 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> Classi
         return loads(file.read(MAX_BYTES + 1), trusted=trusted)
 
 
-def _kind(estimator: Any) -> str:
+def _kind(classifier: Classifier) -> str:
+    if classifier.is_skorch:
+        return "skorch"
+    estimator = classifier.template
     return _KIND_OF.get(f"{type(estimator).__module__}.{type(estimator).__qualname__}", "sklearn")
 
 
@@ -252,6 +259,8 @@ def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]
     fitted, params = meta["fitted"], meta["params"]
     if meta["kind"] in ("torch", "transformer"):
         cls = _net_class(meta["kind"])
+        if ":" in str(params.get("net", "")):
+            _require_trusted(str(params["net"]), trusted)
         from safetensors.torch import load as load_tensors
 
         template = cls(**params)
@@ -262,6 +271,16 @@ def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]
         if (template.num_classes, getattr(template, "num_features", 1)) != (meta["num_classes"], meta["num_features"]):
             raise ValueError("the net's inputs or outputs are not those of the classifier")
         return template, cls(**params).load_state_tensors(load_tensors(payload))
+    if meta["kind"] == "skorch":
+        _require_trusted(str(params.get("spec")), trusted)
+        require_extra("torch")
+        from safetensors.torch import load as load_tensors
+
+        from fedkd_flwr.models._skorch_state import restored
+        from fedkd_flwr.models.zoo import make_model
+
+        template = make_model(**params).template
+        return template, restored(template, load_tensors(payload)) if fitted else None
     if meta["kind"] == "xgboost":
         xgboost = import_extra("xgboost", "xgboost")
         if not set(params) <= set(xgboost.XGBClassifier().get_params()):
@@ -278,6 +297,13 @@ def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]
     return estimator, estimator if fitted else None
 
 
+def _require_trusted(spec: str, trusted: tuple[str, ...]) -> None:
+    """Refuse to import code that a file names, unless whoever reads the file names it too."""
+    if spec not in trusted:
+        way_out = f'Reading it imports that code and runs it: if it is yours, load(path, trusted=["{spec}"]).'
+        raise ModelBytesError(explain("A net in a model", "be of the zoo or trusted", spec, way_out))
+
+
 def _net_class(kind: str) -> Any:
     if kind == "torch":
         require_extra("torch")
@@ -288,6 +314,19 @@ def _net_class(kind: str) -> Any:
     from fedkd_flwr.models.transformers import TextTransformer
 
     return TextTransformer
+
+
+def _dump_skorch(classifier: Classifier, *, training_state: bool) -> tuple[dict[str, Any], bytes]:
+    if classifier.origin is None:
+        way_out = 'Name it by import string, model="package.module:factory".'
+        raise ModelBytesError(explain("A skorch net", "be made by a factory that a file can name", "none", way_out))
+    from safetensors.torch import save as save_tensors
+
+    from fedkd_flwr.models._skorch_state import state_tensors
+
+    net = classifier.estimator
+    params = {key: list(value) if isinstance(value, tuple) else value for key, value in classifier.origin.items()}
+    return params, save_tensors({} if net is None else state_tensors(net, training_state=training_state))
 
 
 def _dump_torch(net: Any, *, fitted: bool, training_state: bool) -> tuple[dict[str, Any], bytes]:

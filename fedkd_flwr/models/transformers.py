@@ -121,7 +121,7 @@ class TextTransformer(NetEstimator):
         if not hasattr(self, "net_"):
             self.initialize()
         tokens, parts = self._tokens(X), [self._targets(y)]
-        if X_public is not None and y_public is not None:
+        if X_public is not None and y_public is not None and len(X_public):
             parts.append(self._targets(y_public, first=len(tokens)))
             tokens += self._tokens(X_public)
         self._train(tokens, halves(parts, batch_size=self.batch_size, steps=steps))

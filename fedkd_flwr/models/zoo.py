@@ -8,9 +8,9 @@ if that matters.
 from __future__ import annotations
 
 import importlib
-import inspect
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.models import ranges
+from fedkd_flwr.models._factory import arguments, call_factory, check_names, import_factory, input_shape, named_by
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import require_extra
 
@@ -40,7 +41,7 @@ class _Entry:
 
 
 def _net(*hidden: str, asked: ranges.Ranges = ranges.NET, net: str = "", **defaults: Any) -> _Entry:
-    fixed = ("net", "num_classes", "num_features", "shape", "seed")
+    fixed = ("net", "net_params", "num_classes", "num_features", "shape", "seed")
     path = "fedkd_flwr.models.networks:TorchNet"
     return _Entry(path=path, ranges=asked, extra="torch", hidden=(*fixed, *hidden), net=net, defaults=defaults)
 
@@ -109,6 +110,7 @@ _ZOO: dict[str, _Entry] = {
     ),
 }
 NAMES: tuple[str, ...] = tuple(_ZOO)
+_OWN_NET = _net("hidden", "channels", "dropout")
 
 DEFAULT_MIX: tuple[str, ...] = (
     "random-forest",
@@ -172,14 +174,15 @@ def make_model(
         "shape": tuple(shape) if shape is not None else None,
         "seed": seed % 2**31,  # what every library takes
     }
+    origin: dict[str, Any] | None = None
     if ":" in spec:
-        estimator = _call_factory(spec, context, params)
+        estimator, origin = _own(spec, context, params), {"spec": spec, **context, "params": params}
     elif spec in _ZOO:
-        estimator = _build(spec, context, params, of_run=of_run)
+        estimator = _build(spec, _ZOO[spec], context, params, of_run=of_run)
     else:
         known = f"be one of {', '.join(NAMES)}, or an import string"
         raise ConfigError(explain("model", known, spec, 'Your own: "package.module:factory".'))
-    return Classifier(estimator, num_classes=num_classes)
+    return Classifier(estimator, num_classes=num_classes, origin=origin)
 
 
 def pick_model(spec: str, party_index: int) -> str:
@@ -251,15 +254,29 @@ def _parse_value(text: str) -> Any:
     return text.strip("\"'")
 
 
-def _build(name: str, context: Mapping[str, Any], params: Mapping[str, Any], *, of_run: bool) -> Any:
-    entry = _ZOO[name]
+def _own(spec: str, context: Mapping[str, Any], params: Mapping[str, Any]) -> Any:
+    """Return what a user's factory makes; a torch module becomes an estimator, as the nets of the zoo are."""
+    factory = import_factory(spec)
+    offered = {**context, "input_shape": input_shape(context["num_features"], context["shape"])}
+    called, rest = arguments(spec, factory, offered, params)
+    torch = sys.modules.get("torch")  # whoever makes a module has imported it
+    own_net = torch is not None and isinstance(factory, type) and issubclass(factory, torch.nn.Module)
+    made = None if own_net else call_factory(spec, factory, called)
+    if not own_net and not (torch is not None and isinstance(made, torch.nn.Module)):
+        check_names(spec, rest, named_by(factory))
+        return made
+    own = {key: value for key, value in params.items() if key not in rest}
+    return _build(spec, _OWN_NET, {**context, "net_params": own}, rest, of_run=False)
+
+
+def _build(name: str, entry: _Entry, context: Mapping[str, Any], params: Mapping[str, Any], *, of_run: bool) -> Any:
     if of_run:
         ranges.check_asked(name, params, entry.ranges)
     require_extra(entry.extra)  # before the entry's own module, so that the message names the missing extra
     module, _, cls_name = entry.path.partition(":")
     cls = getattr(importlib.import_module(module), cls_name)
     accepted = sorted(set(cls().get_params()) - set(entry.hidden))
-    _check_names(name, params, accepted)
+    check_names(name, params, accepted)
     values = {**entry.defaults, **params}
     if entry.extra in ("torch", "text"):
         own = {"net": entry.net or name, **context}
@@ -282,13 +299,6 @@ def _check_work(name: str, estimator: Any, context: Mapping[str, Any]) -> None:
     ranges.check_work(name, estimator.get_params(), _ZOO[name].ranges, **sizes)
 
 
-def _check_names(model: str, params: Mapping[str, Any], accepted: list[str]) -> None:
-    unknown = [key for key in params if key not in accepted]
-    if unknown:
-        rule = f"be among {', '.join(accepted) or '(none)'}"
-        raise ConfigError(explain(f"A parameter of {model}", rule, unknown[0]))
-
-
 def _check_values(model: str, estimator: Any) -> None:
     """Let scikit-learn check the values before any party trains."""
     check = getattr(estimator, "_validate_params", None)
@@ -297,40 +307,3 @@ def _check_values(model: str, estimator: Any) -> None:
             check()
         except ValueError as error:
             raise ConfigError(f"Parameters of {model}: {error}") from error
-
-
-def _call_factory(spec: str, context: Mapping[str, Any], params: Mapping[str, Any]) -> Any:
-    factory = _import_factory(spec)
-    try:
-        signature = inspect.signature(factory)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(explain(spec, "have a readable signature", str(error))) from error
-    kinds = {p.kind for p in signature.parameters.values()}
-    names = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    takes_any = inspect.Parameter.VAR_KEYWORD in kinds
-    if not takes_any:
-        _check_names(spec, params, names)
-    offered = {key: value for key, value in context.items() if key in names}
-    if "seed" not in names and "random_state" in names:
-        offered["random_state"] = context["seed"]
-    try:
-        return factory(**{**offered, **params})
-    except Exception as error:  # a user's code may raise anything; the message names it
-        seen = f"{type(error).__name__}: {error}"
-        raise ConfigError(explain(spec, "return an estimator", seen)) from error
-
-
-def _import_factory(spec: str) -> Callable[..., Any]:
-    module_name, _, attribute = spec.partition(":")
-    way_out = "Is the module installed, or beside your pyproject.toml?"
-    if not (all(part.isidentifier() for part in module_name.split(".")) and attribute.isidentifier()):
-        raise ConfigError(explain("model", 'be "package.module:factory"', spec))
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(explain("model", "be importable", f"{spec} ({error})", way_out)) from error
-    factory = getattr(module, attribute, None)
-    if not callable(factory):
-        rule = f"name a function or class of {module_name}"
-        raise ConfigError(explain("model", rule, spec))
-    return factory  # type: ignore[no-any-return]  # getattr gives Any, callable() just checked

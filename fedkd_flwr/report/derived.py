@@ -243,6 +243,7 @@ class LeftOut:
     who: str
     code: str
     rounds: list[int] = field(default_factory=list)
+    failure: str = ""  # the cause, where it is known: in simulation
 
 
 def left_out(record: RunRecord) -> list[LeftOut]:
@@ -251,7 +252,7 @@ def left_out(record: RunRecord) -> list[LeftOut]:
     for r in record.rounds:
         for x in r.rejected:
             who = plain(x.party) if x.party else f"node {plain(x.node_id)} (never said its name)"
-            entry = found.setdefault((who, x.code), LeftOut(who=who, code=plain(x.code)))
+            entry = found.setdefault((who, x.code), LeftOut(who=who, code=plain(x.code), failure=plain(x.failure)))
             entry.rounds.append(r.server_round)
     return list(found.values())
 

@@ -19,7 +19,8 @@ REASONS: dict[str, str] = {
     "Send the bundle to the party's operator, who can look at it and approve it (fedkd node approve).",
     Code.CLASS_OUTSIDE_SCHEMA: "The party's rows hold a class that the public schema does not name. Correct the "
     "label column, or add the class to schema.toml at the server and at every party.",
-    Code.INTERNAL: f"The party's code raised an unexpected error. {_OWN_LOG}.",
+    Code.INTERNAL: "The party's code, or that of its model, raised an unexpected error. A simulation says where. "
+    f"{_OWN_LOG}.",
     Code.LEDGER_LOST: "The party's ledger, which records the privacy it has spent, is damaged, missing or older than "
     f"it was, so the party refuses to answer. Its operator can restore the ledger from a backup. {_OWN_LOG}.",
     Code.LIMIT_EXCEEDED: "The work took the party more time or memory than its owner allows for a visit, and was "
@@ -48,6 +49,8 @@ REASONS: dict[str, str] = {
     "party's own log, or known to the operator of the federation.",
     Code.WRONG_CONFIG: f"The party's own settings are wrong. {_OWN_LOG}.",
     Code.WRONG_DATA: f"The party's file does not fit the schema: columns, types or values. {_OWN_LOG}.",
+    Code.WRONG_MODEL_OUTPUT: "The party's model gave answers that cannot be used: too few, not finite, no whole "
+    f"numbers, or labels that are no class; or its training diverged. Its data are not at fault. {_OWN_LOG}.",
     "no-reply": "No reply came before the deadline. Check that the node is running and connected, or raise the "
     "deadline.",
     "offline": "Its node was not connected when the round started. Check that the node is running and connected.",

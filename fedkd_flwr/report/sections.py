@@ -127,7 +127,9 @@ def left_out(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
             entry.who,
             rounds_text(entry.rounds).replace(" ", "\u00a0", 1),  # keeps "round 1" on one line
             join([tag("code", entry.code)]),
-            reason_sentence(entry.code),
+            join([tag("code", entry.failure), tag("br"), reason_sentence(entry.code)])
+            if entry.failure
+            else reason_sentence(entry.code),
         )
         for entry in found
     ]

@@ -208,7 +208,8 @@ def _footer(record: RunRecord) -> Iterator[str]:
         yield from _wrapped("note: ", f"the parties' accuracies are {SIMULATION_ONLY}.")
     gone = derived.left_out(record)
     for entry in gone[:_MANY_NOTES]:
-        yield from _wrapped("left out: ", f"{entry.who} in {rounds_text(entry.rounds)}: {entry.code}")
+        cause = f": {entry.failure}" if entry.failure else ""
+        yield from _wrapped("left out: ", f"{entry.who} in {rounds_text(entry.rounds)}: {entry.code}{cause}")
     if len(gone) > _MANY_NOTES:
         yield f"left out: {len(gone) - _MANY_NOTES} more are in the record"
     notes = list(dict.fromkeys(record.notes))

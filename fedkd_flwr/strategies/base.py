@@ -394,9 +394,13 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         for reply in opened:
             known = self.name_of(reply.node_id) == reply.party  # also one that no round has asked
             if code := reply.code or ("" if known else self._reception.unbound(reply)):
-                log(WARN, "%s did not finish: %s", reply.party or reply.node_id, code)
-                self.record.notes.append(f"{reply.party or reply.node_id} did not finish: {code}")
+                failure = self._failure(reply)
+                why = code + (f": {failure}" if failure else "")
+                log(WARN, "%s did not finish: %s", reply.party or reply.node_id, why)
+                self.record.notes.append(f"{reply.party or reply.node_id} did not finish: {why}")
                 continue
+            if failure := self._failure(reply):
+                self.note(f"{reply.party}: {failure}")
             finished += 1
             self.record.party(reply.party).report(reply.metrics, num_classes=self.spec.num_classes)
         if finished < self.min_evaluate_nodes:
@@ -484,9 +488,13 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         for reply in opened:
             this.bytes_up += reply.num_bytes
             answer = self._reception.accept(reply, server_round=server_round)
+            failure = self._failure(reply)
             if isinstance(answer, Rejection):
+                answer.failure = failure
                 this.rejected.append(answer)
                 continue
+            if failure and not any(failure in note for note in self.record.notes):
+                self.note(f"{reply.party} learnt nothing, and perhaps others for the same cause: {failure}")
             answers.append(answer)
             this.answered.append(reply.party)
             rows = "common" if "accuracy-common" in reply.metrics else "own"
@@ -502,8 +510,14 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         for left_out in this.rejected:
             left_out.party = left_out.party or self.names.get(int(left_out.node_id), "")
             who = left_out.party or left_out.node_id
-            log(WARN, "left out of round %d: %s: %s", server_round, who, left_out.code)
+            why = left_out.code + (f": {left_out.failure}" if left_out.failure else "")
+            log(WARN, "left out of round %d: %s: %s", server_round, who, why)
         return answers
+
+    def _failure(self, reply: Reply) -> str:
+        """Return the cause that a simulated party gives for a failure; across a wire there are codes and no text."""
+        said = reply.metrics.get("failure") if self.record.simulation else ""
+        return " ".join(said.split())[:600] if isinstance(said, str) else ""
 
     def note(self, text: str) -> None:
         """Log a warning and write it into the record, once."""
@@ -512,6 +526,15 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             self.record.notes.append(text)
 
     def _too_few(self, count: int, this: RoundRecord) -> str:
-        reasons = ", ".join(f"{r.party or 'node ' + r.node_id}: {r.code}" for r in this.rejected) or "none answered"
-        way_out = f"Left out: {reasons}. See those parties' own logs, or lower min-parties."
+        told: set[str] = set()
+        reasons = []
+        for r in this.rejected:
+            new = r.failure not in told
+            why = r.code + (f" ({r.failure})" if r.failure and new else "")
+            reasons.append(f"{r.party or 'node ' + r.node_id}: {why}")
+            told.add(r.failure)
+        ways = ["Mend that" if told - {""} else "See those parties' own logs"]
+        if count:  # fewer than none cannot be asked for
+            ways.append(f"lower min-parties to {count}")
+        way_out = f"Left out: {', '.join(reasons) or 'none answered'}. {', or '.join(ways)}."
         return explain(f"valid replies in round {this.server_round}", f"be >= {self.min_train_nodes}", count, way_out)

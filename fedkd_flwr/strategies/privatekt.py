@@ -202,7 +202,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         if self.rounds_done and isinstance(num_rounds, int) and not num_rounds > self.rounds_done:
             way_out = "Raise num-rounds: it counts all rounds."
             rule = f"be above {self.rounds_done}, the rounds that the run to continue has finished"
-            raise ConfigError(explain("num_rounds", rule, num_rounds, way_out))
+            raise ConfigError(explain("num-rounds", rule, num_rounds, way_out))
         super().check_rounds(num_rounds)
 
     def check_budget(self, server_round: int) -> None:
@@ -214,7 +214,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         if not most >= self.num_rounds:
             rule = f"be at most {most} with participation once ({group} of {fresh} parties a round)"
             way_out = 'Lower fraction-parties or num-rounds, or set participation to "any".'
-            raise ConfigError(explain("num_rounds", rule, self.num_rounds, way_out))
+            raise ConfigError(explain("num-rounds", rule, self.num_rounds, way_out))
 
     @property
     def _group(self) -> int:

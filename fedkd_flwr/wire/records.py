@@ -7,7 +7,8 @@ thing, such as a net's weights, are named ``model.0``, ``model.1``, ... in their
 
 Flower's own strategies that average weights use other records: ``arrays`` and ``config`` down; ``arrays`` and
 ``metrics`` with ``num-examples`` up, or an error. `flower_reply` makes such replies: one more record, ``reply``, holds
-what our own replies say beside their arrays, and an error holds a code and the party's name, but no text.
+what our own replies say beside their arrays, and an error holds a code and the party's name, but no text
+(in simulation the cause too).
 """
 
 from __future__ import annotations
@@ -145,7 +146,10 @@ def flower_reply(
     A refusal becomes an error, because such a strategy skips errors but stops at a reply without arrays.
     """
     if code := str(metrics.get("code", "")):
-        return Message(Error(code=_REFUSED, reason=f"{code}: {metrics.get('party', '')!s}"), reply_to=message)
+        reason = f"{code}: {metrics.get('party', '')!s}"
+        if failure := metrics.get("failure"):  # a simulated party's
+            reason += f"\n{failure}"
+        return Message(Error(code=_REFUSED, reason=reason), reply_to=message)
     record = ArrayRecord({name: Array(array) for name, array in named_arrays(arrays, metrics).items()})
     said = ConfigRecord(dict(metrics))
     content = RecordDict({"arrays": record, "metrics": MetricRecord({"num-examples": num_examples}), "reply": said})
@@ -184,10 +188,11 @@ def open_reply(message: Message, stage: Stage) -> Reply:
     """Open one reply. Whatever is wrong with it becomes its ``code``; it never raises."""
     node_id = message.metadata.src_node_id
     if message.has_error():
-        code, _, party = str(message.error.reason).partition(": ")
+        said, _, failure = str(message.error.reason).partition("\n")
+        code, _, party = said.partition(": ")
         if code not in set(Code) or len(party) > 100 or not party.isprintable():
             return Reply(node_id=node_id, party="", code="party-crashed")
-        return Reply(node_id=node_id, party=party, code=code)
+        return Reply(node_id=node_id, party=party, code=code, metrics={"failure": failure} if failure else {})
     party = ""
     try:
         content = message.content

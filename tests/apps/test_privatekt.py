@@ -92,7 +92,7 @@ def test_a_simulation_continues_another_under_a_new_run_id(tmp_path):
         ),
         ({"model": "decision-tree", "model_params": ""}, ConfigError, "model must be a torch net"),
         ({"transfer_rows": 51}, ConfigError, r"transfer-rows must be at most 50 \(public rows\), got 51"),
-        ({"participation": "once"}, ConfigError, r"num_rounds must be at most 2 with participation once \(2 of 4"),
+        ({"participation": "once"}, ConfigError, r"num-rounds must be at most 2 with participation once \(2 of 4"),
         ({"resume_from": "runs/1"}, ConfigError, "resume-from must be an absolute path, got 'runs/1'"),
         ({"resume_from": "/nowhere"}, DataError, "checkpoint.npz must be there, got no such file"),
     ],

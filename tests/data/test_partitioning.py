@@ -113,13 +113,13 @@ def test_a_party_at_the_average_gets_no_further_class():
 
 def test_hopeless_redraws_end_with_the_numbers():
     with pytest.raises(
-        DataError, match=r"at least 19 rows \(min-rows\), got none such in 220 draws .* 10 parties on 200"
+        DataError, match=r"at least 19 rows \(min-party-rows\), got none such in 220 draws .* 10 parties on 200"
     ):
         partition(Y[:200], name="dirichlet", num_parties=10, seed=0, alpha=0.1, min_rows=19)
 
 
 def test_too_few_rows_for_min_rows_fail_at_once_with_the_numbers():
-    with pytest.raises(DataError, match="private rows must be at least 100 parties x 10 min-rows, got 900") as caught:
+    with pytest.raises(DataError, match="must be at least 100 parties x 10 min-party-rows, got 900") as caught:
         partition(Y[:900], name="dirichlet", num_parties=100, seed=0)
     assert caught.value.code is Code.NO_ROWS
 
@@ -144,9 +144,9 @@ def test_more_shards_than_rows_is_refused():
     [
         ({"name": "random"}, "partitioner must be one of iid, dirichlet"),
         ({"num_parties": 0}, "num-parties must be a whole number >= 1, got 0"),
-        ({"alpha": 0.0}, "alpha must be finite and > 0"),
-        ({"alpha": float("nan")}, "alpha must be finite and > 0"),
-        ({"min_rows": 0}, "min-rows must be a whole number >= 1"),
+        ({"alpha": 0.0}, "dirichlet-alpha must be finite and > 0"),
+        ({"alpha": float("nan")}, "dirichlet-alpha must be finite and > 0"),
+        ({"min_rows": 0}, "min-party-rows must be a whole number >= 1"),
         ({"class_order": "random"}, "class-order must be one of rarest-first"),
         ({"size_skew": "cubic"}, "size-skew must be one of linear"),
         (

@@ -389,7 +389,7 @@ def test_with_participation_once_nobody_is_asked_twice_and_the_run_costs_one_rou
 def test_participation_once_with_too_few_parties_for_the_rounds_is_refused_before_anybody_is_asked():
     held = members()
     grid = grid_of(held)
-    rule = r"num_rounds must be at most 2 with participation once \(2 of 5 parties a round\), got 3. Lower fraction"
+    rule = r"num-rounds must be at most 2 with participation once \(2 of 5 parties a round\), got 3. Lower fraction"
     with pytest.raises(ConfigError, match=rule):
         make(fraction=0.4, participation="once").start(grid, num_rounds=3)
     assert grid.sent == []
@@ -444,7 +444,7 @@ def test_once_stays_once_over_a_continued_run(tmp_path):
     one, two = (set(r.answered) for r in second.record.rounds)
     assert one == set(first.record.rounds[0].answered)
     assert not one & two
-    with pytest.raises(ConfigError, match=r"num_rounds must be at most 1 with participation once \(2 of 1 parties"):
+    with pytest.raises(ConfigError, match=r"num-rounds must be at most 1 with participation once \(2 of 1 parties"):
         run(rounds=2, resume_from=tmp_path, **settings)
 
 
@@ -486,7 +486,7 @@ def _counts_wrong(folder):
 @pytest.mark.parametrize(
     ("spoil", "error", "message"),
     [
-        (_no_rounds_left, ConfigError, "num_rounds must be above 2, the rounds that the run to continue has finished"),
+        (_no_rounds_left, ConfigError, "num-rounds must be above 2, the rounds that the run to continue has finished"),
         (
             _other_k,
             ConfigError,
