@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores")
-PURE += ("run_record", "metrics", "checks", "errors", "files", "seeds")
+PURE += ("run_record", "saved_model", "metrics", "checks", "errors", "files", "seeds")
 HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
 HEAVY.add("dp_accounting")
 # public modules that are themselves imported only on use, with the extra they belong to
@@ -76,6 +76,7 @@ BELOW = {
     "algorithms",
     "stores",
     "run_record",
+    "saved_model",
 }
 MAY_IMPORT = {
     "errors": set(),
@@ -90,6 +91,7 @@ MAY_IMPORT = {
     "algorithms": {"checks", "errors", "seeds", "labels", "privacy"},
     "stores": {"checks", "errors", "files", "privacy"},
     "run_record": {"errors", "metrics"},
+    "saved_model": {"errors", "files", "data", "models"},
     "wire": {"checks", "errors", "labels"},
     "strategies": {*BELOW, "wire"},
     "clients": {*BELOW, "wire"},
