@@ -25,6 +25,7 @@ from fedkd_flwr.apps.assembly import (
     simulated_pool,
 )
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
+from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.metrics import Metrics
@@ -114,7 +115,7 @@ def _run(grid: Grid, config: RunConfig, record: RunRecord, folder: Path, began: 
     record.startup_seconds = time.monotonic() - began
     strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
     if (model := getattr(strategy, "model", None)) is not None:
-        _keep_model(model, record, folder / "model.fedkd")
+        _keep_model(model, public, record, folder / "model.fedkd")
         if record.simulation:
             record.server = _measured(model, config, len(nodes))
     if record.simulation:
@@ -135,13 +136,12 @@ def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunCon
     return config.model_copy(update={"own": own})
 
 
-def _keep_model(model: Classifier, record: RunRecord, path: Path) -> None:
+def _keep_model(model: Classifier, public: PublicSet, record: RunRecord, path: Path) -> None:
     """Store the server's model; a run that has its result does not fail for want of a format."""
-    from fedkd_flwr.models.serialize import save
+    from fedkd_flwr.saved_model import save
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save(model, path)
+        save(model, public, path)
         record.server_model = str(path)
         log(INFO, "the server's model: %s", path)
     except (ModelBytesError, OSError) as error:

@@ -18,6 +18,7 @@ import typer.core
 from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.node import node
+from fedkd_flwr.commands.predict import predict
 from fedkd_flwr.errors import FedkdError
 
 __all__ = ["app", "main"]
@@ -50,6 +51,7 @@ app = typer.Typer(
 for command in (
     bundle,
     choose,
+    predict,
 ):
     app.command()(command)
 app.add_typer(node, name="node")
