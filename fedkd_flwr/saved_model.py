@@ -1,10 +1,10 @@
 """A trained model as one file that answers for raw rows, in any process: model, schema, encoder and class names.
 
-    import fedkd_flwr
+import fedkd_flwr
 
-    model = fedkd_flwr.load("model.fedkd")
-    model.predict(table)        # class names
-    model.predict_proba(table)  # one column for each of model.classes
+model = fedkd_flwr.load("model.fedkd")
+model.predict(table)        # class names
+model.predict_proba(table)  # one column for each of model.classes
 """
 
 from __future__ import annotations

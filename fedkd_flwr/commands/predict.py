@@ -13,7 +13,8 @@ from fedkd_flwr.commands.options import AsJson, OutputDir, print_json
 __all__ = ["ModelName", "Trusted", "predict"]
 
 ModelName = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model's file (model.fedkd, PARTY.model), or a run whose model is meant.")
+    str,
+    typer.Argument(metavar="MODEL", help="A model's file (model.fedkd, PARTY.model), or a run whose model is meant."),
 ]
 Trusted = Annotated[
     list[str] | None,
