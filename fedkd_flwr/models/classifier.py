@@ -17,16 +17,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from fedkd_flwr.checks import check_whole
-from fedkd_flwr.errors import ConfigError, DataError, FedkdError, cause, explain, place_of
+from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.metrics import Metrics, measure
-from fedkd_flwr.models._checks import (
-    check_answers,
-    check_labels,
-    check_probabilities,
-    check_rows,
-    check_targets,
-    check_text_rows,
-)
+from fedkd_flwr.models._checks import check_answers, check_labels, check_rows, check_targets, check_text_rows
 from fedkd_flwr.models.soft_targets import fit_soft_estimator, soft_weights, takes_weights
 from fedkd_flwr.models.training import SoftTraining
 
@@ -35,7 +28,6 @@ __all__ = ["Classifier"]
 logger = logging.getLogger(__name__)
 
 MAX_CLASSES = 2**15 - 1  # labels are int16
-_KNOWN = frozenset(("fedkd_flwr", "imodels", "sklearn", "xgboost"))  # packages that never write into their rows
 
 
 class Classifier(SoftTraining):
@@ -207,7 +199,7 @@ class Classifier(SoftTraining):
         estimator = _fresh(self._template)
         present = np.flatnonzero(weights.any(axis=0))
         classes = np.arange(self.num_classes) if _keeps_label_space(estimator) else present
-        fit_soft_estimator(estimator, self._lent(X), weights[:, classes])
+        fit_soft_estimator(estimator, X, weights[:, classes])
         self._estimator, self._classes, self._num_features = estimator, classes, X.shape[1]
         return self
 
@@ -260,14 +252,14 @@ class Classifier(SoftTraining):
         if _takes_steps(self._template) and (self._estimator is not None or len(present) > 1):
             if self._estimator is None:
                 self._estimator, self._classes = _fresh(self._template), np.arange(self.num_classes)
-            self._estimator.update_steps(*map(self._lent, (X, y, X_public, y_public)), steps)
+            self._estimator.update_steps(X, y, X_public, y_public, steps)
             self._num_features = X.shape[1]
             return self
         if X_public is not None and y_public is not None:
             X, y = np.concatenate((X, X_public)), np.concatenate((y, y_public))
         knows_all = self._classes is not None and bool(np.isin(present, self._classes).all())
         if self._estimator is not None and self.continues and knows_all:
-            self._estimator.partial_fit(self._lent(X), self._lent(self._encode(y)))
+            self._estimator.partial_fit(X, self._encode(y))
         else:
             self._learn(X, y, present)
         return self
@@ -294,8 +286,7 @@ class Classifier(SoftTraining):
         X = self._check_rows("X", X, self._num_features, allow_empty=True)
         if self._estimator is None or len(X) == 0:
             return np.full(len(X), classes[0], dtype=np.int16)
-        source = place_of(self._estimator.predict)
-        codes = check_answers(self._estimator.predict(self._lent(X)), len(X), len(classes), source=source)
+        codes = check_answers(self._estimator.predict(X), len(X), len(classes))
         labels: NDArray[np.int16] = classes.astype(np.int16)[codes]
         return labels
 
@@ -349,9 +340,11 @@ class Classifier(SoftTraining):
         if self._estimator is None or not callable(getattr(self._estimator, "predict_proba", None)):
             probs[np.arange(len(X)), self.predict(X)] = 1.0
             return probs
-        source = place_of(self._estimator.predict_proba)
-        known = self._estimator.predict_proba(self._lent(X))
-        probs[:, classes] = check_probabilities(known, len(X), len(classes), source=source)
+        known = np.asarray(self._estimator.predict_proba(X), dtype=np.float64)
+        if known.shape != (len(X), len(classes)):
+            rule = f"have shape {(len(X), len(classes))}"
+            raise DataError(explain("The estimator's probabilities", rule, str(known.shape)))
+        probs[:, classes] = known
         return probs
 
     def _learn(
@@ -363,13 +356,9 @@ class Classifier(SoftTraining):
             estimator = _fresh(self._template)
             if _keeps_label_space(estimator):
                 classes = np.arange(self.num_classes)
-            estimator.fit(self._lent(X), self._lent(self._encode(y, classes)), **weights)
+            estimator.fit(X, self._encode(y, classes), **weights)
         # set only now, so that a fit that raises leaves the classifier unchanged
         self._estimator, self._classes, self._num_features = estimator, classes, X.shape[1]
-
-    def _lent(self, array: Any) -> Any:
-        """Return what an estimator may see: a copy for a user's own, which may write into it."""
-        return array if self._is_known or array is None else np.array(array)
 
     @property
     def _check_rows(self) -> Callable[..., NDArray[Any]]:
@@ -404,11 +393,4 @@ def _fresh(template: Any) -> Any:
     try:
         return clone(template)
     except (TypeError, RuntimeError):  # no get_params, or a constructor that changes its arguments
-        pass
-    try:
         return copy.deepcopy(template)
-    except Exception as error:  # a user's object may hold anything
-        rule = "be copied for each fit (copy.deepcopy)"
-        way_out = "Make in fit what cannot be copied, such as a lock or an open file, not in __init__."
-        name = place_of(type(template).__init__)
-        raise ConfigError(explain(f"What {name} makes", rule, cause(error), way_out)) from error
