@@ -25,6 +25,7 @@ from fedkd_flwr.apps.assembly import (
     simulated_pool,
 )
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
+from fedkd_flwr.apps.model_cards import write_cards
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, ModelBytesError, explain
 from fedkd_flwr.files import write_atomic
@@ -69,6 +70,7 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
         raise
     finally:
         _leave(record, folder, page=page)
+        write_cards(record, folder)
     return record
 
 

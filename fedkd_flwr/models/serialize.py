@@ -34,7 +34,7 @@ from fedkd_flwr.models._tree_checks import check_trees
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import import_extra, require_extra
 
-__all__ = ["MAX_BYTES", "TRUSTED", "dumps", "encoder_of", "load", "loads", "save", "weigh", "with_encoder"]
+__all__ = ["MAX_BYTES", "TRUSTED", "describe", "dumps", "encoder_of", "load", "loads", "save", "weigh", "with_encoder"]
 
 FORMAT, VERSION = "fedkd-model", 1
 _KIND_OF = {
@@ -98,6 +98,7 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
         "num_classes": classifier.num_classes,
         "classes": None if classifier._classes is None else classifier._classes.tolist(),
         "num_features": classifier.num_features,
+        "types": list(classifier.type_names),
         "params": params,
         "sha256": hashlib.sha256(payload).hexdigest(),
     }
@@ -120,6 +121,18 @@ def with_encoder(data: bytes, encoder: bytes) -> bytes:
         raise ModelBytesError(explain("An encoder", f"be at most {MAX_ENCODER_BYTES} bytes", len(encoder)))
     meta["encoder_sha256"] = hashlib.sha256(encoder).hexdigest()
     return _pack(meta, {"payload": members["payload"], "encoder.json": encoder})
+
+
+def describe(data: bytes) -> dict[str, Any]:
+    """Return what a model's bytes say of it, without rebuilding it; raises `ModelBytesError` as `loads`.
+
+    The keys are ``kind``, ``types`` (full names, as the file says; [] where it does not), ``num_classes`` and
+    ``num_features`` (None if it was never fitted).
+    """
+    meta, _ = _open(data)
+    types = meta.get("types")
+    known = [str(name) for name in types] if isinstance(types, list) else []
+    return {"types": known, **{key: meta.get(key) for key in ("kind", "num_classes", "num_features")}}
 
 
 def encoder_of(data: bytes) -> bytes | None:
