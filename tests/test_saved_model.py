@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
-from sklearn.tree import DecisionTreeClassifier
 
-import fedkd_flwr
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.apps import server_app
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.data.encoder import Encoder
-from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
-from fedkd_flwr.errors import DataError, ModelBytesError
-from fedkd_flwr.models import Classifier, serialize
-from fedkd_flwr.saved_model import load, pack, save
+from fedkd_flwr.saved_model import load
 
 NET = {"model": "mlp", "model-params": '{"hidden": [8], "epochs": 1}'}
 ROUNDS = {"num-rounds": 2, "steps-per-round": 2}
