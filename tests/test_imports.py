@@ -12,10 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
-PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores")
+PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores", "onnx_graphs")
 PURE += ("run_record", "saved_model", "metrics", "checks", "errors", "files", "seeds")
 HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
-HEAVY.add("dp_accounting")
+HEAVY |= {"dp_accounting", "onnx", "onnxruntime", "skl2onnx"}
 # public modules that are themselves imported only on use, with the extra they belong to
 ON_USE = {"fedkd_flwr.models.networks", "fedkd_flwr.models.transformers"}
 
@@ -92,6 +92,7 @@ MAY_IMPORT = {
     "stores": {"checks", "errors", "files", "privacy"},
     "run_record": {"errors", "metrics"},
     "saved_model": {"errors", "files", "data", "models"},
+    "onnx_graphs": {"errors", "data", "models", "saved_model"},
     "wire": {"checks", "errors", "labels"},
     "strategies": {*BELOW, "wire"},
     "clients": {*BELOW, "wire"},

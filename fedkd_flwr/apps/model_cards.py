@@ -1,4 +1,4 @@
-"""Model cards beside the models that a run left: the facts of each model's file, and what the run's record says of it."""
+"""Model cards beside the models that a run left: facts of the model's file, and what the run's record says of it."""
 
 from __future__ import annotations
 

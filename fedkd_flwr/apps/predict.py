@@ -61,7 +61,7 @@ def find_model(text: str, output_dir: str | Path = OUTPUT) -> Path:
 
 
 def read_rows(source: str, model: SavedModel) -> pd.DataFrame:
-    """Return the raw rows of a file in any format that `fedkd_flwr.data.tables.read_table` reads; ``-`` is CSV on stdin.
+    """Return the raw rows of a file in any format that `read_table` reads; ``-`` is CSV on stdin.
 
     Raises
     ------

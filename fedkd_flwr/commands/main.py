@@ -17,6 +17,7 @@ import typer.core
 
 from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.choose import choose
+from fedkd_flwr.commands.export import export
 from fedkd_flwr.commands.node import node
 from fedkd_flwr.commands.predict import predict
 from fedkd_flwr.errors import FedkdError
@@ -51,6 +52,7 @@ app = typer.Typer(
 for command in (
     bundle,
     choose,
+    export,
     predict,
 ):
     app.command()(command)

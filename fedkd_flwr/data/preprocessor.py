@@ -80,7 +80,7 @@ class Preprocessor:
         return self
 
     def state(self) -> dict[str, Any]:
-        """Return what was learnt from the public rows as plain values; `restored` computes the same features, bit by bit.
+        """Return what was learnt from the public rows as plain values; `restored` makes the same features, bit by bit.
 
         They are each numeric column's median, mean and deviation, and the words and weights of each text column.
         """

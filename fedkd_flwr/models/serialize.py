@@ -2,9 +2,9 @@
 
 The container is a zip of uncompressed members: ``meta.json`` (version, kind, label space, digests), ``payload``, in the
 safe format of its kind (skops for scikit-learn, XGBoost's JSON, safetensors for torch nets and transformers), and
-perhaps ``encoder.json``, which says how raw rows become what the model reads (`fedkd_flwr.data.encoder`). A torch net is
-rebuilt from the zoo's parameters. Transformers include their configuration and tokenizer, so that nothing is looked up
-or downloaded. No format uses pickle.
+perhaps ``encoder.json``, which says how raw rows become what the model reads (`fedkd_flwr.data.encoder`). A
+torch net is rebuilt from the zoo's parameters. Transformers include their configuration and tokenizer, so that nothing
+is looked up or downloaded. No format uses pickle.
 
 Sizes, member names, digest and version are checked; for skops, that it trusts every type or the type is in `TRUSTED`;
 for trees, that nodes point inside the tree and the rows, because the compiled code of scikit-learn and XGBoost follows

@@ -12,8 +12,8 @@ from fedkd_flwr.models.estimators import import_extra
 __all__ = ["ML", "OPSETS", "Graph"]
 
 ML = "ai.onnx.ml"
-OPSETS = {"": 18, ML: 3}
-"""Versions of the operators: what onnxruntime has had since 2023."""
+OPSETS = {"": 17, ML: 3}
+"""Versions of the operators; onnxruntime has had them since 1.12 of 2022."""
 
 
 class Graph:
@@ -99,16 +99,19 @@ class Graph:
     def splice(self, model: Any, value: str) -> list[str]:
         """Take another model's graph in, its only input being ``value``; return the names of its outputs.
 
-        Raises ValueError if it needs other versions of operators.
+        Raises ValueError if an operation means something else in the versions of operators used here.
         """
         prefix = self._name("part") + "_"
         model = self.onnx.compose.add_prefix(model, prefix)
-        for used in model.opset_import:
-            domain = "" if used.domain == "ai.onnx" else used.domain
-            if self.opsets.setdefault(domain, used.version) != used.version:
-                raise ValueError(f"operators {domain or 'of ONNX'} of version {used.version}, not {self.opsets[domain]}")
-        if len(model.functions):
-            raise ValueError("a graph with functions of its own")
+        schema_of = self.onnx.defs.get_schema
+        versions = {used.domain: used.version for used in model.opset_import}
+        for node in model.graph.node:
+            here = self.opsets.setdefault(node.domain, versions[node.domain])
+            known = schema_of(node.op_type, here, node.domain)
+            # what operators of one name mean differs where inputs became attributes, or the other way round
+            same = known.min_input <= len(node.input) <= known.max_input
+            if not (same and {attribute.name for attribute in node.attribute} <= set(known.attributes)):
+                raise ValueError(f"{node.op_type} of operators {versions[node.domain]}, not {here}")
         (only,) = model.graph.input
         self.nodes.append(self.onnx.helper.make_node("Identity", [value], [only.name]))
         self.nodes += model.graph.node

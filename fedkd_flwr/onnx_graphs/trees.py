@@ -69,9 +69,7 @@ def add_leaves(graph: Graph, features: str, trees: Sequence[PlainTree]) -> tuple
         "featureids": np.concatenate([tree.column for tree in trees]),
     }
     values = np.where(leaf, np.float32(0), np.concatenate([tree.threshold for tree in trees]))
-    modes = np.concatenate(
-        [np.where(tree.leaf, "LEAF", "BRANCH_LT" if tree.below else "BRANCH_LEQ") for tree in trees]
-    )
+    modes = np.concatenate([np.where(tree.leaf, "LEAF", "BRANCH_LT" if tree.below else "BRANCH_LEQ") for tree in trees])
     reached = graph.add(
         "TreeEnsembleRegressor",
         features,
