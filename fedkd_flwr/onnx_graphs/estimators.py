@@ -18,7 +18,7 @@ __all__ = ["Answers", "add_estimator"]
 
 
 class Answers(NamedTuple):
-    """Names of what an estimator answers: codes (n,) int64 of its own classes, and probabilities (n, k) of any float."""
+    """Names of what an estimator answers: codes of its own classes, (n,) int64, and probabilities, (n, k) of floats."""
 
     codes: str
     probabilities: str
@@ -124,7 +124,7 @@ def _boosted(graph: Graph, model: Any, features: str, num_classes: int) -> Answe
 
 
 def _pipeline(graph: Graph, pipeline: Any, features: str, num_classes: int) -> Answers:
-    """A scaler and a logistic regression, as the zoo makes them."""
+    """Scaler and logistic regression, as the zoo makes them; other pipelines go to skl2onnx."""
     steps = [step for _, step in pipeline.steps]
     kinds = [f"{type(step).__module__}.{type(step).__qualname__}" for step in steps]
     zoo = ["sklearn.preprocessing._data.StandardScaler", "sklearn.linear_model._logistic.LogisticRegression"]

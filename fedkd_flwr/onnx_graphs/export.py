@@ -126,7 +126,7 @@ def check_onnx(model: SavedModel, data: bytes, table: pd.DataFrame | None = None
 
 
 def made_up_rows(model: SavedModel, count: int = 256) -> pd.DataFrame:
-    """Return rows drawn from the schema: numbers around the public rows' means, categories, holes. They are nobody's."""
+    """Return rows drawn from the schema, nobody's: numbers around the public rows' means, categories, holes."""
     rng, schema = np.random.default_rng(0), model.encoder.schema
     if schema.shape is not None:
         pixels = rng.integers(0, 256, (count, len(schema.column_names)), dtype=np.uint8)
