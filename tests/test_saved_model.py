@@ -228,8 +228,7 @@ def test_a_file_answers_in_a_process_that_knows_nothing_else(tmp_path, rows):
     model = make_model("xgboost", num_classes=2, num_features=public.num_features, seed=1, params={"n_estimators": 3})
     path = save(model.fit(public.X, schema.encode_labels(table["income"])), public, tmp_path / "model.fedkd")
     code = (
-        "import sys, pandas as pd, fedkd_flwr\n"
-        "print(*fedkd_flwr.load(sys.argv[1]).predict(pd.read_csv(sys.argv[2])))"
+        "import sys, pandas as pd, fedkd_flwr\nprint(*fedkd_flwr.load(sys.argv[1]).predict(pd.read_csv(sys.argv[2])))"
     )
     done = subprocess.run([sys.executable, "-c", code, path, rows], capture_output=True, text=True, check=True)
     assert done.stdout.split() == fedkd_flwr.load(path).predict(table).tolist()

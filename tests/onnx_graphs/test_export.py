@@ -186,5 +186,7 @@ def test_a_graph_that_answers_otherwise_is_noticed():
         _saved(Classifier(DecisionTreeClassifier(random_state=0), num_classes=4), y=(np.arange(90) + shift) % 3)
         for shift in (0, 1)
     )
-    with pytest.raises(FedkdError, match=r"The graph of DecisionTreeClassifier must answer as the model itself.* other l"):
+    with pytest.raises(
+        FedkdError, match=r"The graph of DecisionTreeClassifier must answer as the model itself.* other l"
+    ):
         check_onnx(saved, to_onnx(other))
