@@ -217,7 +217,7 @@ def test_a_model_without_schema_or_of_another_problem_is_refused(tmp_path, ages)
 def test_a_damaged_or_forged_encoder_is_refused(ages, old, new):
     text = ages.encoder.to_bytes().decode()
     assert old in text
-    with pytest.raises(ModelBytesError, match="encoder|preprocessing"):
+    with pytest.raises(ModelBytesError, match=r"encoder|preprocessing"):
         Encoder.from_bytes(text.replace(old, new).encode())
 
 
