@@ -29,7 +29,7 @@ NET = {"model": "mlp", "model-params": '{"hidden": [8], "epochs": 1}'}
 ROUNDS = {"num-rounds": 2, "steps-per-round": 2}
 SCORES = {**NET, "num-rounds": 1, "initial-epochs": 1, "digest-epochs": 1, "revisit-epochs": 1}
 SETTINGS = {
-    "fedct": {"model": "mixed:decision-tree,knn,logistic-regression", **ROUNDS},
+    "fedct": {"model": "mixed:decision-tree,knn", **ROUNDS},
     "fedkt": {"model": "decision-tree", "num-rounds": 1, "fedkt.teachers-per-student": 2},
     "pate": {"model": "decision-tree", "num-rounds": 1},
     "privatekt": {**NET, "num-rounds": 2, "privatekt.buffer-steps": 1},
@@ -47,12 +47,12 @@ SERVER_HAS_ONE = {"fedkt", "pate", "privatekt", "fedprox", "fedkt-prox"}
 def rows(tmp_path_factory):
     """Return a CSV file of people with numbers, texts, holes, an unknown category and an id."""
     rng = np.random.default_rng(0)
-    rich = rng.integers(0, 2, 160)
+    rich = rng.integers(0, 2, 100)
     table = pd.DataFrame(
         {
-            "id": [f"p{i:03d}" for i in range(160)],
-            "age": np.round(30 + 20 * rich + rng.normal(0, 5, 160), 2),
-            "job": np.where(rich, "manager", rng.choice(["clerk", "farmer"], 160)),
+            "id": [f"p{i:03d}" for i in range(100)],
+            "age": np.round(30 + 20 * rich + rng.normal(0, 5, 100), 2),
+            "job": np.where(rich, "manager", rng.choice(["clerk", "farmer"], 100)),
             "income": np.where(rich, "high", "low"),
         }
     )
@@ -105,10 +105,10 @@ def _run(folder, rows, algorithm, monkeypatch):
         "centralised": False,
         "save-party-models": True,
         "output-dir": str(folder),
-        "num-parties": 3,
+        "num-parties": 2,
         **SETTINGS[algorithm],
     }
-    nodes = [{"partition-id": i, "num-partitions": 3} for i in range(3)]
+    nodes = [{"partition-id": i, "num-partitions": 2} for i in range(2)]
     server_app.app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
     return kept
 

@@ -26,7 +26,7 @@ SMALL = {
     "extra-trees": {"n_estimators": 8},
     "hist-gradient-boosting": {"max_iter": 3},
     "xgboost": {"n_estimators": 4},
-    "rulefit": {"n_estimators": 10},
+    "rulefit": {"n_estimators": 4},
     "mlp": {"hidden": [8], "max_steps": 4},
     "cnn-fedkt": {"max_steps": 2},
     "cnn-privatekt": {"max_steps": 1},
@@ -83,7 +83,6 @@ def test_each_model_of_the_zoo_answers_alike_from_raw_rows(name):
     rows = _rows(name, 300, 2)
     table = pd.DataFrame(rows, columns=list(schema.column_names)) if schema is IMAGES else rows
     data = to_onnx(saved)
-    assert check_onnx(saved, data, table).rows == 300
     assert check_onnx(saved, data).rows == 256
     labels, probabilities = onnxruntime.InferenceSession(data).run(None, onnx_inputs(saved, table))
     assert labels.tolist() == saved.predict(table).tolist()
