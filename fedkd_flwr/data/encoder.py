@@ -90,14 +90,14 @@ class Encoder:
                 seen = plain["preprocessing"]
                 raise ModelBytesError(explain("preprocessing", f"be version {PREPROCESSING_VERSION}", seen, way_out))
             schema = Schema.from_toml(plain["schema"], "the model's file")
-            makers = {
-                "raw": lambda: None,
-                "texts": lambda: TextRows(schema),
-                "features": lambda: Preprocessor.restored(schema, plain["state"]),
-            }
-            return cls(
-                schema=schema, preprocessor=makers[plain["kind"]](), fingerprint=str(plain.get("fingerprint", ""))
-            )
+            made: Preprocessor | TextRows | None = None
+            if plain["kind"] == "features":
+                made = Preprocessor.restored(schema, plain["state"])
+            elif plain["kind"] == "texts":
+                made = TextRows(schema)
+            elif plain["kind"] != "raw":
+                raise ValueError(f"unknown kind {plain['kind']!r}")
+            return cls(schema=schema, preprocessor=made, fingerprint=str(plain.get("fingerprint", "")))
         except ModelBytesError:
             raise
         except (FedkdError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
