@@ -1,3 +1,19 @@
 """Federated learning where parties share labels, not weights, on Flower."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedkd_flwr.saved_model import SavedModel, load
+
+__all__ = ["SavedModel", "load"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:  # importing the package imports nothing but Python
+    if name in __all__:
+        from fedkd_flwr import saved_model
+
+        return getattr(saved_model, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

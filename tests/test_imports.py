@@ -12,10 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
-PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores")
-PURE += ("run_record", "metrics", "checks", "errors", "files", "processes", "seeds")
+PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores", "onnx_graphs")
+PURE += ("run_record", "saved_model", "metrics", "checks", "errors", "files", "processes", "seeds")
 HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
-HEAVY.add("dp_accounting")
+HEAVY |= {"dp_accounting", "onnx", "onnxruntime", "skl2onnx"}
 # public modules that are themselves imported only on use, with the extra they belong to
 ON_USE = {"fedkd_flwr.models.networks", "fedkd_flwr.models.transformers"}
 
@@ -77,6 +77,7 @@ BELOW = {
     "algorithms",
     "stores",
     "run_record",
+    "saved_model",
 }
 MAY_IMPORT = {
     "errors": set(),
@@ -93,6 +94,8 @@ MAY_IMPORT = {
     "stores": {"checks", "errors", "files", "privacy", "processes", "run_record"},
     "run_frames": {"errors"},
     "run_record": {"errors", "metrics", "processes", "run_frames"},
+    "saved_model": {"errors", "files", "data", "models"},
+    "onnx_graphs": {"errors", "data", "models", "saved_model"},
     "wire": {"checks", "errors", "labels"},
     "strategies": {*BELOW, "wire"},
     "clients": {*BELOW, "wire"},

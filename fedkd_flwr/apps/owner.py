@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fedkd_flwr.apps.config import RunConfig
+from fedkd_flwr.apps.model_cards import write_card
 from fedkd_flwr.clients.party import Finished
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.run_record import PartyRecord, RunRecord
@@ -67,5 +68,7 @@ def owners_page(
         if (advice := owner_advice(record)) is not None:
             logger.info("%s: recommended: %s. %s", party, advice.verdict, advice.why)
         logger.info("%s: your own page: %s", party, write_owner_page(record, path, models=models))
+        for kind, file in models.items():
+            write_card(file, record, party=party, kind=kind, at_silo=True)
 
     return show

@@ -27,9 +27,11 @@ from fedkd_flwr.apps.assembly import (
 )
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.live_run import LiveRun
+from fedkd_flwr.apps.model_cards import write_cards
 from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.apps.try_models import try_models
 from fedkd_flwr.data.datasets import Pool
+from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, ModelBytesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
@@ -64,8 +66,11 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
         versions=_versions(),
         num_rounds=config.rounds,
     )
-    with LiveRun(record, folder, page=page, tracking=parse_tools(config.tracking)) as live:
-        _run(grid, config, live, began)
+    try:
+        with LiveRun(record, folder, page=page, tracking=parse_tools(config.tracking)) as live:
+            _run(grid, config, live, began)
+    finally:
+        write_cards(record, folder)
     return record
 
 
@@ -110,7 +115,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     record.startup_seconds = time.monotonic() - began
     strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
     if (model := getattr(strategy, "model", None)) is not None:
-        _keep_model(model, record, folder / "model.fedkd")
+        _keep_model(model, public, record, folder / "model.fedkd")
         if record.simulation:
             record.server = _measured(model, config, len(nodes))
     if record.simulation:
@@ -147,13 +152,12 @@ def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunCon
     return config.model_copy(update={"own": own})
 
 
-def _keep_model(model: Classifier, record: RunRecord, path: Path) -> None:
+def _keep_model(model: Classifier, public: PublicSet, record: RunRecord, path: Path) -> None:
     """Store the server's model; a run that has its result does not fail for want of a format."""
-    from fedkd_flwr.models.serialize import save
+    from fedkd_flwr.saved_model import save
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save(model, path)
+        save(model, public, path)
         record.server_model = str(path)
         log(INFO, "the server's model: %s", path)
     except (ModelBytesError, OSError) as error:

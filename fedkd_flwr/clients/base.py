@@ -36,6 +36,7 @@ from fedkd_flwr.files import write_atomic
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
+from fedkd_flwr.saved_model import pack
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.party_state import Saved, StoredReply
 from fedkd_flwr.wire.envelope import digests
@@ -426,7 +427,7 @@ class PartyClient(NumPyClient, ABC):
             for kind, model in kinds.items():
                 path = state.path.with_suffix(".alone.model" if kind == "alone" else ".model")
                 if data := dump(model):  # the party has learnt all the same
-                    write_atomic(path, data)
+                    write_atomic(path, pack(data, self.party.public))
                     kept[kind] = path
                     logger.info("%s: model (%s) kept at %s", self.party.name, kind, path)
         return kept

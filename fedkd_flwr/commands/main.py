@@ -20,9 +20,11 @@ from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.compare import compare
 from fedkd_flwr.commands.devnet import devnet
+from fedkd_flwr.commands.export import export
 from fedkd_flwr.commands.ledger import ledger
 from fedkd_flwr.commands.log import log
 from fedkd_flwr.commands.node import node
+from fedkd_flwr.commands.predict import predict
 from fedkd_flwr.commands.report import report
 from fedkd_flwr.commands.run import run
 from fedkd_flwr.commands.runs import runs
@@ -65,8 +67,10 @@ for command in (
     choose,
     compare,
     devnet,
+    export,
     ledger,
     log,
+    predict,
     report,
     run,
     runs,

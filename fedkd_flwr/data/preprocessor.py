@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,38 @@ class Preprocessor:
                 constant = not deviation > 1e-12 * max(1.0, abs(mean))
                 self._numeric[column.name] = (median, mean, 1.0 if constant else deviation)
         return self
+
+    def state(self) -> dict[str, Any]:
+        """Return what was learnt from the public rows as plain values; `restored` makes the same features, bit by bit.
+
+        They are each numeric column's median, mean and deviation, and the words and weights of each text column.
+        """
+        self._fitted()
+        terms = {name: weights.state() for name, weights in self._terms.items()}
+        return {"numeric": {name: list(values) for name, values in self._numeric.items()}, "terms": terms}
+
+    @classmethod
+    def restored(cls, schema: Schema, state: Mapping[str, Any]) -> Preprocessor:
+        """Return the preprocessor that `state` described, for this schema.
+
+        Raises
+        ------
+        ValueError, TypeError, KeyError
+            If it is none: another column is described than the schema has, or a number is not finite.
+        """
+        made = cls()
+        made._schema = schema
+        kinds = {} if schema.shape is not None else {column.name: column.kind for column in schema.columns}
+        made._terms = {name: TermWeights.restored(values) for name, values in state["terms"].items()}
+        for name, values in state["numeric"].items():
+            median, mean, deviation = (float(value) for value in values)
+            if not (np.isfinite([median, mean]).all() and 0 < deviation < np.inf):
+                raise ValueError(f"column {name!r} must have a finite median and mean, and a deviation above 0")
+            made._numeric[name] = (median, mean, deviation)
+        for kind, known in (("numeric", made._numeric), ("text", made._terms)):
+            if set(known) != {name for name, one in kinds.items() if one == kind}:
+                raise ValueError(f"the {kind} columns are not those of the schema")
+        return made
 
     @property
     def num_features(self) -> int:

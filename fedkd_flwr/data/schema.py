@@ -212,12 +212,28 @@ class Schema:
         """
         path = Path(path)
         try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             command = 'fedkd schema PUBLIC_FILE --label LABEL --classes "A,B".'
             message = explain("schema", "be a file", f"no file {path}", f"Write one from the public file: {command}")
             raise DataError(message, code=Code.MISSING_FILE) from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
+            raise DataError(explain(f"schema {path}", "be TOML in UTF-8", f"this: {error}")) from error
+        return cls.from_toml(text, path)
+
+    @classmethod
+    def from_toml(cls, text: str, path: str | os.PathLike[str] = "schema.toml") -> Schema:
+        """Return the schema of TOML text; ``path`` is where it stood, for the messages.
+
+        Raises
+        ------
+        DataError
+            If it is not TOML, or not a schema of this version.
+        """
+        path = Path(path)
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
             raise DataError(explain(f"schema {path}", "be TOML in UTF-8", f"this: {error}")) from error
         if data.get("version") != SCHEMA_VERSION:
             raise DataError(explain(f"version in {path}", f"be {SCHEMA_VERSION}", data.get("version")))

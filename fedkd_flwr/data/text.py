@@ -10,7 +10,7 @@ A missing text is the empty text. `fedkd_flwr.data.columns.MISSING` lists what c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,23 @@ class TermWeights:
         self.terms = tuple(sorted(kept))
         self._vectorizer = TfidfVectorizer(vocabulary=list(self.terms), dtype=np.float32).fit(texts)
         return self
+
+    def state(self) -> dict[str, list[Any]]:
+        """Return the words and their weights as plain values, from which `restored` makes the same columns."""
+        return {"terms": list(self.terms), "idf": self._vectorizer.idf_.tolist()}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> TermWeights:
+        """Return what `state` described; raises ValueError, TypeError or KeyError if it describes nothing."""
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        made, idf = cls(), np.array(state["idf"], dtype=np.float32)
+        made.terms = tuple(map(str, state["terms"]))
+        if not (made.terms and idf.shape == (len(set(made.terms)),) and np.isfinite(idf).all()):
+            raise ValueError("terms must be distinct, each with a finite weight")
+        made._vectorizer = TfidfVectorizer(vocabulary=list(made.terms), dtype=np.float32)
+        made._vectorizer.idf_ = idf
+        return made
 
     def transform(self, texts: NDArray[np.object_]) -> NDArray[np.float32]:
         """Return the weights of the known words, (n, terms) float32; all zeros for a text without known words."""

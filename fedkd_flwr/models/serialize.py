@@ -1,7 +1,8 @@
 """Models as bytes that may come from anybody: reading them never runs code of theirs.
 
-The container is a zip of two uncompressed members: ``meta.json`` (version, kind, label space, digest) and ``payload``,
-in the safe format of its kind: skops for scikit-learn, XGBoost's JSON, safetensors for torch nets and transformers. A
+The container is a zip of uncompressed members: ``meta.json`` (version, kind, label space, digests), ``payload``, in the
+safe format of its kind (skops for scikit-learn, XGBoost's JSON, safetensors for torch nets and transformers), and
+perhaps ``encoder.json``, which says how raw rows become what the model reads (`fedkd_flwr.data.encoder`). A
 torch net is rebuilt from the zoo's parameters; of a user's own, also of a skorch net, the file names the import string,
 which whoever reads it has to trust. Transformers include their configuration and tokenizer, so that nothing
 is looked up or downloaded. No format uses pickle.
@@ -34,7 +35,7 @@ from fedkd_flwr.models._tree_checks import check_trees
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import import_extra, require_extra
 
-__all__ = ["MAX_BYTES", "TRUSTED", "dumps", "load", "loads", "save", "weigh"]
+__all__ = ["MAX_BYTES", "TRUSTED", "describe", "dumps", "encoder_of", "load", "loads", "save", "weigh", "with_encoder"]
 
 FORMAT, VERSION = "fedkd-model", 1
 _KIND_OF = {
@@ -46,6 +47,7 @@ KINDS = ("sklearn", "skorch", *_KIND_OF.values())
 # limit of the container and of an unpacked skops payload; BERT-base with AdamW's state takes 1.3 GB
 MAX_BYTES = 2**31
 MAX_META_BYTES = 2**16
+MAX_ENCODER_BYTES = 2**28  # a text column of 2,000 terms takes 60 kB, a category less than its text twice
 MAX_MEMBERS = 200_000  # limit of a skops payload; a forest of 1,000 trees has about 5,000
 TRUSTED = (
     "fedkd_flwr.models.estimators.NearestNeighbours",
@@ -99,19 +101,56 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
         "num_classes": classifier.num_classes,
         "classes": None if classifier._classes is None else classifier._classes.tolist(),
         "num_features": classifier.num_features,
+        "types": list(classifier.type_names),
         "params": params,
         "sha256": hashlib.sha256(payload).hexdigest(),
     }
     if not len(payload) + MAX_META_BYTES <= MAX_BYTES:
         way_out = 'Take a smaller one; a transformer with train = "head" keeps no optimiser\'s state of the rest.'
         raise ModelBytesError(explain("A model", f"fit into {MAX_BYTES} bytes", f"{len(payload)} bytes", way_out))
+    return _pack(meta, {"payload": payload})
+
+
+def with_encoder(data: bytes, encoder: bytes) -> bytes:
+    """Return the bytes of a model with what encodes raw rows for it, as `fedkd_flwr.data.encoder` writes it.
+
+    Raises
+    ------
+    ModelBytesError
+        If the bytes are not such a model, or the encoder is larger than `MAX_ENCODER_BYTES`.
+    """
+    meta, members = _open(data)
+    if not len(encoder) <= MAX_ENCODER_BYTES:
+        raise ModelBytesError(explain("An encoder", f"be at most {MAX_ENCODER_BYTES} bytes", len(encoder)))
+    meta["encoder_sha256"] = hashlib.sha256(encoder).hexdigest()
+    return _pack(meta, {"payload": members["payload"], "encoder.json": encoder})
+
+
+def describe(data: bytes) -> dict[str, Any]:
+    """Return what a model's bytes say of it, without rebuilding it; raises `ModelBytesError` as `loads`.
+
+    The keys are ``kind``, ``types`` (full names, as the file says; [] where it does not), ``num_classes`` and
+    ``num_features`` (None if it was never fitted).
+    """
+    meta, _ = _open(data)
+    types = meta.get("types")
+    known = [str(name) for name in types] if isinstance(types, list) else []
+    return {"types": known, **{key: meta.get(key) for key in ("kind", "num_classes", "num_features")}}
+
+
+def encoder_of(data: bytes) -> bytes | None:
+    """Return the encoder of a model's bytes, None if they hold none; raises `ModelBytesError` as `loads`."""
+    return _open(data)[1].get("encoder.json")
+
+
+def _pack(meta: dict[str, Any], members: dict[str, bytes]) -> bytes:
     try:
         text = json.dumps(meta).encode()
     except TypeError as error:
-        raise ModelBytesError(explain(f"Parameters of {kind}", "be plain values", str(error))) from error
+        raise ModelBytesError(explain(f"Parameters of {meta['kind']}", "be plain values", str(error))) from error
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, content in (("meta.json", text), ("payload", payload)):
+        for name, content in {"meta.json": text, **members}.items():
             archive.writestr(zipfile.ZipInfo(name), content)
     return buffer.getvalue()
 
@@ -134,9 +173,9 @@ def loads(data: bytes, *, trusted: Iterable[str] = ()) -> Classifier:
     MissingExtraError
         If the model's library is not installed.
     """
-    meta, payload = _open(data)
+    meta, members = _open(data)
     try:
-        template, estimator = _read_payload(meta, payload, tuple(trusted))
+        template, estimator = _read_payload(meta, members["payload"], tuple(trusted))
         origin = meta["params"] if meta["kind"] == "skorch" else None
         classifier = Classifier(template, num_classes=meta["num_classes"], origin=origin)
     except FedkdError:
@@ -201,8 +240,8 @@ def _kind(classifier: Classifier) -> str:
     return _KIND_OF.get(f"{type(estimator).__module__}.{type(estimator).__qualname__}", "sklearn")
 
 
-def _open(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return the checked meta data and the payload of a container."""
+def _open(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the checked meta data of a container, and its other members by name."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise ModelBytesError(explain("Model bytes", "be bytes", type(data).__name__))
     if not len(data) <= MAX_BYTES:
@@ -210,24 +249,28 @@ def _open(data: bytes) -> tuple[dict[str, Any], bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
-            if sorted(member.filename for member in members) != ["meta.json", "payload"]:
-                names = ", ".join(sorted(member.filename for member in members)[:5])
-                raise ModelBytesError(explain("Model bytes", "hold meta.json and payload, no more", f"[{names} ]"))
+            names = sorted(member.filename for member in members)
+            if names not in (["meta.json", "payload"], ["encoder.json", "meta.json", "payload"]):
+                rule = "hold meta.json and payload, perhaps encoder.json, and no more"
+                raise ModelBytesError(explain("Model bytes", rule, f"[{', '.join(names[:5])} ]"))
+            limits = {"meta.json": MAX_META_BYTES, "encoder.json": MAX_ENCODER_BYTES}
             for member in members:
-                limit = MAX_META_BYTES if member.filename == "meta.json" else len(data)
+                limit = limits.get(member.filename, len(data))
                 if member.compress_type != zipfile.ZIP_STORED or not member.file_size <= limit:
                     seen = f"{member.filename} of {member.file_size} bytes, method {member.compress_type}"
                     raise ModelBytesError(explain("Members of model bytes", "be stored as they are", seen))
-            meta, payload = json.loads(archive.read("meta.json")), archive.read("payload")
+            contents = {name: archive.read(name) for name in names}
+            meta = json.loads(contents.pop("meta.json"))
     except ModelBytesError:
         raise
     except Exception as error:  # zipfile and json may raise anything
         seen = f"{len(data)} bytes ({type(error).__name__}: {error})"
         raise ModelBytesError(explain("Model bytes", "be a model written by fedkd_flwr", seen)) from error
     _check_meta(meta)
-    if hashlib.sha256(payload).hexdigest() != meta["sha256"]:
-        raise ModelBytesError(explain("Model bytes", "match their own digest", "other bytes", "They were damaged."))
-    return meta, payload
+    digests = {"payload": meta["sha256"], "encoder.json": meta.get("encoder_sha256")}
+    if any(hashlib.sha256(content).hexdigest() != digests[name] for name, content in contents.items()):
+        raise ModelBytesError(explain("Model bytes", "match their own digests", "other bytes", "They were damaged."))
+    return meta, contents
 
 
 def _check_meta(meta: Any) -> None:

@@ -76,7 +76,7 @@ def write_owner_page(record: RunRecord, path: Path, *, models: Mapping[str, Path
     files = [(_MODELS[kind], str(file)) for kind, file in models.items()]
     kept: list[Html] = [table(["model", "file"], files, label="Your models")] if files else []
     if len(files) > 1:
-        kept.append(tag("p", "Both were made in this run. Load either with fedkd_flwr.models.serialize.load."))
+        kept.append(tag("p", "Both were made in this run. Use either: `fedkd predict FILE rows.csv`."))
     return save_document(
         path,
         f"{plain(party.name, 40)} in run {plain(record.run_id, 40)}: {headline}",

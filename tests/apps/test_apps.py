@@ -20,10 +20,11 @@ from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.client_app import client_of
 from fedkd_flwr.apps.server_app import app as server_app
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.data.tables import load_party_table, load_public
+from fedkd_flwr.data.tables import load_party_table, load_public, read_table
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.saved_model import load
 
 SYNTHETIC = {
     "dataset": "synthetic",
@@ -384,6 +385,13 @@ def test_a_silo_keeps_the_model_trained_alone_too_and_its_owner_alone_gets_a_pag
         X, y = load_party_table(tmp_path / name / "own.csv", public.schema, public.preprocessor)
         alone = serialize.load(folder / f"{name}.alone.model")
         assert (alone.predict(X) == y).mean() > 0.8
+        rows = read_table(tmp_path / name / "own.csv")
+        names = np.array(public.schema.classes)[alone.predict(X)]
+        assert load(folder / f"{name}.alone.model").predict(rows).tolist() == names.tolist()
+        for kind in (name, f"{name}.alone"):
+            card = (folder / f"{kind}.card.md").read_text(encoding="utf-8")
+            assert "No claim covers this file: it learnt from this silo's private rows." in card
+            assert "| not known at a silo |" in card
         page = folder / f"{name}.html"
         assert stat.S_IMODE(page.stat().st_mode) == 0o600
         text = page.read_text(encoding="utf-8")

@@ -1,0 +1,62 @@
+"""The command ``fedkd predict``: labels for raw rows by a model that a run left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedkd_flwr.apps.find_run import OUTPUT
+from fedkd_flwr.commands.options import AsJson, OutputDir, print_json
+
+__all__ = ["ModelName", "Trusted", "predict"]
+
+ModelName = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="A model's file (model.fedkd, PARTY.model), or a run whose model is meant."),
+]
+Trusted = Annotated[
+    list[str] | None,
+    typer.Option("--trust", metavar="TYPE", help="A type of your own that the file may hold: package.module.Class."),
+]
+
+
+def predict(
+    model: ModelName,
+    rows: Annotated[str, typer.Argument(metavar="ROWS", help="Raw rows: CSV, TSV, Parquet, NPZ, LIBSVM; - reads CSV.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")] = None,
+    proba: Annotated[bool, typer.Option("--proba/--labels-only", help="Also a probability for each class.")] = True,
+    id_column: Annotated[str, typer.Option(help="A column of the rows to carry through. Default: the schema's.")] = "",
+    trust: Trusted = None,
+    as_json: AsJson = False,
+    output_dir: OutputDir = OUTPUT,
+) -> None:
+    """Label raw rows with a model that a run left, the server's or a party's, and write them as CSV.
+
+    The rows are as in the training files: columns are found by name, in any order, and further ones are not used. The
+    file of the model says how they are encoded. Missing columns and other classes are refused by name.
+
+    Examples
+    --------
+    fedkd predict ~/.fedkd/runs/15725786395049560637/model.fedkd rows.csv > out.csv
+    fedkd predict last rows.csv --id-column patient --output out.csv
+    fedkd predict ~/fedkd-state/runs/1572/parties/hospital-a.model rows.parquet --labels-only
+    cat rows.csv | fedkd predict model.fedkd - --json
+    """
+    from fedkd_flwr.apps.predict import find_model, notes, predictions, read_rows
+    from fedkd_flwr.files import write_atomic
+    from fedkd_flwr.saved_model import load
+
+    loaded = load(find_model(model, output_dir), trusted=trust or ())
+    table = read_rows(rows, loaded)
+    found = predictions(loaded, table, id_column=id_column, probabilities=proba)
+    for line in notes(loaded, table, id_column=id_column):
+        typer.echo(f"note: {line}", err=True)
+    if as_json:
+        print_json(found.to_dict("records"))
+    elif output is not None:
+        write_atomic(output, found.to_csv(index=False, lineterminator="\n").encode())
+        typer.echo(f"{len(found)} rows: {output}", err=True)
+    else:
+        typer.echo(found.to_csv(index=False, lineterminator="\n"), nl=False)

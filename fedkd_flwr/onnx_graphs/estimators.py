@@ -1,0 +1,324 @@
+"""From features to answers as ONNX, one function for each kind of estimator."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedkd_flwr.errors import FedkdError, explain
+from fedkd_flwr.models.estimators import import_extra
+from fedkd_flwr.onnx_graphs.graph import OPSETS, Graph
+from fedkd_flwr.onnx_graphs.trees import PlainTree, add_leaves, at_most
+
+__all__ = ["Answers", "add_estimator"]
+
+
+class Answers(NamedTuple):
+    """Names of what an estimator answers: codes of its own classes, (n,) int64, and probabilities, (n, k) of floats."""
+
+    codes: str
+    probabilities: str
+
+
+def add_estimator(graph: Graph, estimator: Any, features: str, *, num_classes: int, num_features: int) -> Answers:
+    """Add an estimator over ``num_classes`` classes of its own to a graph; ``features`` are (n, num_features) float32.
+
+    Raises
+    ------
+    FedkdError
+        If there is no conversion for it that would answer as it does; the message names it.
+    """
+    name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
+    if name in _KNOWN:
+        return _KNOWN[name](graph, estimator, features, num_classes)
+    if any(base.__module__.partition(".")[0] == "skorch" for base in type(estimator).__mro__):
+        return _skorch(graph, estimator, features, num_features)
+    return _by_skl2onnx(graph, estimator, features, num_classes)
+
+
+def _refused(name: str, seen: str) -> FedkdError:
+    way_out = "Use fedkd predict, or fedkd_flwr.load(path).predict(table)."
+    return FedkdError(explain(f"A model of {name}", "have a graph in ONNX that answers as it does", seen, way_out))
+
+
+def _largest(graph: Graph, scores: str) -> str:
+    return graph.add("ArgMax", scores, axis=1, keepdims=0)
+
+
+def _two_sided(graph: Graph, second: str) -> str:
+    """Return the probabilities of two classes from that of the second, (n, 1)."""
+    one = graph.add("CastLike", graph.constant(1.0, np.float32), second)
+    return graph.add("Concat", graph.add("Sub", one, second), second, axis=1)
+
+
+def _above(graph: Graph, scores: str, limit: float, dtype: Any) -> str:
+    """Return 1 for each row whose only score is above the limit, else 0; (n,) int64."""
+    flat = graph.add("Reshape", scores, graph.constant([-1], np.int64))
+    return graph.cast(graph.add("Greater", flat, graph.constant(limit, dtype)), np.int64)
+
+
+def _start(graph: Graph, features: str, values: Any, dtype: Any) -> str:
+    """Return a matrix that has the same row of values for each row of the features."""
+    zero = graph.add("Mul", graph.column(features, 0), graph.constant(0, np.float32))
+    return graph.add("Add", graph.cast(zero, dtype), graph.constant(np.atleast_2d(values), dtype))
+
+
+# ------------------------------------------------------------------------------------------------ scikit-learn
+
+
+def _forest(graph: Graph, forest: Any, features: str, num_classes: int) -> Answers:
+    """Trees and forests: the leaves' shares of the classes in double precision, in the order of the trees."""
+    members = getattr(forest, "estimators_", None)
+    trees = []
+    for one in [forest] if members is None else members:
+        tree = one.tree_
+        leaf = tree.children_left == -1
+        trees.append(
+            PlainTree(
+                left=tree.children_left,
+                right=tree.children_right,
+                leaf=leaf,
+                column=tree.feature,
+                threshold=at_most(tree.threshold),
+                values=tree.value[:, 0, :],
+            )
+        )
+    reached, values = add_leaves(graph, features, trees)
+    total = graph.running_sum(_start(graph, features, np.zeros(num_classes), np.float64), values, reached)
+    if members is not None:
+        total = graph.add("Div", total, graph.constant(float(len(members)), np.float64))
+    return Answers(_largest(graph, total), total)
+
+
+def _boosted(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
+    """Histogram gradient boosting: raw scores in double precision, in the order of the iterations."""
+    if model.is_categorical_ is not None and np.any(model.is_categorical_):
+        raise _refused("HistGradientBoostingClassifier", "one with categorical columns")
+    outputs = model.n_trees_per_iteration_
+    trees = []
+    for iteration in model._predictors:
+        for k, one in enumerate(iteration):
+            nodes = one.nodes
+            values = np.zeros((len(nodes), outputs))
+            values[:, k] = nodes["value"]
+            trees.append(
+                PlainTree(
+                    left=nodes["left"].astype(np.int64),
+                    right=nodes["right"].astype(np.int64),
+                    leaf=nodes["is_leaf"] != 0,
+                    column=nodes["feature_idx"].astype(np.int64),
+                    threshold=at_most(nodes["num_threshold"].astype(np.float64)),
+                    values=values,
+                )
+            )
+    reached, values = add_leaves(graph, features, trees)
+    start = _start(graph, features, np.ravel(model._baseline_prediction), np.float64)
+    scores = graph.running_sum(start, values, reached)
+    if outputs == 1:
+        return Answers(_above(graph, scores, 0.0, np.float64), _two_sided(graph, graph.add("Sigmoid", scores)))
+    return Answers(_largest(graph, scores), graph.add("Softmax", scores, axis=1))
+
+
+def _pipeline(graph: Graph, pipeline: Any, features: str, num_classes: int) -> Answers:
+    """Scaler and logistic regression, as the zoo makes them; other pipelines go to skl2onnx."""
+    steps = [step for _, step in pipeline.steps]
+    kinds = [f"{type(step).__module__}.{type(step).__qualname__}" for step in steps]
+    zoo = ["sklearn.preprocessing._data.StandardScaler", "sklearn.linear_model._logistic.LogisticRegression"]
+    if kinds != zoo:
+        return _by_skl2onnx(graph, pipeline, features, num_classes)
+    scaler, model = steps
+    rows = graph.cast(_scaled(graph, scaler, features), np.float64)
+    weights = graph.constant(np.asarray(model.coef_.T, dtype=np.float64))
+    scores = graph.add("Add", graph.add("MatMul", rows, weights), graph.constant(model.intercept_, np.float64))
+    if num_classes == 2:
+        return Answers(_above(graph, scores, 0.0, np.float64), _two_sided(graph, graph.add("Sigmoid", scores)))
+    return Answers(_largest(graph, scores), graph.add("Softmax", scores, axis=1))
+
+
+def _scaled(graph: Graph, scaler: Any, features: str) -> str:
+    """Return standardised features in single precision, as scikit-learn computes them from single precision."""
+    if scaler.mean_ is not None:
+        features = graph.add("Sub", features, graph.constant(scaler.mean_, np.float32))
+    if scaler.scale_ is not None:
+        features = graph.add("Div", features, graph.constant(scaler.scale_, np.float32))
+    return features
+
+
+def _neighbours(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
+    """K nearest neighbours: squared distances in double precision; of rows at one distance the first count."""
+    if (model.weights, model.p) != ("uniform", 2):
+        raise _refused("NearestNeighbours", f"weights={model.weights!r}, p={model.p}")
+    knn = model.knn_
+    known = np.asarray(knn._fit_X, dtype=np.float64)
+    rows = graph.cast(_scaled(graph, model.scaler_, features), np.float64)
+    # the row's own length is the same for all neighbours
+    products = graph.add("MatMul", rows, graph.constant(-2.0 * known.T))
+    distances = graph.add("Add", products, graph.constant((known**2).sum(axis=1)[None, :]))
+    count = graph.constant([knn.n_neighbors], np.int64)
+    _, found = graph.add_several("TopK", distances, count, count=2, axis=1, largest=0, sorted=1)
+    votes = np.eye(num_classes)[np.asarray(knn._y, dtype=np.int64)]
+    total = graph.add("ReduceSum", graph.add("Gather", graph.constant(votes), found), _axis(graph, 1), keepdims=0)
+    shares = graph.add("Div", total, graph.constant(float(knn.n_neighbors), np.float64))
+    return Answers(_largest(graph, total), shares)
+
+
+def _axis(graph: Graph, axis: int) -> str:
+    return graph.constant([axis], np.int64)
+
+
+def _rules(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
+    """RuleFit: each class's score is linear in clipped columns and in rules, of which each is a product of limits."""
+    rows, positive = graph.cast(features, np.float64), []
+    for rules in model.models_:
+        clipped = graph.add(
+            "Max", graph.add("Min", rows, graph.constant(rules["upper"])), graph.constant(rules["lower"])
+        )
+        score = graph.add("MatMul", clipped, graph.constant(rules["linear"][:, None]))
+        score = graph.add("Add", score, graph.constant(rules["intercept"], np.float64))
+        if len(rules["rule"]):
+            values = graph.add("Gather", rows, graph.constant(rules["column"]), axis=1)
+            over = graph.add("Greater", values, graph.constant(rules["threshold"]))
+            holds = graph.add("Xor", over, graph.constant(~rules["above"]))
+            terms = np.zeros((len(rules["rule"]), len(rules["weight"])))
+            terms[np.arange(len(terms)), rules["rule"]] = 1.0
+            met = graph.add("MatMul", graph.cast(holds, np.float64), graph.constant(terms))
+            fulfilled = graph.cast(graph.add("Equal", met, graph.constant(terms.sum(axis=0))), np.float64)
+            score = graph.add("Add", score, graph.add("MatMul", fulfilled, graph.constant(rules["weight"][:, None])))
+        twice = graph.add("Sub", graph.add("Mul", score, graph.constant(2.0)), graph.constant(1.0))
+        positive.append(graph.add("Sigmoid", twice))
+    if num_classes == 2:
+        probabilities = _two_sided(graph, positive[0])
+    else:
+        each = graph.add("Concat", *positive, axis=1)
+        probabilities = graph.add("Div", each, graph.add("ReduceSum", each, _axis(graph, 1), keepdims=1))
+    return Answers(_largest(graph, probabilities), probabilities)
+
+
+# ----------------------------------------------------------------------------------------------------- others
+
+
+def _xgboost(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
+    """XGBoost: sums in single precision, in the order of the trees, as its own predictor adds."""
+    learner = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]
+    outputs = 1 if num_classes == 2 else num_classes
+    ensemble = learner["gradient_booster"]["model"]
+    trees = []
+    for one, k in zip(ensemble["trees"], ensemble["tree_info"], strict=True):
+        left = np.asarray(one["left_children"], dtype=np.int64)
+        conditions = np.asarray(one["split_conditions"], dtype=np.float32)
+        values = np.zeros((len(left), outputs), dtype=np.float32)
+        values[:, k] = conditions  # a leaf's value stands where an inner node has its threshold
+        trees.append(
+            PlainTree(
+                left=left,
+                right=np.asarray(one["right_children"], dtype=np.int64),
+                leaf=left == -1,
+                column=np.asarray(one["split_indices"], dtype=np.int64),
+                threshold=conditions,
+                values=values,
+                below=True,
+            )
+        )
+    text = str(learner["learner_model_param"]["base_score"]).strip("[]")
+    base = np.array([float(number) for number in text.split(",")])
+    if outputs == 1:
+        base = np.array([math.log(p / (1 - p)) for p in base])
+    start = _start(graph, features, np.broadcast_to(base, (outputs,)), np.float32)
+    reached, leaves = add_leaves(graph, features, trees)
+    scores = graph.running_sum(start, leaves, reached)
+    if outputs == 1:
+        one = graph.constant(1.0, np.float32)
+        second = graph.add("Div", one, graph.add("Add", one, graph.add("Exp", graph.add("Neg", scores))))
+        return Answers(_above(graph, second, 0.5, np.float32), _two_sided(graph, second))
+    return Answers(_largest(graph, scores), graph.add("Softmax", scores, axis=1))
+
+
+def _net(graph: Graph, net: Any, features: str, num_classes: int) -> Answers:
+    """Torch nets of the zoo and users' own modules in their place; one output for each class."""
+    outputs = _module(graph, net.net_.module_, features, net.n_features_in_)
+    return Answers(_largest(graph, outputs), graph.add("Softmax", outputs, axis=1))
+
+
+def _skorch(graph: Graph, net: Any, features: str, num_features: int) -> Answers:
+    """Skorch nets: the module, and what skorch makes of its outputs for each criterion."""
+    outputs = _module(graph, net.module_, features, num_features)
+    if type(net.criterion_).__name__ == "CrossEntropyLoss":
+        outputs = graph.add("Softmax", outputs, axis=1)
+    return Answers(_largest(graph, outputs), outputs)
+
+
+def _module(graph: Graph, module: Any, features: str, num_features: int) -> str:
+    """Let torch.onnx convert a module, and return its outputs."""
+    import copy
+    import io
+    import warnings
+
+    import torch
+
+    module = copy.deepcopy(module).to("cpu", memory_format=torch.contiguous_format).eval()
+    buffer = io.BytesIO()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # by tracing: all torch since 2.4 can, in a tenth of the time of dynamo=True, and without onnxscript
+            torch.onnx.export(
+                module,
+                (torch.zeros((2, num_features)),),
+                buffer,  # type: ignore[arg-type]  # tracing takes files, too
+                input_names=["rows"],
+                output_names=["outputs"],
+                dynamic_axes={"rows": {0: "n"}, "outputs": {0: "n"}},
+                opset_version=OPSETS[""],
+                dynamo=False,
+            )
+        (outputs,) = graph.splice(graph.onnx.load_from_string(buffer.getvalue()), features)
+    except Exception as error:  # torch raises whatever a user's module makes it meet
+        name = f"{type(module).__module__}.{type(module).__qualname__}"
+        raise _refused(name, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
+    return outputs
+
+
+def _text(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
+    raise _refused("TextTransformer", "one that reads raw text by a tokenizer of its own")
+
+
+def _by_skl2onnx(graph: Graph, estimator: Any, features: str, num_classes: int) -> Answers:
+    """Convert any other estimator that skl2onnx knows."""
+    skl2onnx = import_extra("skl2onnx", "onnx")
+    from skl2onnx.common.data_types import FloatTensorType
+
+    name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
+    try:
+        converted = skl2onnx.convert_sklearn(
+            estimator,
+            initial_types=[("features", FloatTensorType([None, int(estimator.n_features_in_)]))],
+            options={id(estimator): {"zipmap": False}} if hasattr(estimator, "predict_proba") else None,
+            target_opset=OPSETS,
+        )
+        found = graph.splice(converted, features)
+    except Exception as error:  # the converter raises whatever it meets
+        raise _refused(name, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
+    codes = graph.cast(graph.add("Reshape", found[0], graph.constant([-1], np.int64)), np.int64)
+    if len(found) > 1 and hasattr(estimator, "predict_proba"):
+        return Answers(codes, found[1])
+    column = graph.add("Reshape", codes, graph.constant([-1, 1], np.int64))
+    same = graph.add("Equal", column, graph.constant([range(num_classes)], np.int64))
+    return Answers(codes, graph.cast(same, np.float32))
+
+
+_KNOWN: dict[str, Callable[[Graph, Any, str, int], Answers]] = {
+    "sklearn.tree._classes.DecisionTreeClassifier": _forest,
+    "sklearn.ensemble._forest.RandomForestClassifier": _forest,
+    "sklearn.ensemble._forest.ExtraTreesClassifier": _forest,
+    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier": _boosted,
+    "sklearn.pipeline.Pipeline": _pipeline,
+    "fedkd_flwr.models.estimators.NearestNeighbours": _neighbours,
+    "fedkd_flwr.models.estimators.RuleFit": _rules,
+    "xgboost.sklearn.XGBClassifier": _xgboost,
+    "fedkd_flwr.models.networks.TorchNet": _net,
+    "fedkd_flwr.models.transformers.TextTransformer": _text,
+}

@@ -1,0 +1,144 @@
+"""A saved model as one ONNX file, and the proof that both answer alike."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.text import TextRows
+from fedkd_flwr.errors import FedkdError, explain
+from fedkd_flwr.models.estimators import import_extra
+from fedkd_flwr.onnx_graphs.encoder import add_encoder, feed, input_kind
+from fedkd_flwr.onnx_graphs.estimators import Answers, add_estimator
+from fedkd_flwr.onnx_graphs.graph import Graph
+from fedkd_flwr.saved_model import SavedModel
+
+__all__ = ["Difference", "check_onnx", "made_up_rows", "onnx_inputs", "to_onnx"]
+
+TOLERANCE = 1e-5
+"""The most that a probability may differ between a model and its graph."""
+
+
+class Difference(NamedTuple):
+    """How a graph and its model differ on some rows."""
+
+    rows: int
+    labels: int  # rows with another label
+    probability: float  # the largest difference of a probability
+
+
+def to_onnx(model: SavedModel) -> bytes:
+    """Return a saved model as ONNX: raw columns in, class names and probabilities out.
+
+    The inputs are those of `fedkd_flwr.onnx_graphs.encoder`. The outputs are ``label``, text of shape (n,), and
+    ``probabilities``, float32 of shape (n, classes), in the order of ``model.classes``. The metadata names classes,
+    schema and inputs.
+
+    Raises
+    ------
+    FedkdError
+        If there is no graph that answers as the model does (models of raw text; users' own estimators that skl2onnx
+        does not know); the message names it.
+    MissingExtraError
+        If the extra ``onnx`` is not installed.
+    """
+    classifier, encoder = model.classifier, model.encoder
+    if isinstance(encoder.preprocessor, TextRows):
+        name = type(classifier.template).__name__
+        way_out = "Use fedkd predict, or fedkd_flwr.load(path).predict(table)."
+        seen = "one that reads raw text"
+        raise FedkdError(explain(f"A model of {name}", "read numbers or categories to become ONNX", seen, way_out))
+    graph = Graph()
+    features = add_encoder(graph, encoder)
+    own = classifier.classes
+    if classifier.estimator is None:  # one class only, which it answers with whatever comes
+        zero = graph.add("Mul", graph.column(features, 0), graph.constant(0, np.float32))
+        codes = graph.cast(graph.add("Reshape", zero, graph.constant([-1], np.int64)), np.int64)
+        answers = Answers(codes, graph.add("Add", zero, graph.constant(1, np.float32)))
+    else:
+        sizes = {"num_classes": len(own), "num_features": encoder.num_features}
+        answers = add_estimator(graph, classifier.estimator, features, **sizes)
+    probabilities = graph.cast(answers.probabilities, np.float32)
+    if len(own) < classifier.num_classes:
+        place = np.zeros((len(own), classifier.num_classes), dtype=np.float32)
+        place[np.arange(len(own)), own] = 1.0
+        probabilities = graph.add("MatMul", probabilities, graph.constant(place))
+    names = graph.constant([model.classes[i] for i in own])
+    outputs: dict[str, tuple[str, Any, list[Any]]] = {
+        "label": (graph.add("Gather", names, answers.codes), str, ["n"]),
+        "probabilities": (probabilities, np.float32, ["n", classifier.num_classes]),
+    }
+    facts = {
+        "classes": json.dumps(model.classes, ensure_ascii=False),
+        "inputs": input_kind(encoder),
+        "schema": encoder.schema.to_toml(),
+        "public-set-fingerprint": encoder.fingerprint,
+    }
+    data: bytes = graph.model(outputs, name="fedkd-model", facts=facts).SerializeToString()
+    return data
+
+
+def onnx_inputs(model: SavedModel, table: pd.DataFrame) -> dict[str, NDArray[Any]]:
+    """Return raw rows as the inputs of a model's graph: what ``InferenceSession.run(None, inputs)`` takes."""
+    return feed(model.encoder, table)
+
+
+def check_onnx(model: SavedModel, data: bytes, table: pd.DataFrame | None = None) -> Difference:
+    """Run a graph beside its model by onnxruntime and return how they differ.
+
+    Parameters
+    ----------
+    model : SavedModel
+    data : bytes
+        What `to_onnx` returned.
+    table : DataFrame, optional
+        Raw rows; by default `made_up_rows`.
+
+    Raises
+    ------
+    FedkdError
+        If a label differs, or a probability by more than 1e-5.
+    """
+    runtime = import_extra("onnxruntime", "onnx")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    if table is None and input_kind(model.encoder) == "features":
+        X = np.random.default_rng(0).normal(size=(256, model.encoder.num_features)).astype(np.float32)
+        inputs = {"features": X}
+    else:
+        table = made_up_rows(model) if table is None else table
+        X, inputs = model.features(table), feed(model.encoder, table)
+    labels, probabilities = session.run(["label", "probabilities"], inputs)
+    own = np.array(model.classes)[model.classifier.predict(X)]
+    known = model.classifier.predict_proba(X)
+    found = Difference(len(X), int((labels != own).sum()), float(np.abs(probabilities - known).max(initial=0.0)))
+    if found.labels or not found.probability <= TOLERANCE:
+        name = type(model.classifier.template).__name__
+        seen = f"{found.labels} other labels in {found.rows} rows, and a difference of {found.probability:.2g}"
+        rule = f"answer as the model itself: the same labels, and probabilities within {TOLERANCE:g}"
+        raise FedkdError(explain(f"The graph of {name}", rule, seen, "Use fedkd predict for this model."))
+    return found
+
+
+def made_up_rows(model: SavedModel, count: int = 256) -> pd.DataFrame:
+    """Return rows drawn from the schema, nobody's: numbers around the public rows' means, categories, holes."""
+    rng, schema = np.random.default_rng(0), model.encoder.schema
+    if schema.shape is not None:
+        pixels = rng.integers(0, 256, (count, len(schema.column_names)), dtype=np.uint8)
+        return pd.DataFrame(pixels, columns=list(schema.column_names))
+    state = getattr(model.encoder.preprocessor, "state", dict)()
+    columns: dict[str, Any] = {}
+    for column in schema.columns:
+        if column.kind == "numeric":
+            _, mean, deviation = state.get("numeric", {}).get(column.name, (0.0, 0.0, 1.0))
+            numbers = mean + deviation * rng.normal(size=count)
+            holes = rng.random(count) < (0.05 if state else 0.0)
+            columns[column.name] = np.where(holes, np.nan, numbers)
+        else:
+            columns[column.name] = rng.choice([*column.categories, "", "something else"], count)
+    return pd.DataFrame(columns)

@@ -1,0 +1,167 @@
+"""A trained model as one file that answers for raw rows, in any process: model, schema, encoder and class names.
+
+import fedkd_flwr
+
+model = fedkd_flwr.load("model.fedkd")
+model.predict(table)        # class names
+model.predict_proba(table)  # one column for each of model.classes
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.encoder import Encoder
+from fedkd_flwr.data.preprocessor import Table, check_columns
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.errors import DataError, ModelBytesError, explain
+from fedkd_flwr.files import write_atomic
+from fedkd_flwr.models import serialize
+from fedkd_flwr.models.classifier import Classifier
+
+__all__ = ["SavedModel", "load", "pack", "save"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedModel:
+    """A trained model and what turns raw rows into its features.
+
+    Parameters
+    ----------
+    classifier : Classifier
+        The model; it reads features and answers with numbers of classes.
+    encoder : Encoder
+        Turns raw rows into features. It was fitted on public rows alone.
+
+    Raises
+    ------
+    ModelBytesError
+        If the two do not belong together.
+    """
+
+    classifier: Classifier
+    encoder: Encoder
+
+    def __post_init__(self) -> None:
+        model, schema = self.classifier, self.encoder.schema
+        if not model.is_fitted:
+            raise ModelBytesError(explain("A model's file", "hold a trained model", "one that was never trained"))
+        wanted, seen = (schema.num_classes, self.encoder.num_features), (model.num_classes, model.num_features)
+        if wanted != seen:
+            rule = "have the classes and features of its encoder, {} and {}".format(*wanted)
+            raise ModelBytesError(explain("A model", rule, "{} and {}".format(*seen)))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the columns of `predict_proba`."""
+        return self.encoder.schema.classes
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that rows must have; their order does not matter, further ones are ignored."""
+        return self.encoder.reads
+
+    def features(self, table: Table) -> NDArray[Any]:
+        """Return raw rows as the features that the model reads.
+
+        Parameters
+        ----------
+        table : DataFrame, or ndarray of shape (n, columns)
+            Raw rows: a DataFrame that has `columns`, or an array with exactly these, in their order.
+
+        Returns
+        -------
+        ndarray of shape (n, num_features), float32; texts have shape (n, 1), object
+
+        Raises
+        ------
+        DataError
+            If columns are missing (the message names them), or a value of a numeric column is no finite number. A
+            category that the schema does not name counts as missing, as it did in the run.
+        """
+        if not isinstance(table, pd.DataFrame | np.ndarray):
+            way_out = "Use pandas.DataFrame(...)."
+            raise DataError(explain("rows", "be a DataFrame or a NumPy array", type(table).__name__, way_out))
+        if isinstance(table, np.ndarray) or self.columns == self.encoder.schema.column_names:
+            check_columns(table, self.encoder.schema)
+        return self.encoder.features(table)
+
+    def predict(self, table: Table) -> NDArray[np.str_]:
+        """Return the class name of each raw row, an array of shape (n,); parameters and errors as `features`."""
+        return np.array(self.classes)[self.classifier.predict(self.features(table))]
+
+    def predict_proba(self, table: Table) -> NDArray[np.float64]:
+        """Return the probability of each class for each raw row, an array of shape (n, classes) float64.
+
+        Columns are in the order of `classes`. A model without probabilities gives its label 1. Parameters and errors
+        as `features`.
+        """
+        return self.classifier.predict_proba(self.features(table))
+
+
+def pack(data: bytes, public: PublicSet) -> bytes:
+    """Return a model's bytes (`fedkd_flwr.models.serialize.dumps`) with the encoder of the public set in them.
+
+    The public set is as the model reads it (`PublicSet.as_read_by`).
+    """
+    return serialize.with_encoder(data, Encoder.of(public).to_bytes())
+
+
+def save(classifier: Classifier, public: PublicSet, path: str | os.PathLike[str]) -> Path:
+    """Write a trained model to a file that `load` reads; only its owner can read it.
+
+    Raises
+    ------
+    ModelBytesError
+        If no safe format holds the model.
+    """
+    return write_atomic(path, pack(serialize.dumps(classifier), public.as_read_by(classifier)))
+
+
+def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> SavedModel:
+    """Read a model that a run left: the server's, or a party's. The file may come from anybody.
+
+    Parameters
+    ----------
+    path : path
+        Such as ``model.fedkd`` in a run's folder.
+    trusted : iterable of str
+        Full names of your own types that may be rebuilt, such as ``"my_package.models.MyForest"``.
+
+    Raises
+    ------
+    ModelBytesError
+        If the file is no model, holds a type that is not trusted (the message names it), or no schema.
+    MissingExtraError
+        If the model's library is not installed.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from fedkd_flwr.data import Column, Schema, make_public_set
+    >>> schema = Schema(columns=(Column(name="age", kind="numeric"),), classes=("young", "old"))
+    >>> public = make_public_set(pd.DataFrame({"age": [20, 30, 60, 70]}), schema)
+    >>> tree = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.array([0, 0, 1, 1]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model = load(save(tree, public, f"{folder}/model.fedkd"))
+    >>> model.predict(pd.DataFrame({"name": ["Ann", "Bob"], "age": ["25", "65"]})).tolist()
+    ['young', 'old']
+    """
+    with Path(path).open("rb") as file:
+        data = file.read(serialize.MAX_BYTES + 1)
+    encoder = serialize.encoder_of(data)
+    if encoder is None:
+        way_out = "For rows that are encoded already: fedkd_flwr.models.serialize.load."
+        raise ModelBytesError(explain(f"model {path}", "hold a schema", "a model without one", way_out))
+    return SavedModel(classifier=serialize.loads(data, trusted=trusted), encoder=Encoder.from_bytes(encoder))

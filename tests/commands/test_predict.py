@@ -1,0 +1,126 @@
+"""`fedkd predict` and `fedkd export`: what a user types, gets, and is told."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+from typer.testing import CliRunner
+
+from fedkd_flwr.commands import main as command
+from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.errors import FedkdError
+from fedkd_flwr.models import Classifier
+from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.saved_model import load, save
+
+SCHEMA = Schema(
+    columns=(
+        Column(name="age", kind="numeric"),
+        Column(name="job", kind="categorical", categories=("clerk", "smith")),
+    ),
+    classes=("low", "high"),
+    label="income",
+    id_column="number",
+)
+ROWS = 'income;x;job;age;number\nlow;;smith;"20";007\nhigh;;astronaut;60;008\n;;"";70;009\n'
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Return a folder of results: run 71 with a server's model, run 72 with two parties' models."""
+    home = tmp_path_factory.mktemp("home")
+    public = make_public_set(pd.DataFrame({"age": [20, 30, 60, 70], "job": ["clerk", "smith", "smith", None]}), SCHEMA)
+    model = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.array([0, 0, 1, 1]))
+    for run, names in (("71", ["model.fedkd"]), ("72", ["parties/a.model", "parties/a.alone.model"]), ("73", [])):
+        for name in names:
+            save(model, public, home / "runs" / run / name)
+        record = RunRecord(run_id=run, algorithm="fedkt", started="2026-01-31T09:30:00+00:00", status="completed")
+        (home / "runs" / run).mkdir(exist_ok=True)
+        (home / "runs" / run / "record.json").write_text(record.to_json())
+    (home / "rows.csv").write_text("\ufeff" + ROWS, encoding="utf-8")
+    return home
+
+
+@pytest.fixture
+def fedkd(home):
+    def call(*arguments, text=None):
+        return CliRunner().invoke(command.app, [*map(str, arguments), "--output-dir", str(home)], input=text)
+
+    return call
+
+
+def _read(text):
+    return pd.read_csv(io.StringIO(text), dtype={"number": str})
+
+
+def test_raw_rows_get_class_names_and_probabilities_by_the_name_of_the_run_or_the_file(fedkd, home):
+    said = fedkd("predict", "71", home / "rows.csv")
+    assert said.exit_code == 0
+    out = _read(said.stdout)
+    assert list(out.columns) == ["number", "prediction", "probability_low", "probability_high"]
+    assert out["number"].tolist() == ["007", "008", "009"]
+    assert out["prediction"].tolist() == ["low", "high", "high"]
+    assert out["probability_high"].tolist() == [0.0, 1.0, 1.0]
+    assert said.stderr.splitlines() == [
+        "note: not used: income, x",
+        "note: column 'job': 1 of 3 rows hold a category that the model does not know and count as missing there: "
+        "astronaut",
+    ]
+    for same in (home / "runs" / "71" / "model.fedkd", home / "runs" / "71", "71"):
+        assert fedkd("predict", same, home / "rows.csv").stdout == said.stdout
+
+
+def test_the_answers_are_those_of_load(fedkd, home):
+    out = _read(fedkd("predict", "71", home / "rows.csv").stdout)
+    table = pd.read_csv(home / "rows.csv", sep=";")
+    assert out["prediction"].tolist() == load(home / "runs" / "71" / "model.fedkd").predict(table).tolist()
+
+
+def test_rows_come_from_stdin_and_go_to_a_file_as_labels_only_or_json(fedkd, home, tmp_path):
+    assert (
+        fedkd("predict", "71", "-", "--labels-only", text=ROWS).stdout
+        == "number,prediction\n007,low\n008,high\n009,high\n"
+    )
+    done = fedkd("predict", "71", home / "rows.csv", "--output", tmp_path / "out.csv", "--id-column", "age")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert _read((tmp_path / "out.csv").read_text())["age"].tolist() == [20, 60, 70]
+    assert stat.S_IMODE((tmp_path / "out.csv").stat().st_mode) == 0o600
+    rows = json.loads(fedkd("predict", "71", home / "rows.csv", "--json").stdout)
+    assert rows[0] == {"number": "007", "prediction": "low", "probability_low": 1.0, "probability_high": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "options", "match"),
+    [
+        ("71", "job\nsmith\n", [], "a table without age"),
+        ("71", "age,job\nold,smith\n", [], "column 'age' must hold numbers"),
+        ("71", "age,job,income\n20,smith,middle\n", [], "must hold only the model's classes .low, high.* 'middle'"),
+        ("71", "age,job\n20,smith\n", ["--id-column", "nr"], "--id-column must be a column of the rows, got 'nr'"),
+        ("72", ROWS, [], "must have left one model, got 2 of parties: a.alone.model, a.model"),
+        ("73", ROWS, [], "must have left a model, got 'none'. The server has one after fedkt"),
+        ("74", ROWS, [], "run must be the id, the start of an id"),
+        ("there/is/none.fedkd", ROWS, [], "model must be a file, got no file"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(fedkd, model, text, options, match):
+    done = fedkd("predict", model, "-", *options, text=text)
+    assert isinstance(done.exception, FedkdError)
+    assert done.stdout == ""
+    with pytest.raises(FedkdError, match=match):
+        raise done.exception
+
+
+def test_a_model_is_exported_and_compared_on_own_rows(fedkd, home, tmp_path):
+    done = fedkd("export", "71", "--onnx", tmp_path / "m.onnx", "--check", home / "rows.csv")
+    assert done.exit_code == 0, done.exception
+    assert "Compared on 3 rows: the same labels" in done.stdout
+    said = json.loads(fedkd("export", "71", "--onnx", tmp_path / "m.onnx", "--json").stdout)
+    assert said["bytes"] == (tmp_path / "m.onnx").stat().st_size
+    assert (said["rows"], said["labels"]) == (256, 0)

@@ -1,0 +1,125 @@
+"""A model's card says what its file and the run's record say, and no more."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from sample_claims import AT_SERVER, RECORD
+
+from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.report.claims import claim_meaning
+from fedkd_flwr.report.model_card import card_text, model_card
+from fedkd_flwr.run_record import RoundRecord, RunRecord
+
+FACTS = {
+    "file": "model.fedkd",
+    "bytes": 12345,
+    "sha256": "ab" * 32,
+    "kind": "sklearn",
+    "types": ["sklearn.tree._classes.DecisionTreeClassifier"],
+    "num_classes": 2,
+    "num_features": 3,
+    "classes": ["low", "high|<b>"],
+    "label": "income",
+    "id column": None,
+    "image shape": None,
+    "columns": [
+        {"name": "age", "kind": "numeric", "categories": []},
+        {"name": "job", "kind": "categorical", "categories": ["clerk", "smith"]},
+    ],
+    "reads": ["age", "job"],
+    "public set fingerprint": "cd" * 32,
+}
+
+
+def _record(**changes):
+    record = RunRecord(
+        run_id="7",
+        algorithm="fedkt",
+        sends="labels",
+        status="completed",
+        simulation=True,
+        config={"algorithm": "fedkt", "num-rounds": 1, "table": "/home/ann/people.csv", "noise": "gaussian"},
+        changed=["algorithm", "table", "noise"],
+        classes=["low", "high"],
+        num_public=60,
+        fingerprint="cd" * 32,
+        rounds=[RoundRecord(server_round=1, asked=1, answered=["ann"])],
+        server={"common": Metrics(n=50, accuracy=0.875)},
+        claims=[AT_SERVER],
+        notes=["party ann says one class"],
+        versions={"flwr": "1.41.0"},
+    )
+    record.party("ann").class_counts = [4, 6]
+    record.party("ann").solo["own"] = Metrics(n=9, accuracy=0.625)
+    for name, value in changes.items():
+        setattr(record, name, value)
+    return record
+
+
+def _card(record, *, party="", kind="federated", at_silo=False, **facts):
+    return model_card(record, {**FACTS, **facts}, party=party, kind=kind, at_silo=at_silo, release="0.1.0")
+
+
+def test_the_server_s_card_has_the_claims_in_the_record_s_words_and_metrics_with_their_n():
+    card = _card(_record())
+    text = card_text(card)
+    assert card.privacy["claims"] == [{"meaning": claim_meaning(AT_SERVER), **AT_SERVER}]
+    assert claim_meaning(AT_SERVER) in text
+    assert "| epsilon |" in text
+    assert "| n | 50 |" in text
+    assert "| accuracy | 0.8750 |" in text
+    assert "`model.fedkd`, 12,345 bytes, SHA-256" in text
+    assert "`people.csv`" in text
+    assert "/home/ann" not in text + card.to_json()
+    assert "| job | categorical clerk, smith |" in text
+    assert json.loads(card.to_json())["versions"] == {"flwr": "1.41.0", "fedkd-flwr": "0.1.0"}
+
+
+def test_what_no_claim_covers_stands_in_the_part_for_the_operator_alone():
+    card = _card(_record())
+    elsewhere = json.dumps({**json.loads(card.to_json()), "evaluation": None})
+    assert "party ann says one class" in card_text(card)
+    assert "party ann says" not in elsewhere
+    assert "0.875" not in elsewhere
+    assert "Leave this section out of a card that you pass on." in card_text(card)
+
+
+def test_a_claim_whose_numbers_are_the_operator_s_has_none_on_the_card():
+    card = _card(_record(claims=[{**AT_SERVER, "publishable": False, "epsilon": 0.123456}]))
+    assert "0.123456" not in card.to_json()
+    assert "The operator knows them; they are not published." in card_text(card)
+
+
+def test_without_a_claim_the_card_says_so():
+    text = card_text(_card(_record(claims=[])))
+    assert "No privacy guarantee: labels are shared as they are (no noise)." in text
+    assert "epsilon" not in text
+
+
+@pytest.mark.parametrize("at_silo", [False, True])
+def test_a_party_s_file_is_covered_by_no_claim_and_a_silo_knows_of_none(at_silo):
+    card = _card(_record(claims=[] if at_silo else [RECORD]), party="ann", kind="alone", at_silo=at_silo)
+    text = card_text(card)
+    assert "No claim covers this file" in text
+    assert "low: 4, high: 6" in text
+    assert "| n | 9 |" in text
+    assert (card.privacy["claims"] is None) == at_silo
+    assert (card.training["parties"] is None) == at_silo
+    assert "private rows of this party alone" in text
+
+
+def test_the_card_says_whether_rows_are_in_the_file():
+    nearest = ["fedkd_flwr.models.estimators.NearestNeighbours"]
+    assert _card(_record()).model["rows in the file"].startswith("no row as such")
+    assert "keeps rows that it learnt from (public rows" in _card(_record(), types=nearest).model["rows in the file"]
+    own = _card(_record(), party="ann", types=nearest).model["rows in the file"]
+    assert "private rows of ann" in own
+    assert _card(_record(), types=["mine.Own"]).model["rows in the file"] == "not known for mine.Own"
+
+
+def test_foreign_text_stays_in_its_cell():
+    text = card_text(_card(_record()))
+    assert "high\\|&lt;b>" in text
+    assert "<b>" not in text

@@ -1,0 +1,234 @@
+"""A model's file answers for raw rows as the model did in its run: after every algorithm, server's and parties'."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from flwr.app import Context, RecordDict
+from grid import InProcessGrid
+from sklearn.tree import DecisionTreeClassifier
+
+import fedkd_flwr
+from fedkd_flwr.algorithms import cards
+from fedkd_flwr.apps import server_app
+from fedkd_flwr.apps.client_app import app as client_app
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.data.encoder import Encoder
+from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.tables import read_table
+from fedkd_flwr.errors import DataError, ModelBytesError
+from fedkd_flwr.models import Classifier, make_model, serialize
+from fedkd_flwr.saved_model import load, save
+
+NET = {"model": "mlp", "model-params": '{"hidden": [8], "epochs": 1}'}
+ROUNDS = {"num-rounds": 2, "steps-per-round": 2}
+SCORES = {**NET, "num-rounds": 1, "initial-epochs": 1, "digest-epochs": 1, "revisit-epochs": 1}
+SETTINGS = {
+    "fedct": {"model": "mixed:decision-tree,knn", **ROUNDS},
+    "fedkt": {"model": "decision-tree", "num-rounds": 1, "fedkt.teachers-per-student": 2},
+    "pate": {"model": "decision-tree", "num-rounds": 1},
+    "privatekt": {**NET, "num-rounds": 2, "privatekt.buffer-steps": 1},
+    "fedmd": SCORES,
+    "dd": {**NET, "num-rounds": 1, "steps-per-round": 2},
+    "dsfl": SCORES,
+    "scarlet": SCORES,
+    "fedprox": {**NET, "num-rounds": 1, "local-epochs": 1},
+    "fedkt-prox": {**NET, "num-rounds": 2, "local-epochs": 1, "fedkt.teachers-per-student": 2},
+}
+SERVER_HAS_ONE = {"fedkt", "pate", "privatekt", "fedprox", "fedkt-prox"}
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Return a CSV file of people with numbers, texts, holes, an unknown category and an id."""
+    rng = np.random.default_rng(0)
+    rich = rng.integers(0, 2, 100)
+    table = pd.DataFrame(
+        {
+            "id": [f"p{i:03d}" for i in range(100)],
+            "age": np.round(30 + 20 * rich + rng.normal(0, 5, 100), 2),
+            "job": np.where(rich, "manager", rng.choice(["clerk", "farmer"], 100)),
+            "income": np.where(rich, "high", "low"),
+        }
+    )
+    table["age"] = table["age"].astype(object)
+    table.loc[::17, "age"] = ""
+    path = tmp_path_factory.mktemp("rows") / "people.csv"
+    table.to_csv(path, index=False)
+    schema = Schema(
+        columns=(
+            Column(name="age", kind="numeric"),
+            Column(name="job", kind="categorical", categories=("clerk", "manager")),
+        ),
+        classes=("low", "high"),
+        label="income",
+        id_column="id",
+    )
+    schema.write(path.with_name("schema.toml"))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _no_pages(monkeypatch):
+    monkeypatch.setattr("fedkd_flwr.report.page.write_page", lambda record, path: path)
+
+
+def _run(folder, rows, algorithm, monkeypatch):
+    """Run an algorithm; return each file that it left, with the model and the public set as they were in the run."""
+    kept, keep_server, keep_party = {}, server_app._keep_model, PartyClient._keep
+
+    def server(model, public, record, path):
+        keep_server(model, public, record, path)
+        kept[path] = (model, public)
+
+    def party(self, finished):
+        files = keep_party(self, finished)
+        for kind, path in files.items():
+            alone = finished.alone if finished.alone is not None else finished.model
+            kept[path] = (finished.model if kind == "federated" else alone, self.party.public)
+        return files
+
+    monkeypatch.setattr(server_app, "_keep_model", server)
+    monkeypatch.setattr(PartyClient, "_keep", party)
+    config = {
+        "algorithm": algorithm,
+        "dataset": "table",
+        "table": str(rows),
+        "label": "income",
+        "schema-path": str(rows.with_name("schema.toml")),
+        "partitioner": "iid",
+        "centralised": False,
+        "save-party-models": True,
+        "output-dir": str(folder),
+        "num-parties": 2,
+        **SETTINGS[algorithm],
+    }
+    nodes = [{"partition-id": i, "num-partitions": 2} for i in range(2)]
+    server_app.app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
+    return kept
+
+
+def test_every_algorithm_is_tested_here():
+    assert set(SETTINGS) == set(cards())
+
+
+@pytest.mark.parametrize("algorithm", SETTINGS)
+def test_after_each_algorithm_each_file_answers_for_raw_rows_as_its_model_did_in_the_run(
+    algorithm, rows, tmp_path, monkeypatch
+):
+    kept = _run(tmp_path, rows, algorithm, monkeypatch)
+    folder = tmp_path / "runs" / "1"
+    assert sorted(kept) == sorted([*folder.glob("*.fedkd"), *folder.glob("parties/*.model")])
+    assert (folder / "model.fedkd" in kept) == (algorithm in SERVER_HAS_ONE)
+    table = read_table(rows)
+    shuffled = table[table.columns[::-1]].assign(further=1)
+    for path, (model, public) in kept.items():
+        X = public.features(table)
+        loaded = load(path)
+        assert np.array_equal(loaded.features(shuffled), X)
+        assert loaded.encoder.to_bytes() == Encoder.of(public).to_bytes()  # fitted on public rows: everybody's is one
+        labels = np.array(["low", "high"])[model.predict(X)]
+        assert loaded.predict(shuffled).tolist() == labels.tolist()
+        assert np.array_equal(loaded.predict_proba(shuffled), model.predict_proba(X))
+
+
+# ------------------------------------------------------------------------------------------------ one file
+
+
+def _saved(folder, table, schema, y):
+    public = make_public_set(table, schema)
+    model = Classifier(DecisionTreeClassifier(random_state=0), num_classes=schema.num_classes).fit(public.X, y)
+    return save(model, public, folder / "model.fedkd"), model, public
+
+
+@pytest.fixture(scope="module")
+def ages(tmp_path_factory):
+    schema = Schema(
+        columns=(
+            Column(name="age", kind="numeric"),
+            Column(name="job", kind="categorical", categories=("clerk", "smith", "7")),
+            Column(name="hours", kind="numeric"),
+        ),
+        classes=("young", "old"),
+    )
+    table = pd.DataFrame({"age": [20, 30, 60, 70], "job": ["clerk", "7", "smith", "?"], "hours": [1, 2, None, 4]})
+    return load(_saved(tmp_path_factory.mktemp("ages"), table, schema, np.array([0, 0, 1, 1]))[0])
+
+
+def test_columns_are_found_by_name_and_a_missing_one_is_named(ages):
+    table = pd.DataFrame({"more": [1, 2], "hours": [3, None], "job": ["7.0", "astronaut"], "age": ["25", "65"]})
+    assert ages.columns == ("age", "job", "hours")
+    assert ages.predict(table).tolist() == ["young", "old"]
+    assert ages.predict_proba(table).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert ages.predict(table[:0]).shape == (0,)
+    with pytest.raises(DataError, match="got a table without age, hours"):
+        ages.predict(table[["job"]])
+    with pytest.raises(DataError, match=r"column 'age' must hold numbers .* got 'old'"):
+        ages.predict(table.assign(age="old"))
+    with pytest.raises(DataError, match="rows must be a DataFrame or a NumPy array, got 'list'"):
+        ages.predict([[1, 2, 3]])
+    assert ages.features(table).shape == (2, 5)
+    assert ages.features(table)[1, 1:4].tolist() == [0.0, 0.0, 0.0]  # an unknown category is none
+
+
+def test_words_and_pixels_are_encoded_as_in_the_run(tmp_path):
+    texts = Schema(columns=(Column(name="said", kind="text", max_terms=3),), classes=("no", "yes"))
+    table = pd.DataFrame({"said": ["good film", "bad film", "good good day", ""]})
+    path, model, public = _saved(tmp_path, table, texts, np.array([1, 0, 1, 0]))
+    more = pd.DataFrame({"said": ["a good, good film", "nothing known", None]})
+    assert np.array_equal(load(path).features(more), public.features(more))
+    assert load(path).predict(more).tolist() == np.array(["no", "yes"])[model.predict(public.features(more))].tolist()
+    images = Schema(columns=(), classes=("dark", "light"), shape=(1, 2, 2))
+    pixels = np.array([[0, 1, 2, 3], [250, 251, 252, 253]], dtype=np.uint8)
+    path, _, public = _saved(tmp_path, pixels, images, np.array([0, 1]))
+    np.savez(tmp_path / "more.npz", X=pixels.reshape(2, 1, 2, 2)[::-1])
+    read = read_table(tmp_path / "more.npz")
+    assert load(path).predict(read).tolist() == ["light", "dark"]
+    assert np.array_equal(load(path).features(read), public.features(pixels[::-1]))
+
+
+def test_a_model_without_schema_or_of_another_problem_is_refused(tmp_path, ages):
+    three = Classifier(DecisionTreeClassifier(), num_classes=3).fit(np.eye(3, dtype=np.float32), np.arange(3))
+    serialize.save(three, tmp_path / "bare.fedkd")
+    with pytest.raises(ModelBytesError, match=r"must hold a schema.*serialize\.load"):
+        load(tmp_path / "bare.fedkd")
+    other = serialize.with_encoder(serialize.dumps(three), ages.encoder.to_bytes())
+    (tmp_path / "other.fedkd").write_bytes(other)
+    with pytest.raises(ModelBytesError, match="have the classes and features of its encoder, 2 and 5, got 3 and 3"):
+        load(tmp_path / "other.fedkd")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"kind": "features"', '"kind": "pickle"'),
+        ('"numeric": {"age"', '"numeric": {"agE"'),
+        ('"preprocessing": 1', '"preprocessing": 2'),
+        ("[45.0, 45.0,", "[45.0, NaN,"),
+        ("classes =", "class ="),
+        ('"state": {', '"state": [{'),
+    ],
+)
+def test_a_damaged_or_forged_encoder_is_refused(ages, old, new):
+    text = ages.encoder.to_bytes().decode()
+    assert old in text
+    with pytest.raises(ModelBytesError, match=r"encoder|preprocessing"):
+        Encoder.from_bytes(text.replace(old, new).encode())
+
+
+def test_a_file_answers_in_a_process_that_knows_nothing_else(tmp_path, rows):
+    schema = Schema.read(rows.with_name("schema.toml"))
+    table = read_table(rows)
+    public = make_public_set(table, schema)
+    model = make_model("xgboost", num_classes=2, num_features=public.num_features, seed=1, params={"n_estimators": 3})
+    path = save(model.fit(public.X, schema.encode_labels(table["income"])), public, tmp_path / "model.fedkd")
+    code = (
+        "import sys, pandas as pd, fedkd_flwr\nprint(*fedkd_flwr.load(sys.argv[1]).predict(pd.read_csv(sys.argv[2])))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path, rows], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == fedkd_flwr.load(path).predict(table).tolist()
