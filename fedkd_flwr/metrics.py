@@ -258,8 +258,8 @@ def _from_probabilities(
 
     n, num_classes = probs.shape
     figures: dict[str, Any] = {}
-    ranked = [1] if num_classes == 2 else range(num_classes)
-    ranked = [_ranking(y == c, probs[:, c]) for c in ranked if 0 < support[c] < n]
+    classes = [1] if num_classes == 2 else range(num_classes)
+    ranked = [_ranking(y == c, probs[:, c]) for c in classes if 0 < support[c] < n]
     if ranked:
         figures["roc_auc"], figures["average_precision"] = map(float, np.mean(ranked, axis=0))
     # written out: scikit-learn's log_loss warns where float32 probabilities do not sum to 1 in float64, and its

@@ -168,7 +168,7 @@ def test_columns_are_found_by_name_and_a_missing_one_is_named(ages):
     assert ages.predict(table[:0]).shape == (0,)
     with pytest.raises(DataError, match="got a table without age, hours"):
         ages.predict(table[["job"]])
-    with pytest.raises(DataError, match=r"column 'age' must hold numbers .* got 'old'"):
+    with pytest.raises(DataError, match=r"column 'age' must hold numbers, got 'old'"):
         ages.predict(table.assign(age="old"))
     with pytest.raises(DataError, match="rows must be a DataFrame or a NumPy array, got 'list'"):
         ages.predict([[1, 2, 3]])

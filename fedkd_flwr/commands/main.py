@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import click
 import typer
 import typer.core
+from click.utils import PacifyFlushWrapper
+from typer.utils import get_params_from_function
 
 from fedkd_flwr.commands.audit import audit
 from fedkd_flwr.commands.bundle import bundle
@@ -107,10 +109,10 @@ def group() -> click.Group:
         if isinstance(one, click.Group):
             waiting += one.commands.values()
             continue
-        declared = typer.main.get_params_from_function(inspect.unwrap(one.callback)) if one.callback else {}
+        declared = get_params_from_function(inspect.unwrap(one.callback)) if one.callback else {}
         for param in one.params:
             if isinstance(param, click.Argument) and param.name in declared:
-                param.help = getattr(declared[param.name].default, "help", None)  # type: ignore[attr-defined]
+                param.help = getattr(declared[param.name].default, "help", None)
     return made
 
 
@@ -144,7 +146,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _failed(error: BaseException) -> int:
     """Say what went wrong, and return the exit code."""
     if isinstance(error, SystemExit):
-        if isinstance(sys.stdout, click.utils.PacifyFlushWrapper):  # so click ends a command whose pipe was closed
+        if isinstance(sys.stdout, PacifyFlushWrapper):  # type: ignore[arg-type]  # so click ends one whose pipe was closed
             return NOBODY_READS
         if error.code is None or isinstance(error.code, int):
             return error.code or 0

@@ -28,8 +28,9 @@ def schema(
 
     Use public rows only: everybody reads what a schema says. A simulation needs no schema.
 
-    Examples: fedkd schema public.csv --label outcome
-
+    Examples
+    --------
+    fedkd schema public.csv --label outcome
     fedkd schema public.csv --label outcome --classes "home,ward" --id-column id --drop name,remark --decimal ,
     """
     import json

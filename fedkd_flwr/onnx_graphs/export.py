@@ -131,7 +131,7 @@ def made_up_rows(model: SavedModel, count: int = 256) -> pd.DataFrame:
     if schema.shape is not None:
         pixels = rng.integers(0, 256, (count, len(schema.column_names)), dtype=np.uint8)
         return pd.DataFrame(pixels, columns=list(schema.column_names))
-    state = getattr(model.encoder.preprocessor, "state", dict)()
+    state: dict[str, Any] = getattr(model.encoder.preprocessor, "state", dict)()
     columns: dict[str, Any] = {}
     for column in schema.columns:
         if column.kind == "numeric":

@@ -148,7 +148,7 @@ def flower_reply(
     if code := str(metrics.get("code", "")):
         reason = f"{code}: {metrics.get('party', '')!s}"
         if failure := metrics.get("failure"):  # a simulated party's
-            reason += f"\n{failure}"
+            reason += f"\n{failure!s}"
         return Message(Error(code=_REFUSED, reason=reason), reply_to=message)
     record = ArrayRecord({name: Array(array) for name, array in named_arrays(arrays, metrics).items()})
     said = ConfigRecord(dict(metrics))

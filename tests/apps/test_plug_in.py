@@ -17,7 +17,7 @@ from grid import InProcessGrid
 import fedkd_flwr.clients
 import fedkd_flwr.strategies
 from fedkd_flwr.algorithms import cards
-from fedkd_flwr.apps.ledger import main
+from fedkd_flwr.commands.ledger import ledger
 from fedkd_flwr.errors import TooFewPartiesError
 
 PAGE = Path(__file__).parents[2] / "docs" / "plug-in.md"
@@ -94,7 +94,7 @@ def test_with_noise_and_a_ledger_the_third_run_is_refused_as_the_page_says(proje
         assert re.search(r"\('record', (1\.9\d+|2\.0), 1e-05, 'proven'\)", capsys.readouterr().out)
     with pytest.raises(TooFewPartiesError, match="clinic-0: budget-exceeded, clinic-1: budget-exceeded, clinic-2"):
         project(server, client, 3)
-    assert main([str(tmp_path / ".clinics")]) == 0
+    ledger(str(tmp_path / ".clinics"))
     told = re.search(r"\(together ([\d.]+)\)", PAGE.read_text(encoding="utf-8"))[1]
     assert f"epsilon {told}" in capsys.readouterr().out
 
