@@ -32,7 +32,9 @@ def tree(seed):
 
 class Dying(DecisionTreeClassifier):
     def fit(self, X, y):
-        os._exit(3)
+        if len(X) <= 24:  # when it is tried
+            return super().fit(X, y)
+        os.kill(os.getppid(), 9)  # its own process was made for this fit; the party's is that one's parent
 
 
 def dying(seed):
@@ -92,4 +94,4 @@ def test_processes_that_die_are_replaced_and_the_failed_run_says_who_is_missing(
     lines = lines[next(i for i, line in enumerate(lines) if line.startswith("error")) :]  # after the progress
     assert len(lines) <= 5
     assert lines[0].startswith("error: the run failed: valid replies in round 1 must be >= 2, got 0")
-    assert "exit code 3" in Path(run["log"]).read_text(encoding="utf-8")
+    assert "exit code -9" in Path(run["log"]).read_text(encoding="utf-8")

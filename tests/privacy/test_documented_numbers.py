@@ -131,7 +131,7 @@ def _counted(queries, runs):
 
 
 FIGURES = {f"docs/privacy.md, {name}": figure for name, figure in FIGURES.items()} | {
-    "README.md, noise of 200 queries": (
+    "docs/quickstart.md, noise of 200 queries": (
         "standard deviation 39.8763 votes",
         f"standard deviation {calibrate_gaussian(num_queries=200, epsilon=2.0, delta=DELTA).sigma:.4f} votes",
     ),

@@ -343,6 +343,8 @@ def solve_epsilon(parts: Parts, delta: float, largest: float) -> float:
     best = largest
     for _ in range(3):
         found = _solve(total, delta, high)
+        if found > high and high < largest < math.inf:  # rounding took more than the margin on the guess
+            found = _solve(total, delta, largest)
         best = min(best, found)
         if not found < 0.999 * high:
             break

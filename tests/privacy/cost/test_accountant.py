@@ -11,7 +11,7 @@ import dp_accounting as dp
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fedkd_flwr.errors import ConfigError, DataError
@@ -124,6 +124,7 @@ def test_the_example_of_the_tables_costs_2_94_by_pure_queries_and_less_by_what_t
     assert winner.smallest_publishable == pytest.approx(1.3782, abs=1e-4)
 
 
+@example(53.5625, 22123, 0.9, "pure")  # at delta 0.99 the first guess of an epsilon is just too small to prove
 @settings(max_examples=25)
 @given(
     st.floats(1e-9, 60),
