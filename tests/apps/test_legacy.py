@@ -127,7 +127,7 @@ def test_density_ratios_give_what_they_give_in_the_present_api(monkeypatch, make
     def members():
         return parties(allow=frozenset({"fedct", "fedkt", "density-ratio"}))
 
-    rounds = 3 if make is fedct else 1
+    rounds = 2 if make is fedct else 1
     make = partial(make, consensus="density-ratio")
     expected = _present(monkeypatch, make, members(), grid, rounds)
     strategy = make()

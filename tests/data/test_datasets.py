@@ -30,7 +30,7 @@ def _check_pool(pool, private, public, test, features):
 
 
 def _forest_accuracy(pool):
-    forest = RandomForestClassifier(50, random_state=0).fit(pool.X, pool.y)
+    forest = RandomForestClassifier(30, random_state=0).fit(pool.X, pool.y)
     return forest.score(pool.X_test, pool.y_test)
 
 
