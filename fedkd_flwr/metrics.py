@@ -283,8 +283,8 @@ def _from_probabilities(
 def _ranking(hit: NDArray[np.bool_], score: NDArray[np.float64]) -> tuple[float, float]:
     """Return ROC AUC and average precision of one class against the others, as scikit-learn's functions of that name.
 
-    Written out: those check their arrays so often that ten classes take forty times as long, and every party measures
-    several models.
+    Written out: those check their arrays in each of many steps, which takes far longer than the figures themselves, and
+    every party measures several models. Tests hold both equal.
     """
     import numpy as np
 

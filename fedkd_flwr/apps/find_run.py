@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["OUTPUT", "Found", "all_runs", "find_run", "find_runs"]
+__all__ = ["LOG", "OUTPUT", "Found", "all_runs", "find_run", "find_runs"]
 
 OUTPUT = Path("~/.fedkd")
 """Where runs are kept unless ``output-dir`` says otherwise."""
+
+LOG = "log.txt"
+"""The log that `fedkd simulate` keeps in a run's folder; Flower's SuperLink keeps those of other runs."""
 
 _SHOWN = 8  # candidates that an error names
 

@@ -9,17 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.apps.find_run import OUTPUT, all_runs
+from fedkd_flwr.apps.find_run import LOG, OUTPUT, all_runs
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.processes import still_runs
 from fedkd_flwr.report.runs import run_line
 from fedkd_flwr.report.standing import standing
 from fedkd_flwr.run_record import RunRecord
 
-__all__ = ["LOG", "list_runs", "log_text", "stop_at_superlink", "stop_run", "superlink_log"]
-
-LOG = "log.txt"
-"""The log that `fedkd simulate` keeps in a run's folder; Flower's SuperLink keeps those of other runs."""
+__all__ = ["list_runs", "log_text", "stop_at_superlink", "stop_run", "superlink_log"]
 
 _POLL_S = 0.2
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedkd_flwr.apps.find_run import LOG
 from fedkd_flwr.apps.progress import Progress
 from fedkd_flwr.errors import ConfigError, explain
 
@@ -194,7 +195,7 @@ class Simulation:
                     case "begin":
                         progress, read = Progress(event["rounds"]), 0
                         folder = Path(event["folder"])
-                        current = Ended(run_id=event["run_id"], status="killed", log=str(folder / "log.txt"))
+                        current = Ended(run_id=event["run_id"], status="killed", log=str(folder / LOG))
                     case "progress" if not stopping:
                         show(progress.text(event["kind"], event["round"], event["answered"], event["asked"]))
                     case "end":

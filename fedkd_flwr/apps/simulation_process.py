@@ -87,6 +87,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
 
     from fedkd_flwr.apps.assembly import output_root
     from fedkd_flwr.apps.config import parse_run_config
+    from fedkd_flwr.apps.find_run import LOG
     from fedkd_flwr.apps.party_processes import ProcessGrid
     from fedkd_flwr.apps.server_app import federate
     from fedkd_flwr.apps.simulate import Ended
@@ -96,7 +97,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     config = parse_run_config(values)
     folder = output_root(config.output_dir) / "runs" / run_id
     folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "log.txt"
+    log = folder / LOG
     _write_to(log)
     say("begin", run_id=run_id, folder=str(folder), rounds=config.rounds, parties=config.num_parties)
     grid = ProcessGrid(

@@ -26,8 +26,8 @@ def log(
     fedkd log last --follow
     fedkd log 1874890138940096806 --superlink hospital-link
     """
-    from fedkd_flwr.apps.find_run import find_run
-    from fedkd_flwr.apps.runs import LOG, log_text, superlink_log
+    from fedkd_flwr.apps.find_run import LOG, find_run
+    from fedkd_flwr.apps.runs import log_text, superlink_log
     from fedkd_flwr.errors import DataError
 
     try:

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from fedkd_flwr import processes
-from fedkd_flwr.apps.runs import LOG, log_text, stop_run, superlink_log
+from fedkd_flwr.apps.find_run import LOG
+from fedkd_flwr.apps.runs import log_text, stop_run, superlink_log
 from fedkd_flwr.apps.submit import FlowerError
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.processes import ProcessRecord, this_process
