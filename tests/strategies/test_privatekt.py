@@ -291,14 +291,17 @@ def _answer(count=2, *, classes=3, label=0):
 
 
 @pytest.mark.parametrize(
-    ("payload", "code"),
+    ("forge", "code"),
     [
-        (_answer(3), "wrong-length"),
-        (_answer(2, label=-1), "class-out-of-range"),
-        (np.zeros(4, dtype=np.uint8), "bad-payload"),
+        (lambda: _answer(3), "wrong-length"),
+        (lambda: _answer(2, label=-1), "class-out-of-range"),
+        (lambda: np.zeros(4, dtype=np.uint8), "bad-payload"),
     ],
+    ids=["wrong-length", "class-out-of-range", "bad-payload"],
 )
-def test_a_reply_that_cannot_be_counted_is_left_out_of_the_mean(payload, code):
+def test_a_reply_that_cannot_be_counted_is_left_out_of_the_mean(forge, code):
+    payload = forge()
+
     def tamper(node, reply):
         if node == 0 and reply.metadata.message_type == "train":
             reply.content["fitres.parameters"] = ArrayRecord({"0": Array(payload)})
