@@ -248,7 +248,8 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Learn from the round, then keep the server's state."""
         result = super().aggregate_train(server_round, replies)
-        self._keep(self.rounds_done + server_round)
+        if result[0] is not None:  # a round that found too few parties taught nothing
+            self._keep(self.rounds_done + server_round)
         return result
 
     def claim(self) -> list[PrivacyClaim]:
