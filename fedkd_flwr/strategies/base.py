@@ -173,6 +173,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.finished_round: int | None = None  # set when nothing more can change
         self.fell_short: TooFewPartiesError | None = None  # why the run ended before its last round, with a result
         self.num_rounds = 1
+        self.continues = ""  # the run that this one continues: parties keep no budget for the rest of that one
         self.rounds_done = 0  # rounds of an earlier run that this one continues: numbers go on from there
         self._nodes: list[int] = []
         self._asked: list[int] = []
@@ -229,6 +230,13 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         """Return the settings that only this node gets: the base the server holds of its answers."""
         held = self._held.get(self._reception.party_of.get(node, ""))
         return {} if held is None else {"base": digests(held.values())}
+
+    def rounds_left(self, server_round: int) -> int:
+        """Return in how many rounds a party is going to be asked from this one on: its budget should cover them all.
+
+        Where rounds ask a share of the parties, it is their share of the rounds.
+        """
+        return max(1, math.ceil(self.fraction_train * (self.num_rounds - server_round + 1)))
 
     @property
     def room(self) -> Room:
@@ -508,6 +516,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             "algorithm": self.card.name,
             "privacy": self.config.privacy,
             "server-round": server_round,
+            "rounds-left": self.rounds_left(server_round),
+            "continues": self.continues,
             "fingerprint": self.spec.fingerprint,
         }
 
