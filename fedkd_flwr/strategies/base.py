@@ -392,8 +392,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     def _end_early(self, server_round: int, error: TooFewPartiesError) -> tuple[None, None]:
         """End a run that lost its parties: the result of the last good round goes out, and then the run fails."""
         self.finished_round, self.fell_short = server_round, error
-        this = self.record.rounds[-1]
-        this.seconds, this.ended = time.monotonic() - self._round_start, True
+        self.record.rounds[-1].seconds = time.monotonic() - self._round_start
         good = self.record.rounds[-2].server_round
         self.note(
             f"Too few parties in round {server_round} of {self.num_rounds}: the run ends with the result of round "
