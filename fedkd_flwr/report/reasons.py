@@ -68,6 +68,8 @@ REASONS: dict[str, str] = {
     "party a name of its own in its node config.",
     "node-changed-name": "A node changed its party name during the run. A node speaks for one party in a whole run; "
     "restart the run if the change is intended.",
+    "no-round-counted": "No answer of the party counted in any round, so what it reports at the end is not taken. Each "
+    "round says why; the party has its model all the same.",
     "wrong-public-set": "The reply was computed on another public set than this run's. Hand everybody the same "
     "public file and schema.toml.",
     "wrong-length": "The reply has another number of labels than there are public rows. Install the same release "

@@ -115,7 +115,9 @@ class Reception(Generic[Answered]):
 
     def unbound(self, reply: Reply) -> str:
         """Return why a node may not report at the end, or "": only parties that answered a round may."""
-        return "" if self.party_of.get(reply.node_id) == reply.party else "node-changed-name"
+        if self.party_of.get(reply.node_id) == reply.party:
+            return ""
+        return self.wrong_sender(reply) or "no-round-counted"
 
 
 def notes_of(reply: Reply) -> tuple[str, ...]:
