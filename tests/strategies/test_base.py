@@ -11,6 +11,7 @@ from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from grid import InProcessGrid
 
+from fedkd_flwr import saved_model
 from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
@@ -466,3 +467,21 @@ def test_a_reply_of_endless_metrics_is_turned_away():
     assert _codes(_run_spoilt(lambda reply: spoil(reply, notes="x" * 2**21))) == {"party-001": "too-large"}
     many = {f"m{i}": 1.0 for i in range(101)}
     assert _codes(_run_spoilt(lambda reply: spoil(reply, **many))) == {"party-001": "too-large"}
+
+
+def test_a_party_whose_rounds_were_all_refused_ends_with_its_model_and_the_server_says_why_it_has_no_figures(tmp_path):
+    kept = PartyState(tmp_path / "not" / "there", run_id="1", party="party-001")
+    members = parties(3)
+    members[1] = party("party-001", *rows(20, seed=1), state=kept, keep_model=True)
+    wrong = _with_labels(_payload(fingerprint="cd" * 32))
+
+    def tamper(index, reply):
+        return wrong(reply) if index == 1 and reply.metadata.message_type == "train" else reply
+
+    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
+    strategy = FedCT(config=config, public=public_set())
+    strategy.start(fedct_grid(members, tamper=tamper), num_rounds=2)
+    assert [_codes(strategy.record, r) for r in (1, 2)] == [{"party-001": "wrong-public-set"}] * 2
+    assert strategy.record.notes[-1] == "party-001 did not finish: no-round-counted"
+    for file in (kept.path.with_suffix(".model"), kept.path.with_suffix(".alone.model")):
+        assert saved_model.load(file).classes == ("red", "green", "blue")
