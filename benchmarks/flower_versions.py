@@ -1,6 +1,6 @@
 """What works on which Flower: this package's tests of Flower's surface, and real runs, on other releases of flwr.
 
-    python benchmarks/flower_versions.py                  # the declared oldest and the newest: API only
+    python benchmarks/flower_versions.py                  # the oldest declared and the newest, but the one installed
     python benchmarks/flower_versions.py --real 1.42.0    # Ray and two SuperNodes besides, some minutes
 
 Each release is installed into a folder of its own, without its dependencies, and laid over this environment: all other
@@ -20,6 +20,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +47,11 @@ def oldest() -> str:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
     low = next(m[1] for one in declared if (m := re.match(r"flwr>=([\d.]+)", one)))
     return low if low.count(".") == 2 else f"{low}.0"
+
+
+def others() -> list[str]:
+    """Return the oldest release declared and the newest, but for the one that is installed: all tests run on that."""
+    return sorted({oldest(), NEWEST} - {metadata.version("flwr")})
 
 
 def install(version: str, folder: Path) -> None:
@@ -77,7 +83,7 @@ def run(what: str, command: Sequence[str], folder: Path) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Test each release; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("versions", nargs="*", default=[oldest(), NEWEST], help="releases of flwr, such as 1.42.0")
+    parser.add_argument("versions", nargs="*", default=others(), help="releases of flwr, such as 1.42.0")
     parser.add_argument("--real", action="store_true", help="start Ray and two SuperNodes, too")
     asked = parser.parse_args(arguments)
     good = True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import faulthandler
 import logging
 import math
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -107,7 +106,7 @@ def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
         yield  # a setting of another kind is refused when the client is made
         return
-    faulthandler.dump_traceback_later(limit + HANG_S, exit=True, file=sys.__stderr__)  # also where C code hangs
+    faulthandler.dump_traceback_later(limit + HANG_S, exit=True, file=2)  # stderr; also where C code hangs
     try:
         yield
     finally:

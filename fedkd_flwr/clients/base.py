@@ -262,8 +262,8 @@ class PartyClient(NumPyClient, ABC):
             message = explain(f"ledger {ledger.path}", rule, "no such entry", way_out)
             raise DataError(message, code=Code.LEDGER_LOST)
         rounds = 1 if charge.once else instruction.rounds_left
-        runs = {"run_id": party.run_id, "continues": instruction.continues}
-        ledger.ask(charge.events, party.budget, rounds=rounds, **runs)
+        run_id, continues = party.run_id, instruction.continues
+        ledger.ask(charge.events, party.budget, run_id=run_id, rounds=rounds, continues=continues)
 
     def _kept(self, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
         """Return the reply that was kept for this request: a repeated one, or one the process ended before charging."""
