@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -16,9 +18,12 @@ from fedkd_flwr.clients.base import RefusingClient
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.wire.records import flower_reply, from_flower, open_instruction, reply_record
 
-__all__ = ["answer", "app", "client_of", "finish", "hold_back"]
+__all__ = ["HANG_S", "answer", "app", "client_of", "finish", "hold_back", "never_for_ever"]
 
 logger = logging.getLogger("flwr.party")
+
+HANG_S = 600.0
+"""Seconds beyond ``round-limit-s`` after which a visit that has not ended is ended with its process."""
 
 app = ClientApp()
 
@@ -58,7 +63,8 @@ def ready(message: Message, context: Context) -> Message:
 def train(message: Message, context: Context) -> Message:
     """Answer one round."""
     began = time.monotonic()
-    reply = answer(client_of(context), message)
+    with never_for_ever(context.node_config):
+        reply = answer(client_of(context), message)
     hold_back(context.node_config, began)
     return reply
 
@@ -78,9 +84,33 @@ def answer(client: NumPyClient, message: Message) -> Message:
 def evaluate(message: Message, context: Context) -> Message:
     """Take the final result in."""
     began = time.monotonic()
-    reply = finish(client_of(context), message)
+    with never_for_ever(context.node_config):
+        reply = finish(client_of(context), message)
     hold_back(context.node_config, began)
     return reply
+
+
+@contextmanager
+def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
+    """End a silo's process that hangs, with all its stacks in the log: Flower never would, and ask this node no more.
+
+    Learning is ended after ``round-limit-s`` and the party still answers. This is for what hangs elsewhere, such as a
+    disk that does not answer: `HANG_S` later. Without a limit, and in simulation, nothing is ended.
+    """
+    if "data-path" not in node_config:
+        yield
+        return
+    from fedkd_flwr.apps.config import NodeConfig
+
+    limit = node_config.get("round-limit-s", NodeConfig.default("round_limit_s"))
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
+        yield  # a setting of another kind is refused when the client is made
+        return
+    faulthandler.dump_traceback_later(limit + HANG_S, exit=True, file=2)  # stderr; also where C code hangs
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def hold_back(node_config: Mapping[str, Any], began: float) -> None:

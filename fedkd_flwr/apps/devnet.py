@@ -229,7 +229,7 @@ def devnet(
         _wait_for_port(port, processes["server"], folder / "server" / "log.txt")
         for silo in silos:
             show(f"starting {silo}")
-            flower("supernode", "register", str(make_key(folder / silo / "key")), name)
+            flower("supernode", "register", str(make_key(folder / silo / "key")), name, "--name", silo)
             settings = " ".join(f"{key}={toml(value)}" for key, value in configs[silo].items())
             node = ["-m", "fedkd_flwr.commands", "node", "run", "--approved", folder / "approved", "--"]
             node += ["--root-certificates", tls["ca"], "--superlink", f"127.0.0.1:{port}"]

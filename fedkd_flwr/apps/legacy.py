@@ -170,7 +170,7 @@ class LegacyStrategy(Strategy):
         if self._ended:
             return
         self._ended = True
-        self.strategy.conclude(error)
+        self.strategy.conclude(error or self.strategy.fell_short)
         if self.when_done is not None:
             self.when_done(self.strategy)
 

@@ -108,7 +108,7 @@ class LiveRun:
                 return
             self._closed = True
             self.tracking.end(record)  # it may add a note
-            self._file.write(record)
+            written = self._write_last()
             self._write_page()  # the one with plots takes seconds
         if record.status != "completed":
             log(ERROR, "run %s: %s", record.status, record.reason)
@@ -118,11 +118,32 @@ class LiveRun:
 
             for line in summary_table(record).splitlines():
                 log(INFO, "%s", line)
-            log(INFO, "record: %s", self._file.path.absolute())
-            if self.page:
+            if written:
+                log(INFO, "record: %s", self._file.path.absolute())
+            if self.page and written:
                 log(INFO, "report: %s", write_page(record, self.folder / "report.html").absolute())
         except Exception as error:  # the run's own outcome matters more than its picture
             log(WARN, "the table or the page could not be made: %s", error)
+
+    def _write_last(self) -> bool:
+        """Write the record of a run that has ended; on a full disk in the page's place, which can be drawn again."""
+        try:
+            self._file.write(self.record)
+            return True
+        except OSError as error:
+            self.record.notes.append(f"the record could not be written ({error}); the page was removed to make room")
+        with contextlib.suppress(OSError):
+            (self.folder / "report.html").unlink(missing_ok=True)
+            self._file.write(self.record)
+            self.page = False
+            log(WARN, "%s", self.record.notes[-1])
+            return True
+        log(
+            ERROR,
+            "the record could not be written: %s is of an earlier moment. What was found is below.",
+            self._file.path,
+        )
+        return False
 
     def stop(self, status: str, reason: str) -> None:
         """Write down that the process is being ended from outside: called while the exchange may still be running."""
@@ -133,7 +154,7 @@ class LiveRun:
             self.record.status, self.record.reason = status, reason
             for _ in range(20):
                 with contextlib.suppress(RuntimeError):  # the other thread changed a dict of the record meanwhile
-                    self._file.write(self.record)
+                    self._write_last()
                     break
             self._write_page()
         # a tool's server that hangs must not keep the process

@@ -32,7 +32,7 @@ from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.apps.try_models import try_models
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import ConfigError, ModelBytesError, cause, explain
+from fedkd_flwr.errors import ConfigError, ModelBytesError, TooFewPartiesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import ColumnRecord, RunRecord
@@ -113,7 +113,12 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         config, public=public, test=test, num_nodes=len(nodes), record=record, names=names, on_round=live.on_round
     )
     record.startup_seconds = time.monotonic() - began
-    strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
+    try:
+        strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
+    except TooFewPartiesError:
+        if strategy.fell_short is not None and (model := getattr(strategy, "model", None)) is not None:
+            _keep_model(model, public, record, folder / "model.fedkd")  # of the last round that had enough
+        raise
     if (model := getattr(strategy, "model", None)) is not None:
         _keep_model(model, public, record, folder / "model.fedkd")
         if record.simulation:

@@ -143,6 +143,8 @@ class PartyClient(NumPyClient, ABC):
             instruction = self._open(parameters, config)
             # a server that asks for metrics as if nothing had been claimed does not get them
             private = self._permitted(instruction) is not None or self._claimed(instruction)
+            if self.party.ledger is not None:
+                self.party.ledger.end_plan(self.party.run_id)
             self._before_rows(instruction, private, final=True)
             rows, loss, metrics = self.num_rows(instruction), float("nan"), _signed(self.party.name)
             try:
@@ -259,7 +261,9 @@ class PartyClient(NumPyClient, ABC):
             rule = f"hold the charge of round {last_round}, which the server has the labels of"
             message = explain(f"ledger {ledger.path}", rule, "no such entry", way_out)
             raise DataError(message, code=Code.LEDGER_LOST)
-        ledger.ask(charge.events, party.budget)
+        rounds = 1 if charge.once else instruction.rounds_left
+        run_id, continues = party.run_id, instruction.continues
+        ledger.ask(charge.events, party.budget, run_id=run_id, rounds=rounds, continues=continues)
 
     def _kept(self, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
         """Return the reply that was kept for this request: a repeated one, or one the process ended before charging."""
@@ -480,6 +484,8 @@ class PartyClient(NumPyClient, ABC):
             server_round=server_round,
             config=told,
             last_round=check_whole("last-round", config.get("last-round", 0), 0, error=PayloadError),
+            rounds_left=check_whole("rounds-left", config.get("rounds-left", 1), 1, error=PayloadError),
+            continues=str(config.get("continues", "")),
             base=str(config.get("base", "")),
             ratios=ratios,
             arrays=arrays,

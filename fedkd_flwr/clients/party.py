@@ -215,6 +215,10 @@ class Instruction:
         The algorithm's settings, checked, as far as parties are told them; others have their defaults.
     last_round : int
         The last round in which the server got a valid answer of this party; 0: in none.
+    rounds_left : int
+        Rounds that this party is going to be asked in from this one on, as planned.
+    continues : str
+        The run that this one continues, "" for none.
     base : str
         Digests, in hexadecimal, of the answer that the server holds and changes may refer to; "" for none.
     ratios : bool
@@ -232,6 +236,8 @@ class Instruction:
     server_round: int
     config: Any
     last_round: int = 0
+    rounds_left: int = 1
+    continues: str = ""
     base: str = ""
     ratios: bool = False
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -271,6 +277,8 @@ class Charge:
         The mechanism and its parameters, in words.
     unit, adversary, neighbouring_relation : str
         As in `fedkd_flwr.privacy.claims.claim.PrivacyClaim`.
+    once : bool
+        Whether it pays for all later rounds too.
     """
 
     events: Sequence[tuple[Any, int]]
@@ -278,6 +286,7 @@ class Charge:
     unit: str = "record"
     adversary: str = "server"
     neighbouring_relation: str = "replace one record"
+    once: bool = False
 
     @classmethod
     def of_party(cls, event: Any, rows: int, words: str) -> Charge:

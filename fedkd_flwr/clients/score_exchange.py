@@ -354,7 +354,7 @@ class ScoreClient(PartyClient):
         event = dp.NoOpDpEvent() if paid else subset.dp_event()
         relation = "add, remove or replace one record"
         words = f"{subset.words}: charged before" if paid else subset.words
-        return Charge(events=[(event, 1)], mechanism=words, neighbouring_relation=relation)
+        return Charge(events=[(event, 1)], mechanism=words, neighbouring_relation=relation, once=True)
 
     def _drawn(self, instruction: Instruction) -> NDArray[np.int64] | None:
         """Return the slots of the party's one subset, drawn if this is the first time; None without NFDP.

@@ -30,6 +30,7 @@ __all__ = ["Column", "Schema"]
 
 SCHEMA_VERSION = 1
 _MAX_CLASSES = 32767  # labels are int16
+_MAX_PIXELS = 2**24
 MAX_TERMS = 2000  # default number of TF-IDF columns of a text column, 8 kB a row
 
 
@@ -217,7 +218,7 @@ class Schema:
             command = 'fedkd schema PUBLIC_FILE --label LABEL --classes "A,B".'
             message = explain("schema", "be a file", f"no file {path}", f"Write one from the public file: {command}")
             raise DataError(message, code=Code.MISSING_FILE) from None
-        except UnicodeDecodeError as error:
+        except (UnicodeDecodeError, OSError) as error:
             raise DataError(explain(f"schema {path}", "be TOML in UTF-8", f"this: {error}")) from error
         return cls.from_toml(text, path)
 
@@ -233,7 +234,7 @@ class Schema:
         path = Path(path)
         try:
             data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise DataError(explain(f"schema {path}", "be TOML in UTF-8", f"this: {error}")) from error
         if data.get("version") != SCHEMA_VERSION:
             raise DataError(explain(f"version in {path}", f"be {SCHEMA_VERSION}", data.get("version")))
@@ -247,9 +248,9 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
     try:
         columns = tuple(
             Column(
-                name=item["name"],
+                name=_text(item["name"], f"name of a column in {path}"),
                 kind=item["kind"],
-                categories=tuple(map(str, item.get("categories", ()))),
+                categories=_texts(item.get("categories", []), f"categories of column {item['name']!r} in {path}"),
                 max_terms=item.get("max-terms", MAX_TERMS),
                 reading=_reading(item, path),
             )
@@ -257,13 +258,33 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
         )
         return Schema(
             columns=columns,
-            classes=tuple(map(str, data["classes"])),
-            label=data.get("label", "label"),
-            id_column=data.get("id-column"),
-            shape=tuple(map(int, data["shape"])) if "shape" in data else None,
+            classes=_texts(data["classes"], f"classes in {path}"),
+            label=_text(data.get("label", "label"), f"label in {path}"),
+            id_column=_text(data["id-column"], f"id-column in {path}") if "id-column" in data else None,
+            shape=_shape(data["shape"], path) if "shape" in data else None,
         )
     except (KeyError, TypeError) as error:
         raise DataError(explain(f"schema {path}", "have classes, and name and kind per column", repr(error))) from error
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(explain(name, "be a text in quotes", value))
+    return value
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...]:
+    """Return a list's entries as texts; numbers may stand there without quotes."""
+    if not isinstance(value, list) or any(isinstance(one, list | dict) for one in value):
+        raise DataError(explain(name, "be a list of texts", value))
+    return tuple(map(str, value))
+
+
+def _shape(value: Any, path: Path) -> tuple[int, ...]:
+    whole = isinstance(value, list) and all(type(one) is int and one >= 1 for one in value)
+    if not (whole and value and math.prod(value) <= _MAX_PIXELS):
+        raise DataError(explain(f"shape in {path}", f"be whole numbers, together at most {_MAX_PIXELS} pixels", value))
+    return tuple(value)
 
 
 def _reading(item: dict[str, Any], path: Path) -> Reading:
@@ -273,8 +294,9 @@ def _reading(item: dict[str, Any], path: Path) -> Reading:
     if unknown := sorted(item.keys() - known):
         what = f"keys of column {item.get('name')!r} in {path}"
         raise DataError(explain(what, f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
-    given = {name: value for name, value in item.items() if name in rules}
-    return Reading(**given | ({"missing": tuple(map(str, given["missing"]))} if "missing" in given else {}))
+    words = f"of column {item.get('name')!r} in {path}"
+    given: dict[str, Any] = {name: _text(item[name], f"{name} {words}") for name in rules & item.keys() - {"missing"}}
+    return Reading(**given, missing=_texts(item.get("missing", []), f"missing {words}"))
 
 
 def _check_distinct(what: str, names: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ import codecs
 import csv
 import gzip
 import io
+import math
 import os
 import re
 import warnings
@@ -18,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -29,19 +30,27 @@ from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, make_p
 from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
-from fedkd_flwr.errors import Code, DataError, MissingExtraError, explain
+from fedkd_flwr.errors import Code, DataError, FedkdError, MissingExtraError, explain
 
 __all__ = [
+    "MAX_UNPACKED_GB",
     "UsableRows",
     "load_party_table",
     "load_public",
     "load_usable_rows",
+    "max_unpacked",
     "read_libsvm",
     "read_npz",
     "read_table",
     "require_file",
     "require_readable",
 ]
+
+MAX_UNPACKED_GB = 4.0
+"""Gigabytes that a compressed file may unpack to."""
+
+_LIMIT_NAME = "FEDKD_MAX_UNPACKED_GB"
+_DEFLATE_RATIO = 1032  # the most that deflate can shrink anything
 
 Rows = slice | NDArray[np.intp]
 """Rows of a table by their positions."""
@@ -121,6 +130,14 @@ def read_table(
         raise DataError(explain(f"file {path}", "hold lines of values", f"this: {error}", way_out)) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(explain(f"file {path}", "unpack", f"this: {error}", "Copy it again.")) from error
+    except FedkdError:
+        raise
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:  # the parsers of four formats may raise anything
+        seen = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        way_out = "It is damaged, or something else: export it again."
+        raise DataError(explain(f"file {path}", f"be a table in the format {kind}", seen, way_out)) from error
     if len(table) == 0:
         raise DataError(explain(f"file {path}", "hold at least one row", "none"), code=Code.NO_ROWS)
     return table
@@ -339,11 +356,13 @@ def read_libsvm(
         with _opened(path) as file:
             # from memory, because sklearn reads a gzip file slowly, line by line
             X, y = load_svmlight_file(file, n_features=num_features or None, dtype=np.float64)
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, OverflowError) as error:
         most = f" of at most {num_features} features" if num_features else ""
         rule = f"hold LIBSVM lines (label index:value index:value ...){most}"
         way_out = "If its first line names columns, let the file's name end in .csv or .tsv."
         raise DataError(explain(f"file {path}", rule, f"this: {error}", way_out)) from error
+    if (size := 8 * X.shape[0] * X.shape[1]) > (limit := max_unpacked()):
+        _refuse_large(Path(path), limit, f"{size / 1e9:.3g} GB ({X.shape[0]:,} rows of {X.shape[1]:,} features)")
     return X.toarray().astype(np.float32), y
 
 
@@ -355,12 +374,25 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     DataError
         If it is not an NPZ file of plain arrays.
     """
+    path = Path(path)
     try:
         # opened here, because NumPy leaves the file open if it is not an archive
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return {key: arrays[key] for key in arrays}
-    except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(explain(f"file {path}", "be an NPZ file of plain arrays", f"this: {error}")) from error
+        with path.open("rb") as file:
+            with zipfile.ZipFile(file) as archive:
+                unpacked = sum(member.file_size for member in archive.infolist())
+            if unpacked > (limit := max_unpacked()):
+                _refuse_large(path, limit, f"{unpacked / 1e9:.3g} GB")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as arrays:
+                found = {key: arrays[key] for key in arrays}
+    except DataError:
+        raise
+    except (MemoryError, Exception) as error:  # a hostile shape asks for all memory; zipfile may raise anything
+        seen = f"this: {type(error).__name__}: {error}"
+        raise DataError(explain(f"file {path}", "be an NPZ file of plain arrays", seen)) from error
+    if strange := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
+        raise DataError(explain(f"file {path}", "be an NPZ file of plain arrays", f"other members: {strange[:3]}"))
+    return found
 
 
 def require_file(path: str | os.PathLike[str], way_out: str = "Check the path.") -> Path:
@@ -383,7 +415,39 @@ def require_readable(path: str | os.PathLike[str]) -> bytes:
 
 def _opened(path: str | os.PathLike[str]) -> io.BytesIO:
     data = Path(path).read_bytes()
-    return io.BytesIO(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    return io.BytesIO(_unzipped(data, Path(path)) if data[:2] == b"\x1f\x8b" else data)
+
+
+def max_unpacked() -> int:
+    """Return how many bytes a file may unpack to: what ``FEDKD_MAX_UNPACKED_GB`` says, `MAX_UNPACKED_GB` by default.
+
+    Raises `DataError` if that is no number above 0.
+    """
+    said = os.environ.get(_LIMIT_NAME, "") or str(MAX_UNPACKED_GB)
+    try:
+        gigabytes = float(said)
+    except ValueError:
+        gigabytes = math.nan
+    if not 0 < gigabytes < math.inf:
+        raise DataError(explain(f"the environment's {_LIMIT_NAME}", "be a number of gigabytes above 0", said))
+    return round(gigabytes * 1e9)
+
+
+def _refuse_large(path: Path, limit: int, seen: str) -> NoReturn:
+    way_out = f"If it is meant to be that large: export {_LIMIT_NAME}={4 * limit / 1e9:g}"
+    raise DataError(explain(f"file {path}", f"unpack to at most {limit / 1e9:g} GB ({_LIMIT_NAME})", seen, way_out))
+
+
+def _unzipped(data: bytes, path: Path) -> bytes:
+    """Return what a gzip file unpacks to, as long as that is no more than it may be."""
+    limit, size = max_unpacked(), 0
+    if len(data) * _DEFLATE_RATIO > limit:  # counted first, so that a bomb takes no memory
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            while chunk := file.read(2**20):
+                size += len(chunk)
+                if size > limit:
+                    _refuse_large(path, limit, f"more, from {len(data):,} bytes")
+    return gzip.decompress(data)
 
 
 def _read_libsvm_lines(
@@ -407,7 +471,7 @@ def _read_libsvm_lines(
 
 def _read_csv(path: Path, zipped: bool, *, lenient: bool, notes: list[str]) -> pd.DataFrame:
     data = path.read_bytes()
-    text = _decoded(gzip.decompress(data) if zipped else data, path, lenient=lenient, notes=notes)
+    text = _decoded(_unzipped(data, path) if zipped else data, path, lenient=lenient, notes=notes)
     before = 0  # lines above the header
     if text[:4].lower() == "sep=":  # Excel's own first line
         text, before = text.partition("\n")[2], 1
@@ -551,10 +615,17 @@ def _require_pyarrow(path: Path) -> Any:
 def _read_parquet(path: Path) -> pd.DataFrame:
     pyarrow = _require_pyarrow(path)
     try:
+        meta = pyarrow.parquet.read_metadata(path)
         names = pyarrow.parquet.read_schema(path).names
-        _refuse_repeated(names, path)
-        return pd.read_parquet(path)
+        unpacked = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
     except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
+    _refuse_repeated(names, path)
+    if unpacked > (limit := max_unpacked()):
+        _refuse_large(path, limit, f"{unpacked / 1e9:.3g} GB")
+    try:
+        return pd.read_parquet(path)
+    except (pyarrow.ArrowException, OSError, MemoryError) as error:
         raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
 
 

@@ -53,16 +53,23 @@ REASONS: dict[str, str] = {
     f"numbers, or labels that are no class; or its training diverged. Its data are not at fault. {_OWN_LOG}.",
     "no-reply": "No reply came before the deadline. Check that the node is running and connected, or raise the "
     "deadline.",
-    "offline": "Its node was not connected when the round started. Check that the node is running and connected.",
+    "offline": "Its node was not connected when the round started, or left while it went on. Check that the node is "
+    "running and connected.",
     "bad-name": "The node gave a name that is too long or not printable. Give the party a short plain name in its node "
     "config.",
     "unknown-code": "The party gave a reason that this release does not know. Install the same release everywhere.",
     "party-crashed": "The node's process ended without a reply: it was stopped, or ran out of memory. Look at that "
     "machine's log.",
+    "too-large": "The reply holds more arrays, or more bytes, than an answer to this request can have, so it was not "
+    "opened. Install the same release of fedkd-flwr on both sides; else somebody tampers with that node.",
+    "not-its-name": "The node's key is registered under another name than it gave, or the name it gave is registered "
+    "for another node's key. Let party in its node config equal the --name of flwr supernode register.",
     "duplicate-name": "A second node used the name of a party that is already bound to another node. Give every "
     "party a name of its own in its node config.",
     "node-changed-name": "A node changed its party name during the run. A node speaks for one party in a whole run; "
     "restart the run if the change is intended.",
+    "no-round-counted": "No answer of the party counted in any round, so what it reports at the end is not taken. Each "
+    "round says why; the party has its model all the same.",
     "wrong-public-set": "The reply was computed on another public set than this run's. Hand everybody the same "
     "public file and schema.toml.",
     "wrong-length": "The reply has another number of labels than there are public rows. Install the same release "

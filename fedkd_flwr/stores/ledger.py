@@ -24,6 +24,7 @@ from fedkd_flwr.privacy.ledger.ledger import Budget, Entry, Events, Head, Ledger
 from fedkd_flwr.privacy.ledger.rows import PrivateRows, RowTable, hash_rows
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
+from fedkd_flwr.stores.plans import HOLD_S, Plans
 
 __all__ = ["NO_NOISE", "REPLIES_KEPT", "LedgerStore", "read_table"]
 
@@ -51,6 +52,7 @@ class LedgerStore:
     | ``<party>/head.json`` | the ledger's length when it was last written, so that an older copy is noticed |
     | ``<party>/rows-<digest>.table`` | `fedkd_flwr.privacy.ledger.rows.RowTable`: which rows took part in what |
     | ``<party>/replies/<run>-<round>.npz`` | replies to a run's last three rounds; ``.pending`` until charged |
+    | ``<party>/plans.json`` | `fedkd_flwr.stores.plans.Plans`: what runs that have begun are still going to ask |
     | ``<party>/lock`` | held while reading or charging |
 
     A charge writes the table of rows (for a new data set), the reply as pending, then the ledger, then the head, then
@@ -98,6 +100,7 @@ class LedgerStore:
         self.path = self.directory / "ledger.json"
         self.head_path = self.directory / "head.json"
         self.replies = self.directory / "replies"
+        self.plans_path = self.directory / "plans.json"
         self.key_path = self.ledgers / "rows.key"
         self.rows = PrivateRows(
             digest=data_digest,
@@ -139,15 +142,19 @@ class LedgerStore:
         with self.held() as ledger:
             return self._stored(ledger, run_id, server_round)
 
-    def ask(self, events: Events, budget: Budget) -> None:
+    def ask(self, events: Events, budget: Budget, *, run_id: str = "", rounds: int = 1, continues: str = "") -> None:
         """Check, before anything is learnt, that the budget covers ``events`` for each row that is held now.
+
+        A run's first visit asks for all the ``rounds`` it is going to ask for, on top of what runs that have begun are
+        still going to ask (`fedkd_flwr.stores.plans`): a run that cannot be paid whole is refused before it pays. The
+        plan of the run that it ``continues`` is not counted.
 
         Raises as `Ledger.ask` and `load`, and `RefusalError` (code ``wrong-config``) for rows that another party of
         this state directory has charged.
         """
-        events = plain_events(events)
+        events, planned = plain_events(events), bool(run_id) and budget.epsilon < np.inf
         with contextlib.ExitStack() as stack:
-            if os.path.lexists(self.directory):
+            if planned or os.path.lexists(self.directory):
                 ledger = stack.enter_context(self.held())
                 table = self.table(ledger)
             else:
@@ -155,7 +162,27 @@ class LedgerStore:
                 ledger, table = self.new, RowTable()
             if table.column(self.rows.digest) is None:
                 table = self.with_rows(table)
-            self._ask(ledger, table, events, budget)
+            if not planned:
+                self._ask(ledger, table, events, budget)
+                return
+            begun = any(entry.run_id == run_id for entry in ledger.entries)
+            plans = Plans(self.plans_path)
+            others = {} if begun else plans.others(run_id, continues)
+            asked = [(event, count * (1 if begun else rounds)) for event, count in events]
+            for plan in others.values():
+                asked += [(event, count * plan.rounds) for event, count in plan.events]
+            what = "what is asked" if begun or rounds == 1 else f"the {rounds} rounds of this run"
+            if others:
+                kept = ", ".join(f"{plan.rounds} of run {other}" for other, plan in others.items())
+                what += f" beside rounds kept for runs that have begun ({kept}; for {HOLD_S / 60:g} min at most)"
+            self._ask(ledger, table, asked, budget, what)
+            plans.hold(run_id, events, rounds)
+
+    def end_plan(self, run_id: str) -> None:
+        """Keep nothing more for a run: it is over."""
+        if os.path.lexists(self.plans_path):
+            with self.held():
+                Plans(self.plans_path).hold(run_id, (), 0)
 
     def charge(
         self,
@@ -199,6 +226,9 @@ class LedgerStore:
                 return known
             words |= {"run_id": run_id, "reply_digest": sha256(data).hexdigest()}
             self.append(ledger, server_round=server_round, events=plain, budget=budget, reply=data, **words)
+            if os.path.lexists(self.plans_path) and (plan := (plans := Plans(self.plans_path)).of(run_id)):
+                with contextlib.suppress(OSError):  # the charge is made; a plan that stays a while does no harm
+                    plans.hold(run_id, plan.events, plan.rounds - 1)
             return StoredReply.from_bytes(data)
 
     def note_no_noise(self, *, run_id: str, algorithm: str) -> None:
@@ -287,8 +317,11 @@ class LedgerStore:
                 self._forget_old(charged, entry.run_id)
             return charged
 
-    def _ask(self, ledger: Ledger, table: RowTable, events: Events, budget: Budget) -> None:
-        ledger.ask(events, budget, table.histories(self.rows.digest) if budget.epsilon < np.inf else None)
+    def _ask(
+        self, ledger: Ledger, table: RowTable, events: Events, budget: Budget, what: str = "what is asked"
+    ) -> None:
+        histories = table.histories(self.rows.digest) if budget.epsilon < np.inf else None
+        ledger.ask(events, budget, histories, what=what)
 
     def table(self, ledger: Ledger) -> RowTable:
         """Return the table of rows that a ledger's last entry names."""

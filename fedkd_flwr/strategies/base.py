@@ -41,15 +41,17 @@ from fedkd_flwr.run_record import Doing, Rejection, RoundRecord, RunRecord, now_
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.participations import Participations
-from fedkd_flwr.strategies.reception import Answered, Reception
+from fedkd_flwr.strategies.reception import Answered, Reception, registered_names
 from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
 from fedkd_flwr.wire.envelope import PublicSpec, digests
-from fedkd_flwr.wire.records import Reply, Scalar, array_bytes, instruction_record, open_reply
+from fedkd_flwr.wire.records import Reply, Room, Scalar, array_bytes, instruction_record, open_reply
 
 __all__ = ["Collaborators", "ExchangeStrategy"]
 
 Stage = Literal["fit", "evaluate"]
 _SETTLE_S = 3.0
+_MAX_ARRAYS = 16  # of a reply without weights: ours have up to three
+_SLACK = 2**20  # bytes of a reply for headers, names and metrics
 
 
 def _as_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
@@ -169,7 +171,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.times_asked: Counter[int] = Counter()  # rounds each node was asked in: what it may have said
         self.earlier = Participations()  # of the runs that this one continues
         self.finished_round: int | None = None  # set when nothing more can change
+        self.fell_short: TooFewPartiesError | None = None  # why the run ended before its last round, with a result
         self.num_rounds = 1
+        self.continues = ""  # the run that this one continues: parties keep no budget for the rest of that one
         self.rounds_done = 0  # rounds of an earlier run that this one continues: numbers go on from there
         self._nodes: list[int] = []
         self._asked: list[int] = []
@@ -227,6 +231,19 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         held = self._held.get(self._reception.party_of.get(node, ""))
         return {} if held is None else {"base": digests(held.values())}
 
+    def rounds_left(self, server_round: int) -> int:
+        """Return in how many rounds a party is going to be asked from this one on: its budget should cover them all.
+
+        Where rounds ask a share of the parties, it is their share of the rounds.
+        """
+        return max(1, math.ceil(self.fraction_train * (self.num_rounds - server_round + 1)))
+
+    @property
+    def room(self) -> Room:
+        """The most that an honest answer may hold: 8 bytes for each public row and class, twice over, and some."""
+        rows, classes = self.spec.num_public, self.spec.num_classes
+        return Room(arrays=_MAX_ARRAYS, num_bytes=_SLACK + 16 * classes * (rows + classes))
+
     def claim(self) -> list[PrivacyClaim]:
         """Return what this run may claim about privacy, from the rounds it asked for."""
         return []
@@ -259,7 +276,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         Raises
         ------
         TooFewPartiesError
-            If too few nodes register, or too few parties answer validly.
+            If too few nodes register, or too few parties answer validly. From the second round on the result of the
+            last good round has gone out by then, and this strategy holds it.
         """
         self.check_rounds(num_rounds)
         try:
@@ -274,6 +292,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
                 evaluate_fn,
                 **later,
             )
+            if self.fell_short is not None:
+                raise self.fell_short
         except BaseException as error:
             self.conclude(error)
             raise
@@ -332,6 +352,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.check_budget(server_round)
         self._round_start = time.monotonic()
         now = set(grid.get_node_ids())
+        self._reception.registered = registered_names(WatchedGrid(grid).get_nodes())
         nodes = self.choose([node for node in self._nodes if node in now], server_round)
         self._asked = nodes
         self.times_asked.update(nodes)
@@ -354,7 +375,10 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         this = self.record.rounds[-1]
         answers = self._open(server_round, replies, this)
         if len(answers) < self.min_train_nodes:
-            raise TooFewPartiesError(self._too_few(len(answers), this))
+            error = TooFewPartiesError(self._too_few(len(answers), this))
+            if len(self.record.rounds) == 1:  # there is no result yet
+                raise error
+            return self._end_early(server_round, error)
         arrays = self.combine_answers(server_round, answers, this)
         this.seconds, this.ended = time.monotonic() - self._round_start, True
         log(INFO, "%s", this.line(self.num_rounds))
@@ -364,6 +388,18 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             if value is not None:
                 metrics[key] = value
         return arrays, MetricRecord(metrics)
+
+    def _end_early(self, server_round: int, error: TooFewPartiesError) -> tuple[None, None]:
+        """End a run that lost its parties: the result of the last good round goes out, and then the run fails."""
+        self.finished_round, self.fell_short = server_round, error
+        self.record.rounds[-1].seconds = time.monotonic() - self._round_start
+        good = self.record.rounds[-2].server_round
+        self.note(
+            f"Too few parties in round {server_round} of {self.num_rounds}: the run ends with the result of round "
+            f"{good}, which the parties that are left get, and which is kept."
+        )
+        self._tell()
+        return None, None
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -387,7 +423,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Write down what the parties report: how good their models are, alone and with the federation."""
-        opened = sorted((open_reply(m, "evaluate") for m in replies), key=lambda r: (r.party, r.node_id))
+        opened = sorted((open_reply(m, "evaluate", self.room) for m in replies), key=lambda r: (r.party, r.node_id))
         if not opened:
             return None
         finished = 0
@@ -479,11 +515,13 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             "algorithm": self.card.name,
             "privacy": self.config.privacy,
             "server-round": server_round,
+            "rounds-left": self.rounds_left(server_round),
+            "continues": self.continues,
             "fingerprint": self.spec.fingerprint,
         }
 
     def _open(self, server_round: int, replies: Iterable[Message], this: RoundRecord) -> list[Answered]:
-        opened = sorted((open_reply(m, "fit") for m in replies), key=lambda r: (r.party, r.node_id))
+        opened = sorted((open_reply(m, "fit", self.room) for m in replies), key=lambda r: (r.party, r.node_id))
         answers: list[Answered] = []
         for reply in opened:
             this.bytes_up += reply.num_bytes

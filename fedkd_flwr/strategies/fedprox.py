@@ -34,7 +34,7 @@ from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.waiting import WatchedGrid
-from fedkd_flwr.wire.records import Reply, array_bytes, numbered
+from fedkd_flwr.wire.records import Reply, Room, array_bytes, numbered
 
 __all__ = ["FedProx", "PartyWeights"]
 
@@ -141,6 +141,12 @@ class FedProx(ExchangeStrategy[PartyWeights]):
         return super().start(grid, self._weights(), *plan, **later)
 
     # ---------------------------------------------------------------- what an algorithm says
+
+    @property
+    def room(self) -> Room:
+        """The most that an honest answer may hold: the arrays that were sent, in numbers of twice their size."""
+        base = super().room
+        return Room(arrays=len(self._carried) + 1, num_bytes=base.num_bytes + 2 * array_bytes(self._carried))
 
     def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
         """Return the model's weights."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from logging import INFO
 from typing import Any
 
@@ -26,7 +26,7 @@ from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.vote_notes import advice, lost_classes, uninformative_parties
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.ratio_codec import decode_ratios
-from fedkd_flwr.wire.records import Reply, Scalar
+from fedkd_flwr.wire.records import Reply, Room, Scalar
 
 __all__ = ["LabelExchange", "PartyLabels"]
 
@@ -83,6 +83,12 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
     def payload(self) -> str:
         """What a reply carries: ``labels``, or ``bits`` (labels as one-hot bits)."""
         return "labels"
+
+    @property
+    def room(self) -> Room:
+        """The most that an honest answer may hold: 2 bytes for each label of each array besides."""
+        more = 2 * self.arrays_per_party * self.spec.num_public
+        return replace(super().room, num_bytes=super().room.num_bytes + more)
 
     def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
         """Return the consensus, once there is one."""

@@ -197,6 +197,10 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
 
     # ---------------------------------------------------------------- who is asked, and what that costs
 
+    def rounds_left(self, server_round: int) -> int:
+        """Return in how many rounds a party is going to be asked from this one on."""
+        return super().rounds_left(server_round) if self.config.participation == "any" else 1
+
     def check_rounds(self, num_rounds: int) -> None:
         """Refuse a number of rounds that leaves none: those of the run that this one continues are not repeated."""
         if self.rounds_done and isinstance(num_rounds, int) and not num_rounds > self.rounds_done:
@@ -248,7 +252,8 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Learn from the round, then keep the server's state."""
         result = super().aggregate_train(server_round, replies)
-        self._keep(self.rounds_done + server_round)
+        if result[0] is not None:  # a round that found too few parties taught nothing
+            self._keep(self.rounds_done + server_round)
         return result
 
     def claim(self) -> list[PrivacyClaim]:
@@ -318,7 +323,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
                 way_out = "Continue a run with the settings it began with."
                 rule = f"be {before.config[key]!r}, as in the run to continue"
                 raise ConfigError(explain(key, rule, now[key], way_out))
-        self.earlier = Participations.load(folder)
+        self.earlier, self.continues = Participations.load(folder), before.run_id
         self.record.rounds, self.record.parties = before.rounds, before.parties
         self.record.notes += [*before.notes, f"continues run {before.run_id} after its round {self.rounds_done}."]
         self.record.server = before.server

@@ -1,11 +1,13 @@
 """Where replies are received: who may speak for which party, and whether what they say can be counted.
 
-The first valid reply binds a party's name to its node. A second node with the same name, or a changed name, is
-turned away: one silo speaking twice would break the vote, and every privacy claim.
+A name that was registered with a node's key (``flwr supernode register KEY --name NAME``) belongs to that node from
+the start. Any other name is bound to its node by the first valid reply. A second node with the same name, or a changed
+name, is turned away: one silo speaking twice would break the vote, and every privacy claim.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from logging import WARN
@@ -17,7 +19,7 @@ from fedkd_flwr.errors import Note, PayloadError
 from fedkd_flwr.run_record import Rejection
 from fedkd_flwr.wire.records import Reply
 
-__all__ = ["PartyAnswer", "Reception", "notes_of"]
+__all__ = ["PartyAnswer", "Reception", "notes_of", "registered_names"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,17 @@ class PartyAnswer:
     notes: tuple[str, ...] = ()
 
 
+def registered_names(nodes: Iterable[Any]) -> dict[int, str]:
+    """Return the names that node keys were registered under, by node id; ``nodes`` as ``Grid.get_nodes`` returns them.
+
+    The SuperLink of a network with registered keys takes a message from a node only with that node's key, so nobody
+    else can speak under such a name. A name that two keys were registered under binds neither.
+    """
+    names = {int(node.node_id): str(getattr(node, "name", "") or "") for node in nodes}
+    count = Counter(names.values())
+    return {node: name for node, name in names.items() if name and count[name] == 1}
+
+
 Answered = TypeVar("Answered", bound=PartyAnswer)
 
 
@@ -52,6 +65,7 @@ class Reception(Generic[Answered]):
         self.read = read
         self.party_of: dict[int, str] = {}  # node -> party
         self.last_round: dict[str, int] = {}
+        self.registered: dict[int, str] = {}  # node -> the name its key was registered under
         self._node_of: dict[str, int] = {}
         self._said: dict[int, set[str]] = {}  # node -> every name its replies carried
 
@@ -61,6 +75,10 @@ class Reception(Generic[Answered]):
 
     def wrong_sender(self, reply: Reply) -> str:
         """Return why this node may not speak for this party, or ""."""
+        if self.registered.get(reply.node_id, reply.party) != reply.party:
+            return "not-its-name"
+        if reply.party in self.registered.values() and reply.node_id not in self.registered:
+            return "not-its-name"
         if self.party_of.get(reply.node_id, reply.party) != reply.party:
             return "node-changed-name"
         if self._node_of.get(reply.party, reply.node_id) != reply.node_id:
@@ -97,7 +115,9 @@ class Reception(Generic[Answered]):
 
     def unbound(self, reply: Reply) -> str:
         """Return why a node may not report at the end, or "": only parties that answered a round may."""
-        return "" if self.party_of.get(reply.node_id) == reply.party else "node-changed-name"
+        if self.party_of.get(reply.node_id) == reply.party:
+            return ""
+        return self.wrong_sender(reply) or "no-round-counted"
 
 
 def notes_of(reply: Reply) -> tuple[str, ...]:

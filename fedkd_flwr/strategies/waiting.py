@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from logging import INFO
+from typing import Any
 
 from flwr.app import Message, MessageType, RecordDict
 from flwr.common import log
+from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 
@@ -99,6 +101,11 @@ class WatchedGrid(Grid):
         """Get node ids."""
         return self.grid.get_node_ids()
 
+    def get_nodes(self) -> Iterable[Any]:
+        """Get what the SuperLink knows of each node; nothing from a grid that does not say."""
+        get_nodes = getattr(self.grid, "get_nodes", None)
+        return [] if get_nodes is None else list(get_nodes())
+
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Push messages."""
         return self.grid.push_messages(messages)
@@ -109,13 +116,20 @@ class WatchedGrid(Grid):
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Push messages and pull their replies until all are there or ``timeout`` seconds have passed."""
-        open_ids = set(self.push_messages(messages))
-        asked, replies = len(open_ids), list[Message]()
+        messages = list(messages)
+        open_ids = {one for one in self.push_messages(messages) if one}  # None: the SuperLink did not take the message
+        node_of = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
+        asked, replies = len(messages), list[Message]()
         start = said = time.monotonic()
         pause = 0.02
         while open_ids:
             arrived = list(self.pull_messages(open_ids))
             replies += arrived
+            for message in arrived:
+                metadata = message.metadata
+                if message.has_error() and metadata.src_node_id == SUPERLINK_NODE_ID:
+                    # for a node that is gone the SuperLink answers; Flower gives the field no setter
+                    metadata.__dict__["_src_node_id"] = node_of.get(metadata.reply_to_message_id, SUPERLINK_NODE_ID)
             open_ids -= {message.metadata.reply_to_message_id for message in arrived}
             now = time.monotonic()
             if not open_ids or (timeout is not None and now - start >= timeout):

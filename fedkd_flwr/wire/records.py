@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.common.constant import ErrorCode
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, PayloadError, explain
@@ -26,6 +27,7 @@ from fedkd_flwr.errors import Code, PayloadError, explain
 __all__ = [
     "WIRE_VERSION",
     "Reply",
+    "Room",
     "Scalar",
     "array_bytes",
     "flower_reply",
@@ -42,8 +44,15 @@ __all__ = [
 WIRE_VERSION = 1
 Scalar = bool | int | float | str | bytes
 Stage = Literal["fit", "evaluate"]
+_FLOWERS_OWN = {
+    ErrorCode.MESSAGE_UNAVAILABLE: "no-reply",
+    ErrorCode.REPLY_MESSAGE_UNAVAILABLE: "no-reply",
+    ErrorCode.NODE_UNAVAILABLE: "offline",
+}
+"""What the SuperLink itself says of a node that gave no reply."""
 _EMPTY = "_empty"  # the name of the placeholder for no arrays in Flower's legacy records
 _REFUSED = 2  # Flower's error code for an exception in a ClientApp
+_MAX_VALUES = 100  # plain values beside the arrays of a reply: ours have about 20
 
 
 def array_bytes(record: ArrayRecord) -> int:
@@ -184,10 +193,34 @@ class Reply:
     code: str = ""
 
 
-def open_reply(message: Message, stage: Stage) -> Reply:
-    """Open one reply. Whatever is wrong with it becomes its ``code``; it never raises."""
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """The most that an honest reply may hold; a larger one is turned away before anything of it is decoded.
+
+    Parameters
+    ----------
+    arrays : int
+        Number of arrays, each counted as often as it is named.
+    num_bytes : int
+        Bytes of those arrays with their headers, and of texts and bytes among the plain values.
+    """
+
+    arrays: int
+    num_bytes: int
+
+    def holds(self, record: ArrayRecord, metrics: Mapping[str, Any]) -> bool:
+        """Tell whether a reply fits; an array that is named twice takes its room twice, as it would when decoded."""
+        texts = (value for value in metrics.values() if isinstance(value, str | bytes))
+        size = array_bytes(record) + sum(map(len, texts))
+        return len(record) <= self.arrays and len(metrics) <= _MAX_VALUES and size <= self.num_bytes
+
+
+def open_reply(message: Message, stage: Stage, room: Room | None = None) -> Reply:
+    """Open one reply, if it fits into ``room``. Whatever is wrong with it becomes its ``code``; it never raises."""
     node_id = message.metadata.src_node_id
     if message.has_error():
+        if code := _FLOWERS_OWN.get(message.error.code, ""):
+            return Reply(node_id=node_id, party="", code=code)
         said, _, failure = str(message.error.reason).partition("\n")
         code, _, party = said.partition(": ")
         if code not in set(Code) or len(party) > 100 or not party.isprintable():
@@ -214,6 +247,8 @@ def open_reply(message: Message, stage: Stage) -> Reply:
                 return Reply(node_id=node_id, party=party, code="bad-payload")
         else:
             record = content.array_records["fitres.parameters"] if stage == "fit" else ArrayRecord()
+        if room is not None and not room.holds(record, metrics):
+            return Reply(node_id=node_id, party=party, code="too-large")
         positional = [array.numpy() for name, array in record.items() if name != _EMPTY]
         arrays = named_arrays(positional, metrics)
         for array in arrays.values():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import logging
 import multiprocessing
 import os
 import re
@@ -21,6 +24,7 @@ from fedkd_flwr.privacy.claims.claim import label_privacy
 from fedkd_flwr.report import summary_table, write_page
 from fedkd_flwr.report.standing import standing
 from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.stores import record_file
 from fedkd_flwr.strategies import (
     PATE,
     FedCT,
@@ -259,3 +263,37 @@ def test_the_claim_of_a_stopped_run_counts_the_round_that_had_begun(tmp_path):
     mechanism = FedCTConfig(**RESPONSE).mechanism(num_classes=3)
     two = label_privacy(mechanism, num_labels=60, rounds=2, delta=1e-5, num_parties=PARTIES)
     assert record.claims == [two.as_dict()]
+
+
+class _Disk:
+    """A disk that is full from some moment on, but for what is made free."""
+
+    def __init__(self, monkeypatch, folder):
+        self.folder, self.full, self.write = folder, False, record_file.write_atomic
+        monkeypatch.setattr(record_file, "write_atomic", self)
+
+    def __call__(self, path, data):
+        if self.full and (self.full == "for good" or (self.folder / "report.html").exists()):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return self.write(path, data)
+
+
+@pytest.mark.parametrize("full", ["of the page", "for good"])
+def test_a_disk_that_fills_during_a_run_loses_neither_the_table_nor_how_the_run_ended(
+    full, tmp_path, monkeypatch, caplog
+):
+    disk = _Disk(monkeypatch, tmp_path)
+
+    def fill():
+        disk.full = full
+
+    with pytest.raises(OSError, match="No space left"), caplog.at_level(logging.INFO, logger="flwr"):
+        _run(tmp_path, fill)
+    assert re.search(r"run failed: \[Errno 28\].*fedct, run 7: failed.*2 of 3 rounds ended", caplog.text, re.DOTALL)
+    record = RunRecord.from_dict(json.loads((tmp_path / "record.json").read_text()))
+    if full == "for good":
+        assert record.status == "running"  # of an earlier moment, as the log says
+        assert "record.json is of an earlier moment" in caplog.text
+    else:
+        assert (record.status, record.rounds[-1].server_round) == ("failed", 2)
+        assert "the page was removed to make room" in record.notes[-1]

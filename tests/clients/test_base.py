@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
+from fedkd_flwr.stores.plans import HOLD_S
 from fedkd_flwr.wire.envelope import digest
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.row_codec import encode_rows
@@ -392,3 +394,55 @@ def test_teachers_and_students_may_be_other_models_than_the_party_s():
     FedKTClient(member, teacher=spy("teacher"), student=spy("student")).fit([], KT)
     assert made.count("teacher") == 10
     assert made.count("student") == 2
+
+
+SPENDING = FedCTConfig(label_mechanism="randomized-response", label_epsilon=0.1).told()
+"""60 labels a round: a budget of 5 pays two of them, one of 6.5 pays four."""
+
+
+def _round(folder, run_id, server_round, *, budget, left, **told):
+    member = party("a", *rows(20, seed=0), run_id=run_id, budget=Budget(epsilon=budget), ledger=_ledger(folder))
+    told |= {"server-round": server_round, "rounds-left": left, "privacy": "party"}
+    return str(_fit(member, **SPENDING, **told)[2].get("code", ""))
+
+
+def _ledger(folder):
+    return LedgerStore(folder, party="a", data_digest="ab" * 32)
+
+
+def test_a_run_that_a_budget_cannot_pay_whole_is_refused_before_it_pays(tmp_path):
+    assert _round(tmp_path, "1", 1, budget=5.0, left=3) == Code.BUDGET_EXCEEDED
+    assert _ledger(tmp_path).load().entries == ()
+    for server_round in (1, 2):  # two rounds can be paid
+        assert _round(tmp_path, "2", server_round, budget=5.0, left=3 - server_round) == ""
+    assert _round(tmp_path, "2", 3, budget=5.0, left=1) == Code.BUDGET_EXCEEDED
+
+
+def test_two_runs_at_once_cannot_leave_each_other_half_paid(tmp_path, caplog):
+    budget = 6.5  # four rounds
+    assert _round(tmp_path, "1", 1, budget=budget, left=3) == ""
+    assert _round(tmp_path, "2", 1, budget=budget, left=3) == Code.BUDGET_EXCEEDED
+    assert "the 3 rounds of this run beside rounds kept for runs that have begun (2 of run 1; for 15 min" in caplog.text
+    assert _round(tmp_path, "3", 1, budget=budget, left=1) == ""  # one round is left over
+    assert [_round(tmp_path, "1", r, budget=budget, left=4 - r) for r in (2, 3)] == ["", ""]
+    assert [(one.run_id, one.server_round) for one in _ledger(tmp_path).load().entries] == [
+        ("1", 1),
+        ("3", 1),
+        ("1", 2),
+        ("1", 3),
+    ]
+
+
+@pytest.mark.parametrize("ends", ["final visit", "died", "damaged", "continued"])
+def test_a_run_that_is_over_keeps_no_budget_from_others(tmp_path, monkeypatch, ends):
+    assert _round(tmp_path, "1", 1, budget=6.5, left=3) == ""
+    if ends == "final visit":
+        member = party("a", *rows(20, seed=0), run_id="1", budget=Budget(epsilon=6.5), ledger=_ledger(tmp_path))
+        FedCTClient(member).evaluate([], {**CONFIG, **SPENDING, "server-round": 1, "privacy": "party"})
+    elif ends == "died":
+        now = time.time
+        monkeypatch.setattr(time, "time", lambda: now() + HOLD_S + 1)
+    elif ends == "damaged":
+        _ledger(tmp_path).plans_path.write_bytes(b'{"1": {"events"')
+    told = {"continues": "1"} if ends == "continued" else {}
+    assert _round(tmp_path, "2", 1, budget=6.5, left=3, **told) == ""

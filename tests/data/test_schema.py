@@ -110,3 +110,24 @@ def test_importing_the_room_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'shape = "abc"',
+        "shape = [inf]",
+        "shape = [0]",
+        "shape = [100000, 100000]",
+        "label = 5",
+        "id-column = 5",
+        'columns = [{name = 5, kind = "numeric"}]',
+        'columns = [{name = "x", kind = "categorical", categories = "abc"}]',
+        'columns = [{name = "x", kind = "numeric", unit = 3}]',
+        "columns = 5",
+        f"x = {'[' * 2000}{']' * 2000}",
+    ],
+)
+def test_a_value_of_another_type_is_refused_in_our_words(text):
+    with pytest.raises(DataError, match=r"schema\.toml|columns"):
+        Schema.from_toml(f'version = 1\nclasses = ["a", "b"]\n{text}\n')

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import builtins
 import gzip
+import io
 import time
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -342,3 +345,86 @@ def test_a_file_of_nothing_but_bad_rows_takes_no_longer_than_another(tmp_path):
     began = time.process_time()
     assert (load_usable_rows(tmp_path / "own.csv", public).y == -1).all()
     assert time.process_time() - began < 5
+
+
+def _mutants(data, rng, count):
+    """Yield damaged copies: cut, with bytes changed, put in and taken out, and with numbers made huge."""
+    for _ in range(count):
+        spoilt = bytearray(data)
+        for _ in range(int(rng.integers(1, 6))):
+            at = int(rng.integers(len(spoilt) or 1))
+            kind = int(rng.integers(5))
+            if kind == 0 and spoilt:
+                spoilt[at] = int(rng.integers(256))
+            elif kind == 1:
+                spoilt = spoilt[:at]
+            elif kind == 2:
+                spoilt[at:at] = rng.bytes(5)
+            elif kind == 3:
+                del spoilt[at : at + 7]
+            else:
+                spoilt[at : at + 4] = b"\xff\xff\xff\x7f"
+        yield bytes(spoilt)
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.parquet", "t.npz", "t.libsvm", "schema.toml"])
+def test_a_damaged_file_raises_an_error_of_ours_or_none(name, tmp_path):
+    path, rng = tmp_path / name, np.random.default_rng(3)
+    table = pd.DataFrame({"a": np.arange(30.0), "b": ["x", "y", "z"] * 10})
+    if name == "schema.toml":
+        infer_schema(table, classes=("0", "1")).write(path)
+    elif name == "t.npz":
+        np.savez_compressed(path, X=np.arange(60.0).reshape(30, 2), y=np.arange(30) % 2)
+    elif name == "t.libsvm":
+        path.write_text("".join(f"{i % 2} 1:{i} 2:{i}\n" for i in range(30)))
+    else:
+        table.to_parquet(path) if name == "t.parquet" else table.to_csv(path, index=False)
+    refused = 0
+    for data in [b"", b"PK\x03\x04", b"PAR1" * 3, b"\x1f\x8b", *_mutants(path.read_bytes(), rng, 60)]:
+        path.write_bytes(data)
+        try:
+            Schema.read(path) if name == "schema.toml" else read_table(path, num_features=2)
+        except DataError:
+            refused += 1
+    assert refused > 10
+
+
+def _bomb(tmp_path, kind):
+    """Write a small file that unpacks to 30 MB."""
+    path = tmp_path / f"bomb.{kind}"
+    if kind == "npz":
+        np.savez_compressed(path, X=np.zeros((30_000_000, 1), dtype=np.uint8))
+    elif kind == "parquet":
+        pd.DataFrame({"a": np.zeros(5_000_000) + np.arange(5_000_000) % 997}).to_parquet(path, use_dictionary=False)
+    elif kind == "libsvm":
+        path.write_text("1 4000000:1\n0 1:1\n")  # dense, it would be 64 MB
+    else:
+        path.write_bytes(gzip.compress(b"a,b\n" + b"0" * 30_000_000))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv.gz", "libsvm.gz", "npz", "parquet", "libsvm"])
+def test_a_small_file_that_unpacks_to_more_than_it_may_is_refused_and_the_limit_can_be_set(kind, tmp_path, monkeypatch):
+    path = _bomb(tmp_path, kind)
+    monkeypatch.setenv("FEDKD_MAX_UNPACKED_GB", "0.02")
+    words = r"must unpack to at most 0.02 GB \(FEDKD_MAX_UNPACKED_GB\), got .*: export FEDKD_MAX_UNPACKED_GB=0.08"
+    tracemalloc.start()
+    with pytest.raises(DataError, match=words):
+        read_table(path)
+    assert tracemalloc.get_traced_memory()[1] < 10e6 or kind == "libsvm.gz"
+    tracemalloc.stop()
+    monkeypatch.setenv("FEDKD_MAX_UNPACKED_GB", "lots")
+    with pytest.raises(DataError, match="FEDKD_MAX_UNPACKED_GB must be a number of gigabytes above 0, got 'lots'"):
+        read_table(path)
+
+
+def test_an_array_whose_header_names_a_hostile_shape_is_refused(tmp_path):
+    array = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        array,
+        {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**6)},  # 8 petabytes
+    )
+    with zipfile.ZipFile(tmp_path / "t.npz", "w") as archive:
+        archive.writestr("X.npy", array.getvalue())
+    with pytest.raises(DataError, match="be an NPZ file of plain arrays"):
+        read_table(tmp_path / "t.npz")

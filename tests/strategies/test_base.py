@@ -7,12 +7,17 @@ import pytest
 from federation import fedct_grid, handler, parties, party, public_set, rows
 from flwr.app import ArrayRecord, Message
 from flwr.app.error import Error
+from flwr.common.constant import ErrorCode
+from flwr.proto.node_pb2 import NodeInfo
 from grid import InProcessGrid
 
+from fedkd_flwr import saved_model
 from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
+from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig
+from fedkd_flwr.strategies.reception import registered_names
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.records import reply_record
@@ -356,3 +361,127 @@ def test_a_strategy_runs_once():
 def test_impossible_flower_settings_are_refused(keywords, message):
     with pytest.raises(ConfigError, match=message):
         _strategy(**keywords)
+
+
+def _ends_midway(count, *, rounds=3, strategy=None, members=None):
+    """Run parties of which all but ``count`` go silent in round 2."""
+
+    def tamper(index, reply):
+        late = reply.metadata.message_type == "train" and int(reply.metadata.group_id) > 1
+        return None if late and index >= count else reply
+
+    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
+    strategy = strategy or FedCT(config=config, public=public_set())
+    with pytest.raises(TooFewPartiesError, match=r"valid replies in round 2 must be >= 2, got 1.*party-001: no-reply"):
+        strategy.start(fedct_grid(members or parties(3), tamper=tamper), num_rounds=rounds, timeout=0.2)
+    return strategy
+
+
+def test_a_run_that_loses_its_parties_midway_hands_out_its_last_good_consensus_and_then_fails(tmp_path):
+    kept = PartyState(tmp_path, run_id="1", party="party-000")
+    strategy = _ends_midway(
+        1, members=[party("party-000", *rows(20, seed=0), state=kept, keep_model=True), *parties(3)[1:]]
+    )
+    unbroken = _strategy()
+    unbroken.start(fedct_grid(parties(3)), num_rounds=1)
+    assert (strategy.consensus == unbroken.consensus).all()
+    record = strategy.record
+    assert (record.status, len(record.rounds), record.rounds[1].ended) == ("failed", 2, False)
+    assert any("ends with the result of round 1" in note for note in record.notes)
+    assert len(list(tmp_path.rglob("*.model"))) == 2  # the federation's and its own
+    assert all("common" in one.federated for one in record.parties)
+
+
+def test_a_dead_node_is_shown_once_under_its_name():
+    class Dead(InProcessGrid):
+        """Answers for a node that has gone as the SuperLink does: from node 1, as a reply to what it was sent."""
+
+        def pull_messages(self, message_ids):
+            for reply in super().pull_messages(message_ids):
+                if reply.metadata.group_id == "2" and reply.metadata.src_node_id == 1002:
+                    asked = next(m for m in self.sent if m.metadata.message_id == reply.metadata.reply_to_message_id)
+                    reply = Message(Error(code=ErrorCode.NODE_UNAVAILABLE, reason="gone"), reply_to=asked)
+                    reply.metadata.__dict__["_src_node_id"] = 1
+                yield reply
+
+    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
+    strategy = FedCT(config=config, public=public_set())
+    strategy.start(Dead(handler([FedCTClient(p) for p in parties(4)]), [{}] * 4), num_rounds=2)
+    rejected = strategy.record.rounds[1].rejected
+    assert [(r.party, r.node_id, r.code) for r in rejected] == [("party-002", "1002", "offline")]
+
+
+class _Registered(InProcessGrid):
+    """Knows, as a SuperLink with node keys does, under which name each key was registered."""
+
+    def get_nodes(self):
+        given = {1000: "party-000", 1001: "party-001"}
+        return [NodeInfo(node_id=node, name=given.get(node, "")) for node in self.contexts]
+
+
+def test_a_name_that_a_key_was_registered_under_cannot_be_taken_by_another_node_however_early_it_answers():
+    # the first node answers under the second's name, and the last, which is not registered, under the first's
+    members = [party("party-001", *rows(20, seed=8)), *parties(3)[1:], party("party-000", *rows(20, seed=9))]
+    strategy = _strategy()
+    strategy.start(_Registered(handler([FedCTClient(p) for p in members]), [{}] * 4), num_rounds=1)
+    rejected = strategy.record.rounds[0].rejected
+    assert [(r.party, r.node_id, r.code) for r in rejected] == [
+        ("party-000", "1003", "not-its-name"),
+        ("party-001", "1000", "not-its-name"),
+    ]
+    assert strategy.record.rounds[0].answered == ["party-001", "party-002"]
+
+
+def test_a_name_that_two_keys_were_registered_under_binds_neither():
+    nodes = [NodeInfo(node_id=1, name="a"), NodeInfo(node_id=2, name="a"), NodeInfo(node_id=3, name="b")]
+    assert registered_names(nodes) == {3: "b"}
+
+
+def test_an_array_named_many_times_is_turned_away_before_it_is_decoded(monkeypatch):
+    from flwr.app import Array
+
+    huge = Array(np.zeros(40 * 2**20, dtype=np.uint8))
+    decoded = []
+    numpy = Array.numpy
+    monkeypatch.setattr(Array, "numpy", lambda self: decoded.append(len(self.data)) or numpy(self))
+
+    def spoil(reply):
+        names = [f"labels{i}" for i in range(60)]
+        metrics = {"party": "party-001", "payload": ",".join(names), "wire-version": 1}
+        return _answer(reply, reply_record("fit", [huge] * 60, 60, metrics))
+
+    record = _run_spoilt(spoil)
+    assert _codes(record) == {"party-001": "too-large"}
+    assert max(decoded) < 2**20
+    assert _codes(_run_spoilt(_with_labels(np.zeros(2**20 + 16 * 3 * 64, dtype=np.uint8)))) == {
+        "party-001": "too-large"
+    }
+
+
+def test_a_reply_of_endless_metrics_is_turned_away():
+    def spoil(reply, **more):
+        metrics = {"party": "party-001", "payload": "labels", "wire-version": 1, **more}
+        return _answer(reply, reply_record("fit", [_payload()], 60, metrics))
+
+    assert _codes(_run_spoilt(spoil)) == {}
+    assert _codes(_run_spoilt(lambda reply: spoil(reply, notes="x" * 2**21))) == {"party-001": "too-large"}
+    many = {f"m{i}": 1.0 for i in range(101)}
+    assert _codes(_run_spoilt(lambda reply: spoil(reply, **many))) == {"party-001": "too-large"}
+
+
+def test_a_party_whose_rounds_were_all_refused_ends_with_its_model_and_the_server_says_why_it_has_no_figures(tmp_path):
+    kept = PartyState(tmp_path / "not" / "there", run_id="1", party="party-001")
+    members = parties(3)
+    members[1] = party("party-001", *rows(20, seed=1), state=kept, keep_model=True)
+    wrong = _with_labels(_payload(fingerprint="cd" * 32))
+
+    def tamper(index, reply):
+        return wrong(reply) if index == 1 and reply.metadata.message_type == "train" else reply
+
+    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
+    strategy = FedCT(config=config, public=public_set())
+    strategy.start(fedct_grid(members, tamper=tamper), num_rounds=2)
+    assert [_codes(strategy.record, r) for r in (1, 2)] == [{"party-001": "wrong-public-set"}] * 2
+    assert strategy.record.notes[-1] == "party-001 did not finish: no-round-counted"
+    for file in (kept.path.with_suffix(".model"), kept.path.with_suffix(".alone.model")):
+        assert saved_model.load(file).classes == ("red", "green", "blue")

@@ -466,13 +466,15 @@ def _budget_run(tmp_path, *, run_id="1", num_rounds=4, **limits):
     return [[(r.party, r.code) for r in this.rejected] for this in strategy.record.rounds]
 
 
-def test_a_budget_of_one_that_the_third_round_would_exceed_stops_that_party_and_nobody_else(tmp_path, caplog):
+def test_a_party_whose_budget_covers_two_of_four_rounds_takes_part_in_the_last_two_and_nobody_else_waits(
+    tmp_path, caplog
+):
     with caplog.at_level(logging.ERROR, logger="flwr.party"):
         rejected = _budget_run(tmp_path)
     refused = [("b", Code.BUDGET_EXCEEDED)]
-    assert rejected == [[], [], refused, refused]
+    assert rejected == [refused, refused, [], []]  # it pays nothing until what is left can be paid whole
     # the numbers are in the party's own log
-    assert "epsilon <= 1 at delta 1e-05, got epsilon 1 spent before" in caplog.text
+    assert "the 4 rounds of this run: epsilon <= 1 at delta 1e-05, got epsilon 0 spent before" in caplog.text
     assert "asked" in caplog.text
 
 
@@ -490,7 +492,7 @@ def test_a_budget_is_asked_before_anything_is_learnt(tmp_path):
         return handler([Watched(p) for p in _with_budget(tmp_path)])(message, context)
 
     strategy.start(InProcessGrid(handle, [{}] * 3), num_rounds=3)
-    assert learnt == [1, 1, 1, 2, 2, 2, 3, 3]  # party b does not learn in round 3
+    assert learnt == [1, 1, 2, 2, 2, 3, 3, 3]  # party b does not learn in round 1
 
 
 def test_the_ledger_of_a_party_holds_what_the_run_claims_for_it(tmp_path):
@@ -585,6 +587,7 @@ def _refused_once(tmp_path):
 
     class Overtaken(FedCTClient):
         def learn(self, instruction):
+            member.ledger.plans_path.unlink()  # as where what was kept for this run has lapsed
             elsewhere = PartyState(tmp_path, run_id="2", party="b")
             FedCTClient(dataclasses.replace(member, run_id="2", state=elsewhere)).fit([], ASKED)
             return super().learn(instruction)

@@ -358,10 +358,12 @@ def test_what_goes_wrong_is_an_answer_whatever_privacy_the_server_says_there_is(
     assert replies[0].code == ""
 
 
-def test_a_budget_ends_a_party_s_part_before_it_is_exceeded(tmp_path):
+def test_a_run_whose_rounds_a_budget_does_not_cover_is_refused_before_anything_is_paid(tmp_path):
     held = [_with_ledger(tmp_path, p, budget=Budget(epsilon=11.0)) for p in members()]
     with pytest.raises(TooFewPartiesError, match="party-000: budget-exceeded"):
         run(rounds=3, held=held, round_epsilon=5.0)
+    assert [len(p.ledger.load().entries) for p in held] == [0] * 5
+    run(rounds=2, held=held, round_epsilon=5.0)
     assert [len(p.ledger.load().entries) for p in held] == [2] * 5
 
 

@@ -234,10 +234,13 @@ class Ledger:
             return False
         return not self.counted(budget, histories, asked=asked).max() <= budget.epsilon * (1 + ROUNDING)
 
-    def ask(self, events: Events, budget: Budget, histories: Histories | None = None) -> None:
+    def ask(
+        self, events: Events, budget: Budget, histories: Histories | None = None, *, what: str = "what is asked"
+    ) -> None:
         """Return if the budget covers ``events`` on top of everything so far, for every row.
 
-        Else raise `RefusalError` with the numbers (code ``budget-exceeded``). The text is for the party's own log.
+        Else raise `RefusalError` with the numbers (code ``budget-exceeded``), which calls the events ``what``. The text
+        is for the party's own log.
         """
         if not self.would_exceed(events, budget, histories):
             return
@@ -251,7 +254,7 @@ class Ledger:
         raise RefusalError(
             explain(
                 f"privacy budget of {self.party}",
-                f"cover what is asked: epsilon <= {limit} at delta {budget.delta:g}",
+                f"cover {what}: epsilon <= {limit} at delta {budget.delta:g}",
                 f"epsilon {_shown(without)} spent before, {_shown(alone)} asked, {total} together",
                 "These are the filter's figures, for the row that has spent most. "
                 "This party leaves the round out. Its operator can raise epsilon-budget or delta-budget in the node "

@@ -1,0 +1,100 @@
+"""The projects under examples/, run in process as they stand."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from flwr.app import Context, RecordDict
+from grid import InProcessGrid
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+BEFORE, AFTER = EXAMPLES / "message_api" / "before", EXAMPLES / "message_api" / "after"
+MODULES = ("client_app", "secret_ballot", "server_app", "task", "weights")
+
+
+class _Grid(InProcessGrid):
+    """What Flower's older server asks of a grid besides."""
+
+    @property
+    def run(self):
+        return SimpleNamespace(run_id=next(iter(self.contexts.values())).run_id)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Return what runs a project's own apps with its own run config, and returns the grid."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def _run(folder, run_id=1):
+        for name in MODULES:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.syspath_prepend(folder)
+        app = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+        server, client = (
+            getattr(importlib.import_module(module), name)
+            for module, _, name in (app["components"][one].partition(":") for one in ("serverapp", "clientapp"))
+        )
+        nodes = [{"partition-id": i, "num-partitions": 3} for i in range(3)]
+        grid = _Grid(client, nodes, app["config"], run_id=run_id)
+        server(grid, Context(run_id, 1, {}, RecordDict(), app["config"]))
+        return grid
+
+    yield _run
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def _changes():
+    """Return the changed lines from the project before to that after, as the README shows them."""
+    lines = []
+    for name in ("client_app.py", "server_app.py", "task.py"):
+        texts = [(folder / name).read_text(encoding="utf-8").splitlines() for folder in (BEFORE, AFTER)]
+        lines += [f"# {name}", *list(difflib.unified_diff(*texts, n=0, lineterm=""))[2:]]
+    return [line for line in lines if not line.startswith("@@") and line != "+"]
+
+
+def test_ten_new_lines_at_most_swap_strategy_and_client_and_the_page_shows_them():
+    changes = _changes()
+    new, gone = (sum(line.startswith(sign) for line in changes) for sign in "+-")
+    assert new <= 10
+    assert {p.name for p in AFTER.iterdir()} < {p.name for p in BEFORE.iterdir()}  # no file is new
+    assert (BEFORE / "pyproject.toml").read_bytes() == (AFTER / "pyproject.toml").read_bytes()
+    page = (EXAMPLES / "message_api" / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"```diff\n(.*?)\n```", page, re.DOTALL)[1] == "\n".join(changes)
+    assert f"{new} lines are new, {gone} go, and so does `weights.py`" in page
+
+
+def test_before_the_swap_weights_are_averaged(run, capsys):
+    grid = run(BEFORE)
+    assert {name for message in grid.replies for name in message.content} == {"arrays", "metrics"}
+    assert "60 wines belong to nobody" in capsys.readouterr().out
+
+
+def test_after_the_swap_labels_are_exchanged(run, capsys):
+    grid = run(AFTER)
+    assert not any(reply.has_error() for reply in grid.replies)
+    assert {dict(r.content["fitres.metrics"])["payload"] for r in grid.replies[:3]} == {"labels"}
+    assert len(grid.replies[0].content["fitres.parameters"]["0"].data) < 300  # of 60 labels
+    assert "60 wines belong to nobody" in capsys.readouterr().out
+
+
+def test_the_legacy_project_labels_the_wines_that_belong_to_nobody(run, capsys):
+    run(EXAMPLES / "legacy")
+    assert "60 of 60 wines that belong to nobody have a label" in capsys.readouterr().out
+
+
+def test_a_strategy_of_their_own_counts_noisy_labels_and_the_ledger_refuses_the_second_ballot(run, capsys, tmp_path):
+    first = run(EXAMPLES / "own_strategy")
+    printed = capsys.readouterr().out
+    assert float(re.search(r"([\d.]+) of the 60 wines", printed)[1]) > 0.75  # 0.33 by chance
+    assert len(list((tmp_path / ".cellars").rglob("ledger.json"))) == 3
+    second = run(EXAMPLES / "own_strategy", run_id=2)
+    assert [reply.has_error() for reply in (*first.replies, *second.replies)] == [False] * 3 + [True] * 3
+    assert "is left out" in capsys.readouterr().out
