@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.stores.checkpoints import CHECKPOINT
 
-__all__ = ["LOG", "OUTPUT", "Found", "all_runs", "find_run", "find_runs"]
+__all__ = ["LOG", "OUTPUT", "Found", "all_runs", "find_checkpoint", "find_run", "find_runs"]
 
 OUTPUT = Path("~/.fedkd")
 """Where runs are kept unless ``output-dir`` says otherwise."""
@@ -60,6 +61,34 @@ def find_run(text: str | Path, output_dir: str | Path = OUTPUT) -> Path:
         ids = ", ".join(path.parent.name for path in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
         raise DataError(explain(f"run {str(text)!r}", "mean one run", f"{len(found)}: {ids}", "Give one of these ids."))
     return found[0]
+
+
+def find_checkpoint(text: str, output_dir: str | Path = OUTPUT) -> Path:
+    """Return the folder with the checkpoint of a run to continue.
+
+    Parameters
+    ----------
+    text : str
+        As for `find_run`, or the path of the folder ``checkpoint`` itself.
+    output_dir : path
+        The folder for results.
+
+    Raises
+    ------
+    DataError
+        If no run is meant, or several, or it has none (code ``missing-file``).
+    """
+    for folder in (Path(text).expanduser(), Path(output_dir or OUTPUT).expanduser() / "runs" / text / "checkpoint"):
+        if folder.is_absolute() and (folder / CHECKPOINT).is_file():
+            return folder
+    folder = find_run(text, output_dir).parent / "checkpoint"
+    if not (folder / CHECKPOINT).is_file():
+        way_out = (
+            "`fedkd runs` says which runs can be continued. One that was ended before its first round, or forgotten "
+            "(fedkd forget), is started afresh."
+        )
+        raise DataError(explain(f"run {text}", "have a checkpoint", "none", way_out), code=Code.MISSING_FILE)
+    return folder
 
 
 def find_runs(text: str | Path, output_dir: str | Path = OUTPUT) -> list[Path]:
