@@ -171,6 +171,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint
         )
         self.record = record if record is not None else new_record(self.card)
+        if (checkpoint or resume_from) and not self.record.run_id:
+            way_out = "Give record=RunRecord(run_id=str(context.run_id), algorithm=...): parties know a run by its id."
+            raise ConfigError(explain("record", "name its run where a checkpoint is given", "", way_out))
         self.claims: list[PrivacyClaim] = []
         self.names = dict(names or {})
         self.on_round = on_round

@@ -16,7 +16,7 @@ from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.server_app import federate
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.run_record import RunRecord
-from fedkd_flwr.saved_model import load as load_model
+from fedkd_flwr.models import serialize
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint
 
 pytest.importorskip("torch")
@@ -128,9 +128,9 @@ def test_a_run_lost_in_each_round_ends_as_the_unbroken_one(tmp_path, name):
     assert Lineage.load(folder / "runs" / rest.run_id / "checkpoint").finished
     assert not list(folder.glob("runs/*/parties/*"))  # nothing is left to go on with
     if whole.server_model:
-        one, other = (load_model(r.server_model) for r in (whole, rest))
+        one, other = (serialize.load(r.server_model) for r in (whole, rest))
         X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
-        assert (one.model.predict_proba(X) == other.model.predict_proba(X)).all()
+        assert (one.predict_proba(X) == other.predict_proba(X)).all()
     if noisy:
         assert rest.claims == whole.claims
         assert rest.claims
