@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
-from federation import parties, public_set, rows
+from federation import fedct_grid, parties, public_set
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
 from threadpoolctl import threadpool_limits
 
 from fedkd_flwr.apps.client_app import app as client_app
+from fedkd_flwr.apps.config import parse_run_config
+from fedkd_flwr.apps.run_settings import resumed_settings
+from fedkd_flwr.apps.runs import list_runs
 from fedkd_flwr.apps.server_app import federate
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.models import serialize
-from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint
+from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.strategies import FedCT, FedCTConfig
 
 pytest.importorskip("torch")
 
@@ -29,27 +32,34 @@ COMMON = {
     "num-public": 30,
     "num-test": 30,
     "partitioner": "iid",
-    "num-parties": 3,
-    "num-rounds": 3,
+    "party-test-fraction": 0.0,
+    "num-parties": 2,
+    "num-rounds": 2,
     "centralised": False,
     "node-deadline-s": 1.0,
     "node-settle-s": 0.001,
 }
+CLEAR = {"label-mechanism": "randomized-response", "label-epsilon": 40.0}  # no label is ever changed
+FEW = {"fedkt.students-per-party": 1, "fedkt.teachers-per-student": 2}
 NET = {"model": "mlp", "model-params": '{"hidden": [4], "batch_size": 16, "epochs": 1}'}
 ON = {"fedct.stop-when-converged": False}
+SCORES = {**NET, "initial-epochs": 2, "public-batch": 15}
+SOME = {"num-parties": 3, "fraction-parties": 0.6, "local-epochs": 1}
 RUNS = {
-    "fedct": {**NET, "steps-per-round": 3, **ON},
-    "dp-fedct": {"algorithm": "fedct", "model": "decision-tree", "label-mechanism": "randomized-response", "label-epsilon": 40.0},
+    "fedct": {**NET, "steps-per-round": 2, "num-rounds": 3, **ON},
+    "dp-fedct": {"algorithm": "fedct", "model": "decision-tree", **CLEAR},
     "fedct-ratios": {"algorithm": "fedct", "model": "decision-tree", "fedct.consensus": "auto", **ON},
-    "fedmd": {**NET, "delta-coding": True, "share": "softmax", "soft-bits": 8},
-    "dd": NET,
-    "dsfl": NET,
-    "scarlet": {**NET, "scarlet.cache-rounds": 2},
-    "fedprox": {**NET, "fraction-parties": 0.6},
-    "privatekt": {**NET, "privatekt.round-epsilon": 300.0, "fraction-parties": 0.6},
-    "fedkt-prox": {**NET, "num-rounds": 2},
-    "fedkt": {"model": "decision-tree", "final-model": "decision-tree", "num-rounds": 1},
+    "fedmd": {**SCORES, "delta-coding": True, "share": "softmax", "soft-bits": 8},
+    "dd": {**NET, "steps-per-round": 2, "public-batch": 15},
+    "dsfl": SCORES,
+    "scarlet": {**SCORES, "num-rounds": 3, "scarlet.cache-rounds": 2},
+    "fedprox": {**NET, **SOME},
+    "privatekt": {**NET, "privatekt.round-epsilon": 300.0, "num-rounds": 3, **SOME},
+    "fedkt-prox": {**NET, "num-rounds": 1, "local-epochs": 1, **FEW},
+    "fedkt": {"model": "decision-tree", "final-model": "decision-tree", "num-rounds": 1, **FEW},
 }
+TO_THE_END = ("fedct", "dp-fedct", "fedkt")
+"""Those that are lost once more while the final result is on its way."""
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +69,7 @@ def _one_thread():
 
 
 def start(folder, run_id, *, lost_in="", **changes):
-    """Run a federation; ``lost_in``: the round (or ``final``) whose second reply never reaches the server's code."""
+    """Run a federation; ``lost_in``: the round (or ``final``) whose first reply never reaches the server's code."""
     config = {**COMMON, "output-dir": str(folder), **changes}
     asked = 0
 
@@ -70,11 +80,11 @@ def start(folder, run_id, *, lost_in="", **changes):
             config = next(iter(message.content.config_records.values()))
             stage = "final" if message.metadata.message_type == "evaluate" else str(config["server-round"])
             asked += stage == lost_in
-            if asked == 2:
+            if asked == 1:
                 raise KeyboardInterrupt
         return reply
 
-    nodes = [{"partition-id": i, "num-partitions": 3} for i in range(3)]
+    nodes = [{"partition-id": i, "num-partitions": config["num-parties"]} for i in range(config["num-parties"])]
     grid = InProcessGrid(handle, nodes, config, run_id=run_id)
     try:
         federate(grid, Context(run_id, 1, {}, RecordDict(), config), page=False)
@@ -115,9 +125,8 @@ def test_a_run_lost_in_each_round_ends_as_the_unbroken_one(tmp_path, name):
     assert whole.status == "completed", whole.reason
     noisy = name in ("dp-fedct", "privatekt")
 
-    folder, places = tmp_path / "lost", ["1", "2", "3", "final"]
-    if name == "fedkt":
-        places = ["1", "final"]
+    last = len(whole.rounds)
+    folder, places = tmp_path / "lost", [*map(str, range(1, last + 1)), *["final"] * (name in TO_THE_END)]
     resumed = {}
     for number, place in enumerate(places, start=1):
         lost = start(folder, number, lost_in=place, **settings, **resumed)
@@ -140,3 +149,79 @@ def test_a_run_lost_in_each_round_ends_as_the_unbroken_one(tmp_path, name):
             (party, number) for party, _, number in charges(tmp_path / "whole", "1")
         ]
         assert {run for _, run, _ in mine} == {"1"}
+
+
+def test_what_a_party_said_twice_because_it_lost_its_state_is_claimed_twice(tmp_path):
+    settings = {"algorithm": "fedct", "model": "decision-tree", "num-rounds": 2, **CLEAR}
+    start(tmp_path, 1, lost_in="2", **settings)
+    for path in (tmp_path / "runs" / "1" / "parties").iterdir():
+        path.unlink()
+    rest = start(tmp_path, 2, **settings, **{"resume-from": "1"})
+    assert rest.status == "completed"
+    by_party = {
+        party: [(run, number) for p, run, number in charges(tmp_path, "1") if p == party] for party in ("party-000",)
+    }
+    assert by_party == {"party-000": [("1", 1), ("1", 2), ("2", 2)]}  # an answer more, and a charge more
+    assert "3 rounds" in str(rest.claims) or rest.claims[0]["epsilon"] == pytest.approx(3 * 30 * 40.0, rel=0.1)
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lost")
+    start(folder, 1, lost_in="2", algorithm="fedct", model="decision-tree", name="monday")
+    start(folder, 2, algorithm="fedct", model="decision-tree", **{"num-rounds": 1})
+    start(folder, 3, algorithm="fedct", model="decision-tree", **{"num-rounds": 1})
+    (folder / "runs" / "3" / "checkpoint" / "checkpoint.npz").unlink()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            {"seed": 2},
+            ConfigError,
+            "seed must be 1, as in the run to continue, got 2. Continue a run with",
+        ),
+        ({"num-rounds": 4}, ConfigError, "num-rounds must be 2, as in the run to continue, got 4"),
+        ({"min-parties": 1}, ConfigError, "min-parties must be 2, as in the run to continue, got 1"),
+        ({"model": "knn"}, ConfigError, "model must be 'decision-tree', as in the run to continue, got 'knn'"),
+        ({"algorithm": "pate", "num-rounds": 1}, ConfigError, "resume-from must hold a checkpoint of pate"),
+        (
+            {"resume-from": "2"},
+            ConfigError,
+            "must name a run without a result, got '2'. Its result is there",
+        ),
+        ({"resume-from": "3"}, DataError, "run 3 must have a checkpoint, got 'none'. `fedkd runs` says which"),
+        ({"resume-from": "4"}, DataError, "run must be the id, the start of an id, the name or the path of a run"),
+    ],
+)
+def test_what_cannot_be_continued_is_refused_by_name(lost, changes, error, message):
+    with pytest.raises(error, match=message):
+        start(lost, 9, **{"algorithm": "fedct", "model": "decision-tree", "resume-from": "monday", **changes})
+
+
+def test_a_run_says_how_it_is_continued(lost):
+    lines = {line["run_id"]: line for line in list_runs(lost)[0]}
+    assert lines["1"]["resume"] == f"fedkd simulate --resume {lost / 'runs' / '1'}"
+    assert lines["2"]["resume"] == lines["3"]["resume"] == ""
+    given = resumed_settings("monday", lost)
+    assert (given["resume-from"], given["num-rounds"], given["output-dir"]) == ("1", 2, str(lost))
+    assert parse_run_config(given).name == "monday"
+
+
+def test_a_node_that_comes_late_is_asked_from_the_next_round_on(tmp_path):
+    members = parties(3, state=tmp_path)
+    grid = fedct_grid(members)
+    late = grid.contexts.popitem()
+
+    def handler(message, context, answer=grid.handler):
+        if message.metadata.group_id == "1":
+            grid.contexts.update([late])
+        return answer(message, context)
+
+    grid.handler = handler
+    config = FedCTConfig(consensus="majority", stop_when_converged=False, node_settle_s=1e-6)
+    strategy = FedCT(config=config, public=public_set())
+    strategy.start(grid, num_rounds=2)
+    assert [len(one.answered) for one in strategy.record.rounds] == [2, 3]
