@@ -152,7 +152,7 @@ def _complain(last: Ended) -> None:
     for what in ("record", "report", "log"):
         if path := getattr(last, what):
             typer.echo(f"{what}: {path}", err=True)
-    if last.record:
+    if last.record and Path(last.record).is_file():
         from fedkd_flwr.apps.find_run import way_to_continue
         from fedkd_flwr.run_record import RunRecord
 
