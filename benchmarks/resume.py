@@ -194,7 +194,7 @@ def at_silos(name: str, folder: Path, rng: random.Random, say: Any) -> list[dict
     found = []
     with devnet(3, node_settings={"allow": ALLOW}, name=f"resume-{os.getpid()}", show=say) as net:
         out = folder / "results"
-        values |= {"public-path": str(net.public), "num-parties": 3, "output-dir": str(out), "round-timeout-s": 90.0}
+        values |= {"public-path": str(net.public), "num-parties": 3, "output-dir": str(out), "round-timeout-s": 180.0}
         for target in ("ServerApp", "SuperLink", "SuperNode"):
             say(f"{name}: a run whose {target} is killed")
             made = submit(values, superlink=net.name)
@@ -220,13 +220,13 @@ def at_silos(name: str, folder: Path, rng: random.Random, say: Any) -> list[dict
                         again.wait(15.0)
                     except subprocess.TimeoutExpired:
                         break
-            last = finished(path, 240.0)
+            last = finished(path, 400.0)
             resumed = ""
             if last.status != "completed":
                 from fedkd_flwr.apps.run_settings import resumed_settings
 
                 resumed = submit(resumed_settings(made.run_id, out), superlink=net.name).run_id
-                last = finished(wait_for(out / "runs" / resumed / "record.json", rounds=0), 300.0)
+                last = finished(wait_for(out / "runs" / resumed / "record.json", rounds=0), 500.0)
             charged = of_runs(net.folder, {made.run_id, resumed})
             result = judged(None, last, charged, noisy=name in NOISY)
             found.append(

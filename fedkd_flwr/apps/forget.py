@@ -9,13 +9,14 @@ from fedkd_flwr.apps.find_run import OUTPUT, find_runs
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.report.standing import standing
 from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.files import file_name
 
 __all__ = ["forget_run"]
 
 
 def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: bool = False) -> list[Path]:
-    """Delete the state of a run, and return what was deleted.
+    """Delete the state of a run and of those that it continues, and return what was deleted.
 
     That is the server's checkpoint, and what each party kept between rounds: its labels, its model so far, its last
     reply. Ledgers, with the replies that were charged, stay for ever, and so do the records of runs.
@@ -44,18 +45,28 @@ def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: 
         way_out = f"Stop it first: fedkd stop {folder.name}"
         raise ConfigError(explain(f"run {folder.name}", "have ended before it is forgotten", "running", way_out))
     kinds = (".npz", *((".model", ".alone.model", ".html") if models else ()))
+    folders = [folder, *_continued(folder)]
     found = [
         path
-        for path in sorted((folder / "parties").glob("*"))
+        for one in folders
+        for path in sorted((one / "parties").glob("*"))
         if any(path.name == file_name(party) + kind if party else path.name.endswith(kind) for kind in kinds)
     ]
     for path in found:
         path.unlink()
-    checkpoint = folder / "checkpoint"
-    if checkpoint.is_dir() and not party:
-        shutil.rmtree(checkpoint)
-        found.append(checkpoint)
+    for checkpoint in (one / "checkpoint" for one in folders if not party):
+        if checkpoint.is_dir():
+            shutil.rmtree(checkpoint)
+            found.append(checkpoint)
     return found
+
+
+def _continued(folder: Path) -> list[Path]:
+    """Return the folders of the runs that a run continues: simulated parties keep their state in the first one's."""
+    try:
+        return [folder.parent / file_name(run) for run in Lineage.load(folder / "checkpoint").earlier]
+    except DataError:
+        return []
 
 
 def _folder(run: str, root: Path) -> Path:

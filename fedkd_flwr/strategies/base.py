@@ -293,6 +293,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             if not left:  # the run that this one continues was lost after its last round
                 messages = self.configure_evaluate(0, initial_arrays, evaluate_config or ConfigRecord(), grid)
                 self.aggregate_evaluate(0, WatchedGrid(grid).send_and_receive(messages, timeout=timeout))
+                result.arrays = ArrayRecord(_as_arrays(self.checkpoints.result))
         except BaseException as error:
             self.conclude(error)
             raise

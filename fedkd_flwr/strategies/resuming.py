@@ -94,6 +94,13 @@ class Checkpoints:
         Where the state is kept after each round; without it nothing is kept.
     resume_from : Path, optional
         Such a folder of an earlier run, which this one continues.
+
+    Attributes
+    ----------
+    lineage : Lineage or None
+        This run and those that it continues; None where nothing is kept.
+    result : dict of str to ndarray
+        What the last round's answers were combined to.
     """
 
     def __init__(self, folder: Path | None, resume_from: Path | None) -> None:
@@ -101,7 +108,7 @@ class Checkpoints:
         self.lineage: Lineage | None = None
         self._settled = Participations()  # at the checkpoint that this run goes on from
         self._first = 0  # the round that is asked once more
-        self._result: dict[str, NDArray[Any]] = {}
+        self.result: dict[str, NDArray[Any]] = {}
 
     # ---------------------------------------------------------------- going on
 
@@ -131,9 +138,9 @@ class Checkpoints:
             strategy.rounds_done, strategy.finished_round = done, meta["finished_round"]
             strategy.earlier = Participations.load(self.resume_from)
             self._settled = Participations.from_dict(meta["asked"])
-            self._result = _under(arrays, "result.")
+            self.result = _under(arrays, "result.")
             if done:
-                strategy.restore(self._result, _under(arrays, "state."), meta["state"])
+                strategy.restore(self.result, _under(arrays, "state."), meta["state"])
             strategy.remember(_under(arrays, "parties."), meta["parties"])
         except (KeyError, ValueError, TypeError) as error:
             if isinstance(error, FedkdError):
@@ -203,12 +210,12 @@ class Checkpoints:
         That of a one-shot algorithm is kept before its round alone: its parties give the same answers once more.
         """
         if result is not None:
-            self._result = {name: array.numpy() for name, array in result.items()}
+            self.result = {name: array.numpy() for name, array in result.items()}
         if self.folder is None or (strategy.card.one_shot and server_round):
             return
         own, plain = strategy.state() if server_round else ({}, {})
         parties, known = strategy.remembered()
-        arrays = {f"result.{name}": array for name, array in self._result.items()}
+        arrays = {f"result.{name}": array for name, array in self.result.items()}
         arrays |= {f"state.{name}": array for name, array in own.items()}
         arrays |= {f"parties.{name}": array for name, array in parties.items()}
         meta = {

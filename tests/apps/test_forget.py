@@ -8,6 +8,7 @@ from fedkd_flwr.apps.forget import forget_run
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.processes import this_process
 from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.record_file import RecordFile
 
 
@@ -45,6 +46,15 @@ def test_the_state_of_a_run_is_deleted_and_nothing_else(root, options, gone):
     before = _left(root)
     forget_run("71", root, **options)
     assert before - _left(root) == {f"runs/71/{name}" for name in gone}
+
+
+def test_what_a_run_continues_is_forgotten_with_it(root):
+    Lineage.new("71").then("73").save(root / "runs/73/checkpoint")
+    forget_run("73", root)
+    assert not (root / "runs/71/parties/a.npz").exists()
+    assert not (root / "runs/71/checkpoint").exists()
+    assert not (root / "runs/73/checkpoint").exists()
+    assert (root / "runs/72/parties/a.npz").exists()
 
 
 def test_a_run_that_is_going_on_or_not_there_is_not_forgotten(root):
