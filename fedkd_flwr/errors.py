@@ -65,6 +65,7 @@ class Note(StrEnum):
     FIXED_ANSWER = "fixed-answer"
     ONE_CLASS = "one-class"
     STATE_LOST = "state-lost"
+    STATE_NEWER = "state-newer"
     STATE_OLDER = "state-older"
 
 

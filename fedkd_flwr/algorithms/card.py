@@ -325,8 +325,8 @@ class Card:
         Models it takes beside a party's own.
     samples : bool
         Whether a round may ask a share of the parties only.
-    resumes : bool
-        Whether a run can be continued from its checkpoint.
+    extends : bool
+        Whether a run may be continued with more rounds than it was planned with, also where it has its result.
     train_pooled : callable
         ``train_pooled(model, X, y, config=..., rounds=...)`` trains a model on all private rows for as long as the
         parties trained theirs in so many rounds, for comparison.
@@ -345,5 +345,5 @@ class Card:
     allowed: bool = False
     roles: tuple[Literal["teacher", "student", "final"], ...] = ()
     samples: bool = False
-    resumes: bool = False
+    extends: bool = False
     train_pooled: Callable[..., object] = fit

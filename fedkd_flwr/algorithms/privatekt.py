@@ -288,5 +288,5 @@ CARD = Card(
     noise=("party",),
     allowed=True,
     samples=True,
-    resumes=True,
+    extends=True,
 )

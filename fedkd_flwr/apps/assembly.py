@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.apps.config import TABLE_RULES, NodeConfig, RunConfig
+from fedkd_flwr.apps.find_run import find_checkpoint
 from fedkd_flwr.apps.limits import Limits, limits_of
 from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.apps.owner import owners_page
@@ -40,6 +41,8 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.seeds import derive_rng, derive_seed
+from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.stores.files import node_secret
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.stores.subset import SubsetStore
@@ -48,7 +51,9 @@ from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy
 __all__ = [
     "central_rows",
     "check_simulation",
+    "continued",
     "estimated_sensitivity",
+    "first_run",
     "held_out_rows",
     "make_client",
     "make_strategy",
@@ -75,6 +80,33 @@ def output_root(text: str, key: str = "output-dir") -> Path:
     if not root.is_absolute():
         raise ConfigError(explain(key, "be an absolute path", text, f"Write {root.absolute()} if you mean that."))
     return root
+
+
+def continued(config: RunConfig) -> Path | None:
+    """Return the folder with the checkpoint of the run that this one continues; None where it continues none.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If there is no such run or checkpoint, or a simulation's parties keep their state in another ``output-dir``.
+    """
+    return _checkpoint(config.resume_from, config.output_dir, not config.public_path) if config.resume_from else None
+
+
+@lru_cache(maxsize=4)
+def _checkpoint(text: str, output_dir: str, simulated: bool) -> Path:
+    folder, root = find_checkpoint(text, output_root(output_dir)), output_root(output_dir)
+    if simulated and folder.parents[2] != root:
+        way_out = f"The parties' state lies there: give output-dir={folder.parents[2]}"
+        raise ConfigError(explain("output-dir", "be that of the run to continue", str(root), way_out))
+    return folder
+
+
+@lru_cache(maxsize=4)
+def first_run(config: RunConfig, run_id: str) -> str:
+    """Return the id of the first of the runs that this one continues: a simulation's ledgers are in its folder."""
+    folder = continued(config)
+    return run_id if folder is None else Lineage.load(folder).runs[0]
 
 
 @lru_cache(maxsize=1)
@@ -200,7 +232,7 @@ def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = 
     """
     dealt = _dealt(config, num_parties)
     if config.setting("subset_rows", 0):
-        root, kept = output_root(config.output_dir) / "runs" / run_id, []
+        root, kept = output_root(config.output_dir) / "runs" / first_run(config, run_id), []
         for i, positions in enumerate(dealt):
             digest = _data_digest(config, num_parties, i)
             drawn = SubsetStore(LedgerStore(root, party=party_name(i), data_digest=digest)).stored()
@@ -328,7 +360,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         tests = {"common": (read.X_test, pool.y_test), "own": (read.X[own], pool.y[own])}
         public, X, y = read.public, read.X[train], pool.y[train]
         root = Path(node.state_dir).expanduser() if node.state_dir else output_root(config.output_dir)
-        ledgers = root if node.state_dir else root / "runs" / run_id
+        ledgers = root if node.state_dir else root / "runs" / first_run(config, run_id)
         data_digest = _data_digest(config, node.num_partitions, index)
         # all of its rows, also those that this run's seed holds out
         rows = PrivateRows(
@@ -340,6 +372,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         weigh = index < (5 if config.model.startswith("mixed") else 1)  # one of each model is enough to compare
         keep = config.save_party_models
         common = {"share_metrics": NAMES, "simulated": True, "weigh_model": weigh, "keep_model": keep}
+        common["keep_state"] = not node.state_dir  # the server forgets what lies beside its own record
         common["rows_at_least"] = len(positions)
     else:
         name = node.party
@@ -364,7 +397,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         tests = {"own": (held.X[measured], held.y[measured])}
         X, y = held.X[train[learnt]], held.y[train[learnt]]
         root = ledgers = output_root(node.state_dir, "state-dir")
-        common = {"keep_model": True, "rows_at_least": node.rows_at_least}
+        common = {"keep_model": True, "rows_at_least": node.rows_at_least, "node_secret": node_secret(root)}
         common |= {"share_metrics": _listed(node.share_metrics), "min_support": node.min_support}
         common["show"] = owners_page(
             config,
@@ -475,6 +508,7 @@ def make_strategy(
     """Return the server's strategy for the run."""
     root = output_root(config.output_dir)
     runs = root / "runs" / record.run_id
+    resume_from = continued(config)
     if "final" in config.card.roles:
         model = final_model(config, public)(seed=0)
         public = public.as_read_by(model)
@@ -486,11 +520,13 @@ def make_strategy(
         party_rows=lambda: party_sizes(config, num_nodes) if record.simulation else [],
         test=test,
         # a simulation repeats itself at will: its ledger is its own run's, a deployment's is of all runs
-        ledger=LedgerStore(runs if record.simulation else root, party="server", data_digest=public.fingerprint),
+        ledger=LedgerStore(
+            root / "runs" / first_run(config, record.run_id) if record.simulation else root,
+            party="server",
+            data_digest=public.fingerprint,
+        ),
         budget=Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5)),
         fraction=config.fraction_parties,
-        checkpoint=runs / "checkpoint",
-        resume_from=output_root(config.resume_from, "resume-from") if config.resume_from else None,
     )
     strategy: type[ExchangeStrategy[Any]] = load_class(config.card.strategy)
     return strategy.assemble(
@@ -502,4 +538,6 @@ def make_strategy(
         record=record,
         names=names,
         on_round=on_round,
+        checkpoint=runs / "checkpoint",
+        resume_from=resume_from,
     )

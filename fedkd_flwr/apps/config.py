@@ -51,9 +51,9 @@ class RunConfig(Config):
     """Who has not answered after so many seconds is left out."""
     output_dir: str = setting("", path=True)
     """Absolute path: where runs/<run-id>/ goes. Empty: ~/.fedkd of the server's user."""
-    resume_from: str = setting("", path=True)
-    """Absolute path: the folder runs/<run-id>/checkpoint of a run to continue, with the same settings; num-rounds
-    counts its rounds too."""
+    resume_from: str = setting("")
+    """A run to continue that was lost: its id, name or absolute path. All other settings are those it began with
+    (docs/resume.md)."""
     server_epsilon_budget: float = setting(0.0, ge=0)
     """Most that noise at this server may cost over all runs on a public set. 0: no limit."""
     centralised: bool = setting(True)
@@ -414,7 +414,6 @@ def _read(name: str, card: Card) -> bool:
     """Tell whether an algorithm reads a general setting: some of them not every algorithm does."""
     some = {
         "fraction_parties": card.samples,
-        "resume_from": card.resumes,
         "server_epsilon_budget": "server" in card.noise,
         **{f"{role}_{what}": role in card.roles for role in _ROLES for what in ("model", "params")},
     }

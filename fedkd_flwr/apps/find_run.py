@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage
 
-__all__ = ["LOG", "OUTPUT", "Found", "all_runs", "find_run", "find_runs"]
+__all__ = ["LOG", "OUTPUT", "Found", "all_runs", "find_checkpoint", "find_run", "find_runs", "way_to_continue"]
 
 OUTPUT = Path("~/.fedkd")
 """Where runs are kept unless ``output-dir`` says otherwise."""
@@ -60,6 +63,60 @@ def find_run(text: str | Path, output_dir: str | Path = OUTPUT) -> Path:
         ids = ", ".join(path.parent.name for path in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
         raise DataError(explain(f"run {str(text)!r}", "mean one run", f"{len(found)}: {ids}", "Give one of these ids."))
     return found[0]
+
+
+def find_checkpoint(text: str, output_dir: str | Path = OUTPUT) -> Path:
+    """Return the folder with the checkpoint of a run to continue.
+
+    Parameters
+    ----------
+    text : str
+        As for `find_run`, or the path of the folder ``checkpoint`` itself; of several runs with one name the newest.
+    output_dir : path
+        The folder for results.
+
+    Raises
+    ------
+    DataError
+        If no run is meant, or it has none (code ``missing-file``).
+    """
+    for folder in (Path(text).expanduser(), Path(output_dir or OUTPUT).expanduser() / "runs" / text / "checkpoint"):
+        if folder.is_absolute() and (folder / CHECKPOINT).is_file():
+            return folder
+    found = [record.parent / "checkpoint" for record in find_runs(text, output_dir)]
+    there = [folder for folder in found if (folder / CHECKPOINT).is_file()]
+    if not there:
+        way_out = (
+            "`fedkd runs` says which runs can be continued. One that was ended before its first round, or forgotten "
+            "(fedkd forget), is started afresh."
+        )
+        raise DataError(explain(f"run {text}", "have a checkpoint", "none", way_out), code=Code.MISSING_FILE)
+    return there[0]
+
+
+def way_to_continue(record: RunRecord, path: Path) -> str:
+    """Return the command that continues a run which left a checkpoint and no result; "" where there is none.
+
+    Parameters
+    ----------
+    record : RunRecord
+        The run's record.
+    path : Path
+        Its file.
+    """
+    from fedkd_flwr.report.standing import standing
+
+    folder = path.parent / "checkpoint"
+    if standing(record).word not in ("failed", "stopped", "killed", "not known") or not (folder / CHECKPOINT).is_file():
+        return ""
+    try:
+        if Lineage.load(folder).finished:
+            return ""
+    except DataError:
+        return ""
+    root = path.parents[2] if len(path.parents) > 2 else path.parent
+    run = record.run_id if root == OUTPUT.expanduser() else shlex.quote(str(path.parent))
+    return f"fedkd {'simulate' if record.simulation else 'run'} --resume {run}"
 
 
 def find_runs(text: str | Path, output_dir: str | Path = OUTPUT) -> list[Path]:

@@ -78,6 +78,9 @@ class LegacyStrategy(Strategy):
             rule = "be one of this package's that exchange labels or probabilities"
             raise ConfigError(explain("strategy", rule, type(strategy).__name__, way_out))
         strategy.check_rounds(num_rounds)
+        if strategy.finished_round is not None or strategy.rounds_done >= num_rounds:
+            way_out = "Only its final result was lost: continue it in a ServerApp of the present API."
+            raise ConfigError(explain("num_rounds", f"be above {strategy.rounds_done}", num_rounds, way_out))
         strategy.envelope = _Letter.to  # there may be no task that Flower's Message could be made in
         self.strategy = strategy
         self.num_rounds, self.when_done = num_rounds, when_done

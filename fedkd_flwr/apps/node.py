@@ -19,12 +19,14 @@ import contextlib
 import json
 import logging
 import os
+import queue
 import secrets
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
@@ -37,7 +39,7 @@ from flwr.common.constant import ErrorCode, SubStatus
 from flwr.common.serde import context_from_proto, context_to_proto, message_from_proto, message_to_proto
 from flwr.proto.message_pb2 import Context as ProtoContext
 from flwr.proto.message_pb2 import Message as ProtoMessage
-from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
+from flwr.proto.runtime_pb2 import AcquireTaskRequest, AcquireTaskResponse, SendTaskHeartbeatRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.fab import Fab
 from flwr.supercore.heartbeat import HeartbeatSender
@@ -61,6 +63,7 @@ logger = logging.getLogger("flwr.party")
 
 # seconds between two questions for work; Flower's own process asks as often
 POLL_S = 1.0
+PATIENCE_S = 20.0  # with an instruction that does not arrive, where another task waits
 # how long the SuperNode may take until its port answers, and to end when it is told to
 START_S, STOP_S = 60.0, 10.0
 # the longest life of a ClientApp's process, whatever the server asks: Flower's own default for a message
@@ -236,20 +239,38 @@ def ask_client_app(work: Work, client_app: str, command: Sequence[str]) -> Answe
 
 def _serve_one(client: RuntimeHttpClient, address: str, approvals: Approvals, command: Sequence[str]) -> None:
     """Fetch one task, if there is one, and see to it that its instruction gets a reply."""
+    task = _next_task(client)
+    while task is not None:
+        task = _serve(task, client, address, approvals, command)
+
+
+def _next_task(client: RuntimeHttpClient) -> AcquireTaskResponse | None:
+    """Return a task that waits; None where none does."""
     try:
         # every type: a task that nobody fetches would keep the SuperNode waiting for ever
         acquired = client.AcquireTask(AcquireTaskRequest(supported_task_types=list(TaskType)))
     except Exception as error:
         logger.warning("The SuperNode did not say whether there is work: %s", error)
-        return
-    if not acquired.token:
-        return
-    token = RuntimeTokenHttpInterceptor(acquired.token)
-    with contextlib.closing(_client(address, token)) as task_client:
+        return None
+    return acquired if acquired.token else None
+
+
+def _serve(
+    acquired: AcquireTaskResponse,
+    client: RuntimeHttpClient,
+    address: str,
+    approvals: Approvals,
+    command: Sequence[str],
+) -> AcquireTaskResponse | None:
+    """See to it that one task's instruction gets a reply; return the next task where this one was given up."""
+    with contextlib.closing(_client(address, RuntimeTokenHttpInterceptor(acquired.token))) as task_client:
         heartbeat = HeartbeatSender(_heartbeat(task_client))
         heartbeat.start()
         try:
-            work = Work(acquired.task.type, acquired.task.task_id, *pull_task_input(task_client))
+            pulled = _pulled(task_client, lambda: _next_task(client))
+            if isinstance(pulled, AcquireTaskResponse):
+                return pulled
+            work = Work(acquired.task.type, acquired.task.task_id, *pulled)
             TaskIdentity.task_id = work.task_id
             TaskIdentity.run_id, TaskIdentity.node_id = work.context.run_id, work.context.node_id
             reply, context = answer(work, approvals, command)
@@ -261,6 +282,36 @@ def _serve_one(client: RuntimeHttpClient, address: str, approvals: Approvals, co
             logger.exception("A task could not be served.")
         finally:
             heartbeat.stop()
+    return None
+
+
+def _pulled(
+    client: RuntimeHttpClient, next_task: Callable[[], AcquireTaskResponse | None]
+) -> tuple[Message, Context, Run, Fab] | AcquireTaskResponse:
+    """Fetch a task's instruction; return another task instead, where that waits and this one's does not come.
+
+    The objects of an instruction whose server was killed never arrive, and Flower waits for them for more than an hour:
+    meanwhile this node would answer no other run.
+    """
+    found: queue.Queue[tuple[Message, Context, Run, Fab] | Exception] = queue.Queue()
+
+    def pull() -> None:
+        try:
+            found.put(pull_task_input(client))
+        except Exception as error:
+            found.put(error)
+
+    threading.Thread(target=pull, daemon=True).start()
+    began = time.monotonic()
+    while True:
+        with contextlib.suppress(queue.Empty):
+            result = found.get(timeout=POLL_S)
+            if isinstance(result, Exception):
+                raise result
+            return result
+        if time.monotonic() - began > PATIENCE_S and (other := next_task()) is not None:
+            logger.warning("A task is given up, because another one waits: its instruction never arrived whole.")
+            return other
 
 
 def _heartbeat(client: RuntimeHttpClient) -> Callable[[], bool]:

@@ -10,9 +10,11 @@ from typing import Any
 from fedkd_flwr.algorithms import cards, find_card
 from fedkd_flwr.algorithms.card import Config
 from fedkd_flwr.apps.config import RunConfig
+from fedkd_flwr.apps.find_run import OUTPUT, find_checkpoint
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
+from fedkd_flwr.run_record import RunRecord
 
-__all__ = ["read_settings", "read_words"]
+__all__ = ["read_settings", "read_words", "resumed_settings"]
 
 
 def read_settings(words: Sequence[str], **given: Any) -> dict[str, Any]:
@@ -50,6 +52,27 @@ def read_settings(words: Sequence[str], **given: Any) -> dict[str, Any]:
     options = {key.replace("_", "-"): value for key, value in given.items() if value not in (None, "")}
     found |= _absolute(read_words([word for word in words if "=" in word]) | options, Path.cwd())
     return ({"dataset": "table"} if found.get("table") else {}) | found
+
+
+def resumed_settings(run: str, output_dir: str | Path = "") -> dict[str, Any]:
+    """Return the settings of a run that continues another: those it began with, as its record says.
+
+    Parameters
+    ----------
+    run : str
+        The run to continue, as for `fedkd_flwr.apps.find_run.find_run`.
+    output_dir : path
+        The folder for results whose ``runs`` are searched; ``~/.fedkd`` by default.
+
+    Raises
+    ------
+    DataError
+        If there is no such run, or it has no checkpoint or no readable record.
+    """
+    folder = find_checkpoint(run, output_dir or OUTPUT)
+    record, root = RunRecord.load(folder.with_name("record.json")), folder.parents[2]
+    values = {key: value for key, value in record.config.items() if value is not None}
+    return {**values, "resume-from": folder.parent.name, "output-dir": "" if root == OUTPUT.expanduser() else str(root)}
 
 
 def read_words(words: Sequence[str]) -> dict[str, Any]:

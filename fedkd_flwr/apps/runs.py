@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.apps.find_run import LOG, OUTPUT, all_runs
+from fedkd_flwr.apps.find_run import LOG, OUTPUT, all_runs, way_to_continue
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.processes import still_runs
 from fedkd_flwr.report.runs import run_line
@@ -24,7 +24,8 @@ _POLL_S = 0.2
 def list_runs(output_dir: str | Path = OUTPUT, *, limit: int = 0) -> tuple[list[dict[str, Any]], int]:
     """Return a line about each run, the newest first, and how many runs there are.
 
-    A run whose record cannot be read has the status ``unreadable``, and ``problem`` says why.
+    A run whose record cannot be read has the status ``unreadable``, and ``problem`` says why. ``resume`` is the command
+    that continues a run; "" where it cannot be continued.
 
     Parameters
     ----------
@@ -37,7 +38,8 @@ def list_runs(output_dir: str | Path = OUTPUT, *, limit: int = 0) -> tuple[list[
     lines = []
     for run in found[: limit or None]:
         try:
-            line = run_line(RunRecord.load(run.record))
+            record = RunRecord.load(run.record)
+            line = {**run_line(record), "resume": way_to_continue(record, run.record)}
         except DataError as error:
             started = run.started.isoformat(timespec="seconds")
             line = {"run_id": run.run_id, "name": run.name, "started": started}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedkd_flwr.apps.assembly import (
     central_rows,
     check_simulation,
+    continued,
     estimated_sensitivity,
     held_out_rows,
     make_strategy,
@@ -36,6 +38,7 @@ from fedkd_flwr.errors import ConfigError, ModelBytesError, TooFewPartiesError, 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import ColumnRecord, RunRecord
+from fedkd_flwr.stores.checkpoints import Lineage
 
 __all__ = ["app", "federate"]
 
@@ -71,10 +74,22 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
             _run(grid, config, live, began)
     finally:
         write_cards(record, folder)
+    _nothing_to_continue(record, folder, config)
     return record
 
 
+def _nothing_to_continue(record: RunRecord, folder: Path, config: RunConfig) -> None:
+    """Mark a run that has its result, and forget what simulated parties kept to go on with."""
+    from fedkd_flwr.strategies.resuming import finish
+
+    finish(folder / "checkpoint")
+    if record.simulation and not config.save_party_models:
+        for run_id in Lineage.load(folder / "checkpoint").runs:
+            shutil.rmtree(folder.parent / run_id / "parties", ignore_errors=True)
+
+
 def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
+    continued(config)  # a run to continue that is not there is refused before data are loaded
     from fedkd_flwr.data.tables import load_public
     from fedkd_flwr.strategies.waiting import start_processes, wait_for_nodes
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.checks import check_whole
+from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof, taken_up
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import dump, pack_answer, pack_finished, unpack_answer, unpack_finished, weight
 from fedkd_flwr.errors import Code, DataError, FedkdError, Note, PayloadError, RefusalError, cause, explain
@@ -131,7 +132,11 @@ class PartyClient(NumPyClient, ABC):
             if reply is None:
                 self._ask(instruction, charge)
                 reply = self._kept(instruction, charge) or self._say(instruction, charge)
-            return list(reply.arrays.values()), self.num_rows(instruction), dict(reply.metrics)
+            return (
+                list(reply.arrays.values()),
+                self.num_rows(instruction),
+                {**reply.metrics, **self._shown(instruction)},
+            )
         except Exception as error:
             return [], 0, self._refusal(error, config)
 
@@ -146,7 +151,8 @@ class PartyClient(NumPyClient, ABC):
             if self.party.ledger is not None:
                 self.party.ledger.end_plan(self.party.run_id)
             self._before_rows(instruction, private, final=True)
-            rows, loss, metrics = self.num_rows(instruction), float("nan"), _signed(self.party.name)
+            rows, loss = self.num_rows(instruction), float("nan")
+            metrics = _signed(self.party.name, **self._shown(instruction))
             try:
                 found = self._finished(instruction, private)
             except Exception as error:
@@ -154,7 +160,7 @@ class PartyClient(NumPyClient, ABC):
                     raise
                 logger.exception("%s: the final visit failed here; the server gets its usual answer", self.party.name)
                 metrics |= _cause(error, self.party.simulated)
-                if self.party.state is not None and not self.party.keep_model:
+                if self.party.state is not None and self.party.forgets:
                     self.party.state.remove()  # as where it went well: what is kept decides the size of later replies
             else:
                 if found is not None:
@@ -242,6 +248,12 @@ class PartyClient(NumPyClient, ABC):
             )
         return charge
 
+    def _shown(self, instruction: Instruction) -> dict[str, Scalar]:
+        """Return what a reply says of its sender: the run it went on from, and what the node secret gives."""
+        shown = {"continues": self.party.run_id if self.party.run_id in instruction.earlier else ""}
+        shown["node-proof"] = node_proof(self.party)
+        return {name: value for name, value in shown.items() if value}
+
     def _paid(self, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
         """Return the reply this request has been charged for: the same bytes, and nothing is asked or spent again."""
         ledger = self.party.ledger
@@ -256,7 +268,8 @@ class PartyClient(NumPyClient, ABC):
             return
         known = ledger.load()
         last_round = instruction.last_round
-        if last_round and known.entry(party.run_id, last_round) is None:
+        runs = (party.run_id, *instruction.earlier)
+        if last_round and all(known.entry(run, last_round) is None for run in runs):
             way_out = "Mount the state-dir this party had then; an empty one has forgotten what was spent."
             rule = f"hold the charge of round {last_round}, which the server has the labels of"
             message = explain(f"ledger {ledger.path}", rule, "no such entry", way_out)
@@ -306,6 +319,7 @@ class PartyClient(NumPyClient, ABC):
                         "values": list(values),
                         "payload": list(arrays),
                         "charge": _named(charge),
+                        "run": instruction.mark,
                     },
                 )
             )
@@ -422,9 +436,9 @@ class PartyClient(NumPyClient, ABC):
         The model trained alone is kept beside that of the federation, which may be worse at home.
         """
         state, kept = self.party.state, {}
-        if state is not None and not self.party.keep_model:
+        if state is not None and self.party.forgets:
             state.remove()
-        elif state is not None:
+        if state is not None and self.party.keep_model:
             kinds = {"federated" if finished.learnt else "alone": finished.model}
             if finished.alone is not None:
                 kinds["alone"] = finished.alone
@@ -477,6 +491,8 @@ class PartyClient(NumPyClient, ABC):
             raise PayloadError(explain("privacy", "be what the settings amount to, none", "party"))
         if ratios := config.get("ratios", False) is True:
             self._refuse_beside_a_claim(config)
+        mark = mark_of(config, told, algorithm=name, fingerprint=party.public.fingerprint)
+        party = self.party = taken_up(party, config, mark)
         labels = None
         if "labels" in arrays:
             labels = decode_labels(arrays["labels"], public=party.spec, server_round=server_round, num_arrays=1)[0]
@@ -487,6 +503,8 @@ class PartyClient(NumPyClient, ABC):
             rounds_left=check_whole("rounds-left", config.get("rounds-left", 1), 1, error=PayloadError),
             continues=str(config.get("continues", "")),
             base=str(config.get("base", "")),
+            mark=mark,
+            earlier=tuple(earlier_runs(config)),
             ratios=ratios,
             arrays=arrays,
             labels=labels,

@@ -36,6 +36,10 @@ def restore(party: Party, instruction: Instruction, fresh: Classifier) -> tuple[
             kept or "none",
         )
         notes.append(Note.STATE_OLDER if kept else Note.STATE_LOST)
+    if kept > instruction.server_round:  # a reply of this very round would have been sent again
+        words = "%s: its state is of round %d, newer than what the server asks for; its model continues from there"
+        logger.warning(words, party.name, kept)
+        notes.append(Note.STATE_NEWER)
     if saved is None or not kept:
         return None, notes
     from fedkd_flwr.models.serialize import loads

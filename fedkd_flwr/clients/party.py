@@ -77,6 +77,8 @@ class Party:
         Where what was spent is kept; a finite budget needs one. It follows the rows X, y, unless it was told others.
     run_id : str
         The run its charges belong to.
+    node_secret : bytes
+        By which the server knows this party again if it comes back as another node; empty for none.
     share_metrics : collection of str
         Which metrics may leave: some of `fedkd_flwr.metrics.NAMES`. None do beside a claim made at the party, because
         they come from private rows.
@@ -88,7 +90,10 @@ class Party:
     weigh_model : bool
         Report how many bytes an upload of the final model would take; serialising takes a moment.
     keep_model : bool
-        Store the final model in the state directory; else the run leaves nothing there.
+        Store the final model in the state directory.
+    keep_state : bool
+        Keep what the run needs in the state directory after the final visit too: a run that is lost then can go on. A
+        party that keeps its model keeps this.
     whole : bool
         Whether X and y are all of the party's rows, in an order of its own: nothing held out by a run's seed. A subset
         for ever (NFDP) is of such rows only.
@@ -123,11 +128,13 @@ class Party:
     budget: Budget = field(default_factory=Budget)
     ledger: LedgerStore | None = None
     run_id: str = ""
+    node_secret: bytes = b""
     share_metrics: Collection[str] = ()
     min_support: int = 10
     simulated: bool = False
     weigh_model: bool = True
     keep_model: bool = False
+    keep_state: bool = False
     whole: bool = True
     fault: Exception | None = None
     slots: NDArray[np.int64] | None = None
@@ -163,6 +170,11 @@ class Party:
     def num_rows(self) -> int:
         """Rows of its file, whether or not they can be used."""
         return self.num_slots or len(self.y)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether the final visit leaves nothing of the run in the state directory."""
+        return not (self.keep_model or self.keep_state)
 
     @property
     def demands_privacy(self) -> bool:
@@ -229,6 +241,10 @@ class Instruction:
         The consensus it brings.
     saved : Saved, optional
         What this party kept in earlier rounds.
+    mark : str
+        What the state of this exchange is marked with; "" where the server keeps none of its own.
+    earlier : tuple of str
+        Ids of the runs that this one says it continues.
     party_seed : int
         Where this party's random streams in this run start.
     """
@@ -243,6 +259,8 @@ class Instruction:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     labels: Labels | None = None
     saved: Saved | None = None
+    mark: str = ""
+    earlier: tuple[str, ...] = ()
     party_seed: int = 0
 
     def seed(self, *names: str | int) -> int:

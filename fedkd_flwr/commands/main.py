@@ -23,6 +23,7 @@ from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.compare import compare
 from fedkd_flwr.commands.devnet import devnet
 from fedkd_flwr.commands.export import export
+from fedkd_flwr.commands.forget import forget
 from fedkd_flwr.commands.ledger import ledger
 from fedkd_flwr.commands.log import log
 from fedkd_flwr.commands.node import node
@@ -70,6 +71,7 @@ for command in (
     compare,
     devnet,
     export,
+    forget,
     ledger,
     log,
     predict,

@@ -46,7 +46,7 @@ def report(
     fedkd report last --json | jq .claims
     fedkd report --schema > record.schema.json
     """
-    from fedkd_flwr.apps.find_run import find_run
+    from fedkd_flwr.apps.find_run import find_run, way_to_continue
     from fedkd_flwr.run_record import RunRecord
 
     if schema:
@@ -62,6 +62,8 @@ def report(
     else:
         path = find_run(run, output_dir)
         record = RunRecord.load(path)
+        if command := way_to_continue(record, path):
+            typer.echo(f"This run has no result; continue it with: {command}", err=True)
         shown = record.publishable() if publishable else record
         if table or as_json:
             from fedkd_flwr.report.table import summary_table

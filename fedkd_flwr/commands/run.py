@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.commands.options import AsJson, print_json
-from fedkd_flwr.commands.simulate import RunSettings
+from fedkd_flwr.commands.simulate import Resume, RunSettings
 
 __all__ = ["run"]
 
@@ -21,6 +21,7 @@ def run(
     superlink: Annotated[
         str, typer.Option(help="The SuperLink's name in Flower's configuration; by default its default.")
     ] = "",
+    resume: Resume = "",
     name: Annotated[str, typer.Option(help="What to call the run, for `fedkd runs` and others.")] = "",
     app: Annotated[Path | None, typer.Option(help="The folder of an app of your own; by default this package.")] = None,
     wait: Annotated[
@@ -31,18 +32,23 @@ def run(
     """Submit a run to a SuperLink whose nodes are real silos.
 
     Settings are given as to `fedkd simulate`; paths are those of the server's machine. Each silo answers only if it has
-    approved the app's bundle, whose hash is printed.
+    approved the app's bundle, whose hash is printed. ``--resume`` reads the record of the lost run, on the server's
+    machine; from elsewhere, give its settings again with resume-from=RUN.
 
     Examples
     --------
     fedkd run public-path=/srv/public.csv num-parties=3 --superlink ops --wait
     fedkd run my-run.toml --name monday
+    fedkd run --resume monday --wait
     """
     from fedkd_flwr.apps.bundles import plain
-    from fedkd_flwr.apps.run_settings import read_settings
+    from fedkd_flwr.apps.run_settings import read_settings, resumed_settings
     from fedkd_flwr.apps.submit import follow, status, submit
 
-    made = submit(read_settings(settings or [], name=name), superlink=superlink, app=app)
+    given = read_settings(settings or [], name=name)
+    if resume:
+        given = resumed_settings(resume, given.get("output-dir", "")) | given
+    made = submit(given, superlink=superlink, app=app)
     how, details = "", ""
     if not as_json:
         typer.echo(f"run     {made.run_id}")

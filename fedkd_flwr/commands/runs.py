@@ -19,7 +19,8 @@ def runs(
 ) -> None:
     """List the runs that left a record on this machine, the newest first.
 
-    The result is the mean of the parties' models, or that of the server's model; n is the number of test rows.
+    The result is the mean of the parties' models, or that of the server's model; n is the number of test rows. Below
+    stand the commands that continue runs which were lost (docs/resume.md).
 
     Examples
     --------
@@ -38,5 +39,8 @@ def runs(
         typer.echo(f"No runs in {output_dir.expanduser() / 'runs'}. `fedkd simulate` makes one.", err=True)
         return
     typer.echo(runs_text(lines))
+    for line in lines:
+        if line.get("resume"):
+            typer.echo(f"{line['run_id']} has no result and can be continued: {line['resume']}", err=True)
     if total > len(lines):
         typer.echo(f"({total - len(lines)} older ones: --limit 0 shows all)", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
@@ -14,16 +15,24 @@ from fedkd_flwr.commands.options import AsJson, print_json
 if TYPE_CHECKING:
     from fedkd_flwr.apps.simulate import Ended
 
-__all__ = ["Interrupts", "RunSettings", "simulate"]
+__all__ = ["Interrupts", "Resume", "RunSettings", "simulate"]
 
 RunSettings = Annotated[
     list[str] | None, typer.Argument(metavar="[FILE.toml] [KEY=VALUE]...", help="The run's settings.")
+]
+
+Resume = Annotated[
+    str,
+    typer.Option(
+        metavar="RUN", help="Continue a run that was lost, with the settings it began with: its id, name or path."
+    ),
 ]
 
 
 def simulate(
     settings: RunSettings = None,
     parties: Annotated[int | None, typer.Option(help="How many parties; 10 by default.", min=1)] = None,
+    resume: Resume = "",
     name: Annotated[str, typer.Option(help="What to call the run, for `fedkd runs` and others.")] = "",
     seeds: Annotated[int, typer.Option(help="Run so many times, each with the next seed.", min=1)] = 1,
     processes: Annotated[int, typer.Option(help="Parties that compute at a time. 0: one for each core.", min=0)] = 0,
@@ -41,16 +50,20 @@ def simulate(
     fedkd simulate
     fedkd simulate table=patients.csv label=outcome --parties 5 --name first --open
     fedkd simulate my-run.toml model=knn dirichlet-alpha=0.1 --seeds 5
+    fedkd simulate --resume last
     """
     from fedkd_flwr.apps.simulate import Simulation
 
     simulation = Simulation()  # it needs seconds to import what it needs; meanwhile the settings are read
     try:
         from fedkd_flwr.apps.progress import ProgressLine
-        from fedkd_flwr.apps.run_settings import read_settings
+        from fedkd_flwr.apps.run_settings import read_settings, resumed_settings
         from fedkd_flwr.apps.simulate import jobs
 
-        runs = jobs(read_settings(settings or [], num_parties=parties, name=name), seeds)
+        given = read_settings(settings or [], num_parties=parties, name=name)
+        if resume:
+            given = resumed_settings(resume, given.get("output-dir", "")) | given
+        runs = jobs(given, seeds)
         simulation.begin(runs, processes=processes)
         line = ProgressLine()
         with Interrupts(line.clear) as interrupts:
@@ -131,7 +144,7 @@ def _print(ended: list[Ended], name: str) -> None:
 
 
 def _complain(last: Ended) -> None:
-    """Say on stderr, in at most four lines, why a run did not complete, and where what it left is."""
+    """Say on stderr, in at most five lines, why a run did not complete, and where what it left is."""
     reason = " ".join(last.reason.split())
     reason = reason if len(reason) <= 600 else f"{reason[:600]} ..."
     said = {"stopped": "The run was stopped", "killed": "error: the run was killed"}
@@ -139,3 +152,9 @@ def _complain(last: Ended) -> None:
     for what in ("record", "report", "log"):
         if path := getattr(last, what):
             typer.echo(f"{what}: {path}", err=True)
+    if last.record and Path(last.record).is_file():
+        from fedkd_flwr.apps.find_run import way_to_continue
+        from fedkd_flwr.run_record import RunRecord
+
+        if command := way_to_continue(RunRecord.load(last.record), Path(last.record)):
+            typer.echo(f"continue it with: {command}", err=True)

@@ -112,6 +112,7 @@ NOTES: dict[str, str] = {
     Note.FIXED_ANSWER: "Its training failed. It sent a fixed answer through the mechanism, which was counted.",
     Note.ONE_CLASS: "Its private rows hold a single class, which it gives to every public row.",
     Note.STATE_LOST: "It lost what it kept between rounds, and started its model afresh.",
+    Note.STATE_NEWER: "It holds the state of a newer round than the server's checkpoint, and went on from that.",
     Note.STATE_OLDER: "It holds the state of an older round, and went on from that.",
 }
 

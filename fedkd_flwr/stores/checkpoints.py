@@ -1,9 +1,12 @@
-"""A server's state after a round, in one file of arrays and plain values."""
+"""A server's state after a round, in one file of arrays and plain values, and which runs it is of."""
 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,85 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.files import write_atomic
 
-__all__ = ["load_checkpoint", "save_checkpoint"]
+__all__ = ["CHECKPOINT", "Lineage", "load_checkpoint", "save_checkpoint", "sealed"]
 
-_CHECKPOINT = "checkpoint.npz"
+CHECKPOINT = "checkpoint.npz"
+_LINEAGE = "lineage.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lineage:
+    """A run and the runs that it continues: what a party must see before it takes up what it kept in one of them.
+
+    Parameters
+    ----------
+    runs : tuple of str
+        Their ids, the first one first; the last one is the run whose folder this lies in.
+    secret : str
+        64 hexadecimal digits that the first run drew. Every instruction carries its digest, `seal`; the secret itself
+        leaves only with a run that continues another. Nobody else can name a run to a party and be believed.
+    finished : bool
+        Whether the last of the runs has its result: nothing is left to continue.
+
+    Examples
+    --------
+    >>> first = Lineage.new("7")
+    >>> second = first.then("8")
+    >>> second.runs, second.earlier, second.seal == first.seal, first.proof
+    (('7', '8'), ('7',), True, '')
+    """
+
+    runs: tuple[str, ...]
+    secret: str
+    finished: bool = False
+
+    @classmethod
+    def new(cls, run_id: str) -> Lineage:
+        """Return the lineage of a run that continues none."""
+        return cls(runs=(run_id,), secret=secrets.token_hex(32))
+
+    def then(self, run_id: str) -> Lineage:
+        """Return the lineage of a run that continues the last of these."""
+        return Lineage(runs=(*self.runs, run_id), secret=self.secret)
+
+    @property
+    def earlier(self) -> tuple[str, ...]:
+        """The runs that the last one continues."""
+        return self.runs[:-1]
+
+    @property
+    def seal(self) -> str:
+        """What every instruction carries."""
+        return sealed(self.secret)
+
+    @property
+    def proof(self) -> str:
+        """What the instructions of a run that continues others carry too; "" where it continues none."""
+        return self.secret if self.earlier else ""
+
+    def save(self, folder: Path) -> None:
+        """Replace the lineage that is stored in ``folder``."""
+        write_atomic(folder / _LINEAGE, json.dumps({"version": 1, **asdict(self)}).encode())
+
+    @classmethod
+    def load(cls, folder: Path) -> Lineage:
+        """Read what `save` wrote; raises `DataError` (code ``state-lost``) if it is missing or damaged."""
+        path = folder / _LINEAGE
+        try:
+            data = json.loads(path.read_bytes())
+            found = cls(runs=tuple(map(str, data["runs"])), secret=data["secret"], finished=data["finished"] is True)
+            if data["version"] != 1 or not found.runs or len(bytes.fromhex(found.secret)) != 32:
+                raise ValueError("other fields, or another version")
+            return found
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            way_out = "Restore it beside the checkpoint, or start the run afresh."
+            message = explain(f"lineage {path}", "be whole", str(error) or type(error).__name__, way_out)
+            raise DataError(message, code=Code.STATE_LOST) from error
+
+
+def sealed(secret: str) -> str:
+    """Return the digest of a lineage's secret."""
+    return sha256(secret.encode()).hexdigest()
 
 
 def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Path:
@@ -29,7 +108,7 @@ def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta
     named: dict[str, NDArray[Any]] = {f"array.{i}": array for i, array in enumerate(arrays.values())}
     buffer = BytesIO()
     np.savez(buffer, allow_pickle=False, meta=np.frombuffer(text, dtype=np.uint8), **named)
-    return write_atomic(Path(folder) / _CHECKPOINT, buffer.getvalue())
+    return write_atomic(Path(folder) / CHECKPOINT, buffer.getvalue())
 
 
 def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -37,9 +116,12 @@ def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[s
 
     Raises `DataError` if there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
     """
-    path = Path(folder) / _CHECKPOINT
+    path = Path(folder) / CHECKPOINT
     if not path.is_file():
-        way_out = "Name the folder runs/<run-id>/checkpoint of the run to continue."
+        way_out = (
+            "Name a run that has one (`fedkd runs` says which have); a run that was ended before its first round has "
+            "none, and can be started afresh: nothing had left its parties."
+        )
         raise DataError(explain(f"checkpoint {path}", "be there", "no such file", way_out), code=Code.MISSING_FILE)
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:

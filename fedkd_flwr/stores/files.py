@@ -1,4 +1,4 @@
-"""Safe file names, and locks between the processes of one party."""
+"""Safe file names, locks between the processes of one party, and the secret of a node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["file_name", "locked", "make_folder", "write_atomic"]
+__all__ = ["file_name", "locked", "make_folder", "node_secret", "write_atomic"]
+
+_SECRET, _SECRET_BYTES = "node.secret", 32
 
 logger = logging.getLogger("flwr.party")
 
@@ -60,6 +62,19 @@ def _lock(handle: int) -> bool:
 @cache
 def _warn_unlocked() -> None:
     logger.warning("This system locks no files: run one process per party, or a charge may be lost.")
+
+
+def node_secret(root: Path) -> bytes:
+    """Return the secret of the node whose state directory this is, 32 bytes; drawn where there is none yet.
+
+    A silo without a registered key that is started again is a new node to Flower; by this the server knows it again.
+    """
+    path = root / _SECRET
+    make_folder(root)
+    with locked(root / f"{_SECRET}.lock", timeout_s=60.0):
+        if not path.exists():
+            write_atomic(path, os.urandom(_SECRET_BYTES))
+        return path.read_bytes()
 
 
 def file_name(party: str) -> str:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import Code, DataError, explain
@@ -69,10 +70,25 @@ class Participations:
                 unnamed = max(unnamed, self.most + rounds)
         return Participations(by_party=counts, unnamed=unnamed)
 
+    def with_count(self, party: str, count: int) -> Participations:
+        """Return the counts with another one for a party."""
+        return Participations(by_party={**self.by_party, party: count}, unnamed=self.unnamed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counts as plain JSON types."""
+        return {"version": _VERSION, "unnamed": self.unnamed, "parties": dict(sorted(self.by_party.items()))}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Participations:
+        """Return what `as_dict` made; raises `ValueError`, `KeyError` or `TypeError` if it is something else."""
+        if not (data["version"] == _VERSION and set(data) == {"version", "unnamed", "parties"}):
+            raise ValueError("other fields, or another version")
+        counts = {str(party): check_whole("count", count) for party, count in data["parties"].items()}
+        return cls(by_party=counts, unnamed=check_whole("count", data["unnamed"]))
+
     def save(self, folder: Path) -> None:
         """Replace the counts that are stored in ``folder``."""
-        data = {"version": _VERSION, "unnamed": self.unnamed, "parties": dict(sorted(self.by_party.items()))}
-        write_atomic(folder / _FILE, json.dumps(data).encode())
+        write_atomic(folder / _FILE, json.dumps(self.as_dict()).encode())
 
     @classmethod
     def load(cls, folder: Path) -> Participations:
@@ -82,11 +98,7 @@ class Participations:
         """
         path = folder / _FILE
         try:
-            data = json.loads(path.read_bytes())
-            if not (data["version"] == _VERSION and set(data) == {"version", "unnamed", "parties"}):
-                raise ValueError("other fields, or another version")
-            counts = {str(party): check_whole("count", count) for party, count in data["parties"].items()}
-            return cls(by_party=counts, unnamed=check_whole("count", data["unnamed"]))
+            return cls.from_dict(json.loads(path.read_bytes()))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             way_out = "Restore it beside the checkpoint, or start the run afresh."
             message = explain(f"participations {path}", "be whole", str(error) or type(error).__name__, way_out)

@@ -96,9 +96,13 @@ class PartyState:
     """
 
     def __init__(self, root: str | Path, *, run_id: str, party: str) -> None:
-        self.party = party
-        self.directory = Path(root).expanduser() / "runs" / file_name(run_id) / "parties"
+        self.party, self.root = party, Path(root).expanduser()
+        self.directory = self.root / "runs" / file_name(run_id) / "parties"
         self.path = self.directory / f"{file_name(party)}.npz"
+
+    def of_run(self, run_id: str) -> PartyState:
+        """Return this party's state within another run."""
+        return PartyState(self.root, run_id=run_id, party=self.party)
 
     def save(self, saved: Saved) -> None:
         """Replace the state."""

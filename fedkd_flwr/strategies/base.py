@@ -42,6 +42,7 @@ from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies.reception import Answered, Reception, registered_names
+from fedkd_flwr.strategies.resuming import Checkpoints
 from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
 from fedkd_flwr.wire.envelope import PublicSpec, digests
 from fedkd_flwr.wire.records import Reply, Room, Scalar, array_bytes, instruction_record, open_reply
@@ -81,8 +82,6 @@ class Collaborators:
         What noise at this server has cost so far, and the most it may.
     fraction : float
         Share of the parties asked in a round.
-    checkpoint, resume_from : Path, optional
-        Where the server's state is kept after each round, and where a run to continue has kept it.
     """
 
     final_model: Callable[[], Callable[..., Classifier]]
@@ -92,8 +91,6 @@ class Collaborators:
     ledger: LedgerStore
     budget: Budget
     fraction: float = 1.0
-    checkpoint: Path | None = None
-    resume_from: Path | None = None
 
 
 class ExchangeStrategy(Strategy, Generic[Answered]):
@@ -122,6 +119,11 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         ``on_round(record)`` is called just before the messages of each round leave, after each round, before and after
         the final result goes out, and when the run has ended or failed: to keep the record as it grows, for example
         with `fedkd_flwr.stores.record_file.RecordFile`. What it raises ends the run, and nothing is sent.
+    checkpoint : Path, optional
+        Folder where the server's state is kept after each round (`fedkd_flwr.strategies.resuming`).
+    resume_from : Path, optional
+        Such a folder of an earlier run with the same settings, which this one continues; ``num_rounds`` of `start`
+        counts its rounds too.
 
     Attributes
     ----------
@@ -133,6 +135,10 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
 
     card: ClassVar[Card]
     config: ExchangeConfig
+    free_settings: ClassVar[frozenset[str]] = frozenset({"node_settle_s", "node_deadline_s"})
+    """Settings that may differ in a run that continues another."""
+    takes_latecomers = True
+    """Whether nodes that come after the first round are asked in the rounds after it."""
 
     def __init__(
         self,
@@ -147,6 +153,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         record: RunRecord | None = None,
         names: Mapping[int, str] | None = None,
         on_round: Callable[[RunRecord], None] | None = None,
+        checkpoint: Path | None = None,
+        resume_from: Path | None = None,
     ) -> None:
         check_number("fraction_train", fraction_train, above=0.0, most=1.0)
         check_number("fraction_evaluate", fraction_evaluate, above=0.0, most=1.0)
@@ -165,6 +173,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint
         )
         self.record = record if record is not None else new_record(self.card)
+        if (checkpoint or resume_from) and not self.record.run_id:
+            way_out = "Give record=RunRecord(run_id=str(context.run_id), algorithm=...): parties know a run by its id."
+            raise ConfigError(explain("record", "name its run where a checkpoint is given", "", way_out))
         self.claims: list[PrivacyClaim] = []
         self.names = dict(names or {})
         self.on_round = on_round
@@ -175,7 +186,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.num_rounds = 1
         self.continues = ""  # the run that this one continues: parties keep no budget for the rest of that one
         self.rounds_done = 0  # rounds of an earlier run that this one continues: numbers go on from there
+        self.checkpoints = Checkpoints(checkpoint, resume_from)
         self._nodes: list[int] = []
+        self._seen: set[int] = set()  # nodes that there were before or in an earlier round
         self._asked: list[int] = []
         self._offline: list[int] = []
         self._reception: Reception[Answered] = Reception(self.read)
@@ -228,7 +241,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
 
     def told(self, node: int) -> Mapping[str, Scalar]:
         """Return the settings that only this node gets: the base the server holds of its answers."""
-        held = self._held.get(self._reception.party_of.get(node, ""))
+        held = self._held.get(self.name_of(node))
         return {} if held is None else {"base": digests(held.values())}
 
     def rounds_left(self, server_round: int) -> int:
@@ -243,6 +256,15 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         """The most that an honest answer may hold: 8 bytes for each public row and class, twice over, and some."""
         rows, classes = self.spec.num_public, self.spec.num_classes
         return Room(arrays=_MAX_ARRAYS, num_bytes=_SLACK + 16 * classes * (rows + classes))
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what the next round needs besides what `combine_answers` returned: arrays, and plain JSON values."""
+        return {}, {}
+
+    def restore(
+        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
+    ) -> None:
+        """Take up what `combine_answers` returned after the last round, and the `state` of that time."""
 
     def claim(self) -> list[PrivacyClaim]:
         """Return what this run may claim about privacy, from the rounds it asked for."""
@@ -280,18 +302,16 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             last good round has gone out by then, and this strategy holds it.
         """
         self.check_rounds(num_rounds)
+        left = num_rounds - self.rounds_done if self.finished_round is None else 0
+        plan = (timeout, train_config, evaluate_config, evaluate_fn)
+        initial_arrays = initial_arrays if initial_arrays is not None else ArrayRecord()
         try:
             self.prepare(grid, num_rounds)
-            result = super().start(
-                WatchedGrid(grid),
-                initial_arrays if initial_arrays is not None else ArrayRecord(),
-                num_rounds - self.rounds_done,
-                timeout,
-                train_config,
-                evaluate_config,
-                evaluate_fn,
-                **later,
-            )
+            result = super().start(WatchedGrid(grid), initial_arrays, left, *plan, **later)
+            if not left:  # the run that this one continues was lost after its last round
+                messages = self.configure_evaluate(0, initial_arrays, evaluate_config or ConfigRecord(), grid)
+                self.aggregate_evaluate(0, WatchedGrid(grid).send_and_receive(messages, timeout=timeout))
+                result.arrays = ArrayRecord(_as_arrays(self.checkpoints.result))
             if self.fell_short is not None:
                 raise self.fell_short
         except BaseException as error:
@@ -303,6 +323,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     def check_rounds(self, num_rounds: int) -> None:
         """Refuse a number of rounds that cannot be run, and a second run, before anybody is waited for."""
         check_whole("num_rounds", num_rounds, 1)
+        self.checkpoints.resume(self, num_rounds)
         if self.card.one_shot and num_rounds != 1:
             way_out = "It is one-shot; use FedCT for several rounds."
             raise ConfigError(explain("num_rounds", f"be 1 for {self.card.name}", num_rounds, way_out))
@@ -327,6 +348,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         )
         self._began = time.monotonic()
         self.record.startup_seconds += self._began - began
+        self.checkpoints.begin(self)
 
     def conclude(self, error: BaseException | None = None) -> None:
         """Write down how the run ended, and what it claims: also where it failed, since what was released is spent."""
@@ -351,11 +373,12 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             return []
         self.check_budget(server_round)
         self._round_start = time.monotonic()
-        now = set(grid.get_node_ids())
+        now = self._present(grid)
         self._reception.registered = registered_names(WatchedGrid(grid).get_nodes())
         nodes = self.choose([node for node in self._nodes if node in now], server_round)
         self._asked = nodes
         self.times_asked.update(nodes)
+        self.checkpoints.asked(self)
         self._offline = [node for node in self._nodes if node not in now]
         self.record.doing = Doing.ROUNDS
         self.record.rounds.append(this := RoundRecord(server_round=server_round, asked=len(nodes), ended=False))
@@ -382,6 +405,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         arrays = self.combine_answers(server_round, answers, this)
         this.seconds, this.ended = time.monotonic() - self._round_start, True
         log(INFO, "%s", this.line(self.num_rounds))
+        self.checkpoints.keep(self, server_round, arrays)
         self._tell()
         metrics: dict[str, Any] = {"num-parties": len(answers)}
         for key, value in (("agreement", this.agreement), ("labelled-share", this.labelled_share)):
@@ -408,7 +432,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         server_round += self.rounds_done
         if server_round != self.last_round:
             return []
-        here = set(grid.get_node_ids())
+        here = self._present(grid)
         nodes = self._sample([node for node in self._nodes if node in here], self.fraction_evaluate, -1)
         log(INFO, "configure_evaluate: sending the final result to %d parties", len(nodes))
         messages = self._messages("evaluate", "evaluate", server_round, nodes, config)
@@ -475,6 +499,40 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         names = {node: self._reception.names_of(node) or [self.name_of(node)] for node in self.times_asked}
         return self.earlier.plus((name, self.times_asked[node]) for node, said in names.items() for name in said)
 
+    @property
+    def num_asked(self) -> int:
+        """How many parties were asked, over this run and those it continues, at most."""
+        return max(len(self.asked.by_party), len(self.times_asked))
+
+    def remembered(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what the server knows of its parties, whatever the algorithm: arrays, and plain JSON values."""
+        at = self._reception
+        arrays = {f"{i}.{name}": array for i, one in enumerate(self._held.values()) for name, array in one.items()}
+        return arrays, {
+            "held": [[party, list(one)] for party, one in self._held.items()],
+            "last_round": at.last_round,
+            "nodes": [[str(node), party] for node, party in at.party_of.items()],
+            "proofs": at.proofs,
+        }
+
+    def remember(self, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> None:
+        """Take up what `remembered` returned. A node that is still there is called by its name before it answers."""
+        for i, (party, names) in enumerate(plain["held"]):
+            self._held[party] = {name: arrays[f"{i}.{name}"] for name in names}
+        self._reception.last_round.update(plain["last_round"])
+        self._reception.proofs.update(plain["proofs"])
+        self.names = {**{int(node): party for node, party in plain["nodes"]}, **self.names}
+
+    def _present(self, grid: Grid) -> set[int]:
+        """Return the nodes that are there, after a look for those that came late, or came back as another node."""
+        now, gone = set(grid.get_node_ids()), self._reception.replaced
+        late = sorted(now - self._seen) if self._seen and self.takes_latecomers else []
+        if late:
+            log(INFO, "%d nodes have come since the last round; they are asked too", len(late))
+        self._seen |= now | set(self._nodes)
+        self._nodes = [*(node for node in self._nodes if node not in gone), *late]
+        return now
+
     def _sample(self, nodes: list[int], fraction: float, server_round: int) -> list[int]:
         # by party name where it is known: node ids are drawn anew in every run
         nodes = sorted(nodes, key=lambda node: (self.name_of(node), node))
@@ -493,7 +551,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         settings = self._settings_for_all(server_round, config)
         messages = []
         for node in nodes:
-            last_round = self._reception.last_round.get(self._reception.party_of.get(node, ""), 0)
+            last_round = self._reception.last_round.get(self.name_of(node), 0)
             behind = last_round < (server_round if stage == "evaluate" else server_round - 1)
             if behind and more is None:
                 more = _as_arrays(self.catching_up(stage, server_round))
@@ -512,6 +570,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         return {
             **config,
             **self.told_config.told(),
+            **self.checkpoints.told(),
             "algorithm": self.card.name,
             "privacy": self.config.privacy,
             "server-round": server_round,
@@ -531,6 +590,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
                 answer.failure = failure
                 this.rejected.append(answer)
                 continue
+            self.checkpoints.heard(self, reply, server_round)
             if failure and not any(failure in note for note in self.record.notes):
                 self.note(f"{reply.party} learnt nothing, and perhaps others for the same cause: {failure}")
             answers.append(answer)

@@ -104,7 +104,7 @@ class FedCT(LabelExchange):
                 delta=config.delta,
                 sensitivity=config.sensitivity,
                 changed_labels=None if worst else config.sensitive_labels(self.spec.num_public),
-                num_parties=len(self.times_asked),
+                num_parties=self.num_asked,
             )
         ]
 

@@ -44,6 +44,7 @@ class FedKTProx(FedProx):
 
     card = CARD
     config: FedKTProxConfig
+    rounds_before = 1
 
     def __init__(
         self,
@@ -55,7 +56,8 @@ class FedKTProx(FedProx):
     ) -> None:
         record = record if record is not None else new_record(self.card)
         super().__init__(fraction_train, *args, global_model=global_model, record=record, **keywords)
-        keywords.pop("config", None)
+        for own in ("config", "checkpoint", "resume_from"):
+            keywords.pop(own, None)
         self.fedkt = _FirstRound(
             1.0, *args, config=self.config.first, final_model=global_model, record=record, **keywords
         )
@@ -79,7 +81,13 @@ class FedKTProx(FedProx):
             way_out = "FedProx starts from FedKT's model; use fedprox for other weights."
             raise ConfigError(explain("initial_arrays", "be left out", "some", way_out))
         check_whole("num_rounds", num_rounds, 1)
-        self.record.num_rounds = 1 + num_rounds
+        self.record.num_rounds = self.num_rounds = 1 + num_rounds
+        self.checkpoints.resume(self, 1 + num_rounds)
+        plan = (1 + num_rounds, timeout, train_config)
+        if self.rounds_done:  # the run that this one continues was lost after FedKT's round
+            return super().start(grid, None, *plan, *args, **keywords)
+        self.checkpoints.begin(self)
+        self.fedkt.checkpoints.lineage = self.checkpoints.lineage
         self.fedkt.start(grid, num_rounds=1, timeout=timeout, train_config=train_config)
         self._began = self.fedkt._began
         first = self.fedkt.model
@@ -92,13 +100,14 @@ class FedKTProx(FedProx):
         self._nodes, self.rounds_done = self.fedkt._nodes, 1
         self._reception.follow(self.fedkt._reception)
         self.note(f"Round 1 is FedKT's, the {num_rounds} after it are FedProx's, from FedKT's model.")
-        return super().start(grid, self._weights(), 1 + num_rounds, timeout, train_config, *args, **keywords)
+        self.checkpoints.keep(self, 1, self._weights())
+        return super().start(grid, None, *plan, *args, **keywords)
 
     def prepare(self, grid: Grid, num_rounds: int) -> None:
         """Go on with the nodes of FedKT's round, whose time counts too."""
         began = self._began
         super().prepare(grid, num_rounds)
-        self._began = began
+        self._began = began or self._began
 
 
 class _FirstRound(FedKT):

@@ -15,7 +15,7 @@ takes part only where its own rules name the algorithm, and there is no claim. O
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -90,6 +90,8 @@ class FedProx(ExchangeStrategy[PartyWeights]):
 
     card = CARD
     config: FedProxConfig
+    rounds_before = 0
+    """Rounds of another algorithm that came before, in the same run."""
 
     def __init__(
         self,
@@ -129,7 +131,8 @@ class FedProx(ExchangeStrategy[PartyWeights]):
 
         ``initial_arrays`` are weights to start from; `DataError` is raised if they do not fit the net.
         """
-        if initial_arrays is not None:
+        self.checkpoints.resume(self, num_rounds)  # weights of its own
+        if initial_arrays is not None and not self.rounds_done:
             self.model.set_arrays([array.numpy() for array in initial_arrays.values()])
         self.note(_NOTE)
 
@@ -158,7 +161,7 @@ class FedProx(ExchangeStrategy[PartyWeights]):
         return self.config.resolved(
             num_public=self.spec.num_public,
             num_classes=self.spec.num_classes,
-            num_rounds=self.num_rounds - self.rounds_done,
+            num_rounds=self.num_rounds - self.rounds_before,
         )
 
     def read(self, reply: Reply, server_round: int) -> PartyWeights:
@@ -181,6 +184,12 @@ class FedProx(ExchangeStrategy[PartyWeights]):
             raise PayloadError(explain("Flower's FedProx", "average the valid replies", None))
         self.model.set_arrays([array.numpy() for array in arrays.values()])
         return arrays
+
+    def restore(
+        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
+    ) -> None:
+        """Take up the weights."""
+        self.model.set_arrays(list(result.values()))
 
     # ---------------------------------------------------------------- around Flower's strategy
 

@@ -70,6 +70,21 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         self.choice: Choice | None = None  # of a rule, from the answers so far
         self._class_counts: dict[str, NDArray[np.int64]] = {}
 
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return the class counts that came with ratios, and the rule that the answers chose."""
+        counts = {f"class-counts.{i}": array for i, array in enumerate(self._class_counts.values())}
+        choice = None if self.choice is None else {"rule": self.choice.rule, "reason": self.choice.reason}
+        return counts, {"counted": list(self._class_counts), "choice": choice}
+
+    def restore(
+        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
+    ) -> None:
+        """Take up the consensus, class counts and rule."""
+        self.consensus = np.asarray(result["labels"])
+        self._class_counts = {party: arrays[f"class-counts.{i}"] for i, party in enumerate(plain["counted"])}
+        # whatever else there was of the choice was that round's: ratios are chosen from anew in each
+        self.choice = None if plain["choice"] is None else Choice(**plain["choice"])
+
     @abstractmethod
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
         """Turn the valid answers of a round, in party-name order, into the consensus."""

@@ -22,17 +22,14 @@ parties and server that hides who sent what: there is none here, and the claim s
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
-from flwr.serverapp import Grid
+from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.privatekt import (
@@ -43,14 +40,12 @@ from fedkd_flwr.algorithms.privatekt import (
     aggregate,
     draw_by_entropy,
 )
-from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, explain
+from fedkd_flwr.errors import ConfigError, PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
-from fedkd_flwr.run_record import RoundRecord, RunRecord
-from fedkd_flwr.stores.checkpoints import load_checkpoint, save_checkpoint
-from fedkd_flwr.stores.participations import Participations
+from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage
 from fedkd_flwr.strategies.label_exchange import PartyLabels
 from fedkd_flwr.strategies.reception import notes_of
@@ -63,12 +58,6 @@ _NO_SHUFFLER = (
     "Each round a party is asked in costs it again: composed over the rounds of the party asked most often. The "
     "paper's claim that rounds do not accumulate needs a shuffler that hides who sent what; there is none here."
 )
-_FREE = ("node_settle_s", "node_deadline_s", "delta", "solo_epochs")  # may differ in a run that continues another
-_FREE_KEYS = (
-    *("num-rounds", "node-deadline-s", "node-settle-s", "round-timeout-s", "output-dir", "resume-from", "data-root"),
-    *("table", "public-path", "schema-path", "partition-path", "centralised", "save-party-models", "delta"),
-    "solo-epochs",
-)
 
 
 class PrivateKT(ExchangeStrategy[PartyLabels]):
@@ -80,11 +69,6 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one.
     test : (X, y), optional
         Rows to measure the server's model on after each round.
-    checkpoint : Path, optional
-        Folder where the server's state is kept after each round.
-    resume_from : Path, optional
-        Such a folder of an earlier run with the same settings, which this one continues; ``num_rounds`` of `start`
-        counts its rounds too.
 
     Attributes
     ----------
@@ -98,14 +82,13 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
 
     card = CARD
     config: PrivateKTConfig
+    free_settings = ExchangeStrategy.free_settings | {"delta", "solo_epochs"}
 
     def __init__(
         self,
         *args: Any,
         global_model: Callable[..., Classifier],
         test: tuple[NDArray[Any], NDArray[Any]] | None = None,
-        checkpoint: Path | None = None,
-        resume_from: Path | None = None,
         **keywords: Any,
     ) -> None:
         super().__init__(*args, **keywords)
@@ -114,20 +97,15 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
             key = self.config.keys()["transfer_rows"]
             raise ConfigError(explain(key, rule, self.config.transfer_rows, way_out))
         self.global_model, self.test = global_model, test
-        self.checkpoint, self.resumed = checkpoint, resume_from
         self.buffer = KnowledgeBuffer(self.config.buffer_rounds)
         self.model = self._fresh("model")
         self.model.initialize()
-        if resume_from is not None:
-            self._resume(resume_from)
-        else:
-            self.rows = self._draw(1)
+        self.rows = self._draw(1)
 
     @classmethod
     def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
         """Return the strategy of an app's run."""
-        keywords |= {"test": given.test, "checkpoint": given.checkpoint, "resume_from": given.resume_from}
-        return cls(given.fraction, global_model=given.global_model(), **keywords)
+        return cls(given.fraction, global_model=given.global_model(), test=given.test, **keywords)
 
     # ---------------------------------------------------------------- what an algorithm says
 
@@ -178,6 +156,27 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
             this.server_accuracy = found.accuracy
         return ArrayRecord({name: Array(array) for name, array in numbered("model", self.model.arrays()).items()})
 
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return the rows of the next round and the knowledge of the last ones."""
+        arrays = {"rows": self.rows}
+        for i, one in enumerate(self.buffer.rounds()):
+            arrays |= {f"buffer.{i}.rows": one.rows, f"buffer.{i}.targets": one.targets}
+        return arrays, {"buffer_rounds": len(self.buffer)}
+
+    def restore(
+        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
+    ) -> None:
+        """Take up the model, the rows and the knowledge."""
+        self.model.set_arrays(list(result.values()))
+        for i in range(plain["buffer_rounds"]):
+            self.buffer.push(Knowledge(rows=arrays[f"buffer.{i}.rows"], targets=arrays[f"buffer.{i}.targets"]))
+        self.rows = arrays["rows"]
+
+    @property
+    def takes_latecomers(self) -> bool:  # type: ignore[override]
+        """Whether nodes that come late are asked: not where a party may be asked once, for they have no names yet."""
+        return self.config.participation == "any"
+
     def _taught(self, server_round: int) -> Classifier:
         model = self._fresh("teach", server_round).set_arrays(self.model.arrays())
         held, X = self.buffer.all(), self.public.X
@@ -200,14 +199,6 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
     def rounds_left(self, server_round: int) -> int:
         """Return in how many rounds a party is going to be asked from this one on."""
         return super().rounds_left(server_round) if self.config.participation == "any" else 1
-
-    def check_rounds(self, num_rounds: int) -> None:
-        """Refuse a number of rounds that leaves none: those of the run that this one continues are not repeated."""
-        if self.rounds_done and isinstance(num_rounds, int) and not num_rounds > self.rounds_done:
-            way_out = "Raise num-rounds: it counts all rounds."
-            rule = f"be above {self.rounds_done}, the rounds that the run to continue has finished"
-            raise ConfigError(explain("num-rounds", rule, num_rounds, way_out))
-        super().check_rounds(num_rounds)
 
     def check_budget(self, server_round: int) -> None:
         """Refuse before anybody is asked where parties that may be asked once are too few for the rounds."""
@@ -236,26 +227,6 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         chosen = self.rng("sample", server_round).permutation(len(fresh))[: self._group]
         return [fresh[i] for i in sorted(chosen)]
 
-    def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Write down who is asked, then ask."""
-        messages = super().configure_train(server_round, arrays, config, grid)
-        # also in the folder this run continues from: continued once more, it must not forget these rounds
-        for folder in (self.checkpoint, self.resumed):
-            if folder is not None:
-                self.asked.save(folder)
-        return messages
-
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Learn from the round, then keep the server's state."""
-        result = super().aggregate_train(server_round, replies)
-        if result[0] is not None:  # a round that found too few parties taught nothing
-            self._keep(self.rounds_done + server_round)
-        return result
-
     def claim(self) -> list[PrivacyClaim]:
         """Return the claim of the party asked most often."""
         asked = self.asked
@@ -267,63 +238,8 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
             num_labels=rows,
             rounds=asked.most,
             delta=self.config.delta,
-            num_parties=max(len(asked.by_party), len(self.times_asked)),
+            num_parties=self.num_asked,
         )
         rounds = f"{asked.most:,} round{'s' * (asked.most > 1)}"
         words = f"{self.mechanism.words}; {rows:,} labels a round, {rounds} of the party asked most often"
         return [replace(claim, mechanism=words, notes=(*claim.notes, _NO_SHUFFLER))]
-
-    # ---------------------------------------------------------------- a run that continues another
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        settings = {name: value for name, value in self.config.model_dump().items() if name not in _FREE}
-        shared = {"fraction_train": self.fraction_train, "min_train_nodes": self.min_train_nodes}
-        return {**settings, **shared, "fingerprint": self.spec.fingerprint}
-
-    def _keep(self, server_round: int) -> None:
-        if self.checkpoint is None:
-            return
-        arrays = {**numbered("model", self.model.arrays()), "rows": self.rows}
-        for i, one in enumerate(self.buffer.rounds()):
-            arrays |= {f"buffer.{i}.rows": one.rows, f"buffer.{i}.targets": one.targets}
-        meta = {
-            "version": 1,
-            "algorithm": self.card.name,
-            "round": server_round,
-            "settings": self._settings,
-            "num_arrays": len(self.model.arrays()),
-            "buffer_rounds": len(self.buffer),
-            "record": self.record.to_json(),
-        }
-        save_checkpoint(self.checkpoint, arrays, meta)
-
-    def _resume(self, folder: Path) -> None:
-        arrays, meta = load_checkpoint(folder)
-        if (meta.get("version"), meta.get("algorithm")) != (1, self.card.name):
-            seen = f"{meta.get('algorithm')}, version {meta.get('version')}"
-            raise ConfigError(explain("resume-from", f"hold a checkpoint of {self.card.name}, version 1", seen))
-        kept = meta["settings"]
-        for name, value in self._settings.items():
-            if kept.get(name) != value:
-                key, way_out = self.config.keys().get(name, name), "Continue a run with the settings it began with."
-                raise ConfigError(explain(key, f"be {kept.get(name)!r}, as in the run to continue", value, way_out))
-        try:
-            self.model.set_arrays([arrays[f"model.{i}"] for i in range(meta["num_arrays"])])
-            for i in range(meta["buffer_rounds"]):
-                self.buffer.push(Knowledge(rows=arrays[f"buffer.{i}.rows"], targets=arrays[f"buffer.{i}.targets"]))
-            self.rows, self.rounds_done = arrays["rows"], int(meta["round"])
-            before = RunRecord.from_dict(json.loads(meta["record"]))
-        except KeyError as error:
-            message = explain(f"checkpoint in {folder}", "be whole", f"nothing called {error}", "Start the run afresh.")
-            raise DataError(message, code=Code.STATE_LOST) from error
-        now = self.record.config  # empty where no app made it
-        for key in sorted(before.config.keys() & now.keys() - set(_FREE_KEYS)):
-            if before.config[key] != now[key]:
-                way_out = "Continue a run with the settings it began with."
-                rule = f"be {before.config[key]!r}, as in the run to continue"
-                raise ConfigError(explain(key, rule, now[key], way_out))
-        self.earlier, self.continues = Participations.load(folder), before.run_id
-        self.record.rounds, self.record.parties = before.rounds, before.parties
-        self.record.notes += [*before.notes, f"continues run {before.run_id} after its round {self.rounds_done}."]
-        self.record.server = before.server

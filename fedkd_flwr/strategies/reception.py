@@ -2,15 +2,17 @@
 
 A name that was registered with a node's key (``flwr supernode register KEY --name NAME``) belongs to that node from
 the start. Any other name is bound to its node by the first valid reply. A second node with the same name, or a changed
-name, is turned away: one silo speaking twice would break the vote, and every privacy claim.
+name, is turned away: one silo speaking twice would break the vote, and every privacy claim. A silo that was started
+again without a registered key is a new node to Flower; it shows what its node secret gives in this run, as it did before.
 """
 
 from __future__ import annotations
 
+import hmac
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from logging import WARN
+from logging import INFO, WARN
 from typing import Any, Generic, TypeVar
 
 from flwr.common import log
@@ -20,6 +22,8 @@ from fedkd_flwr.run_record import Rejection
 from fedkd_flwr.wire.records import Reply
 
 __all__ = ["PartyAnswer", "Reception", "notes_of", "registered_names"]
+
+_PROOF = 64  # hexadecimal digits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +70,17 @@ class Reception(Generic[Answered]):
         self.party_of: dict[int, str] = {}  # node -> party
         self.last_round: dict[str, int] = {}
         self.registered: dict[int, str] = {}  # node -> the name its key was registered under
+        self.proofs: dict[str, str] = {}  # party -> what its node secret gives in this run
+        self.replaced: set[int] = set()  # nodes whose party has come back as another node
         self._node_of: dict[str, int] = {}
         self._said: dict[int, set[str]] = {}  # node -> every name its replies carried
 
     def follow(self, earlier: Reception[Any]) -> None:
         """Hold nodes to the names they had in an earlier part of the same run."""
         self.party_of, self._node_of = dict(earlier.party_of), dict(earlier._node_of)
+        self.proofs = dict(earlier.proofs)
 
-    def wrong_sender(self, reply: Reply) -> str:
+    def wrong_sender(self, reply: Reply, server_round: int) -> str:
         """Return why this node may not speak for this party, or ""."""
         if self.registered.get(reply.node_id, reply.party) != reply.party:
             return "not-its-name"
@@ -81,16 +88,33 @@ class Reception(Generic[Answered]):
             return "not-its-name"
         if self.party_of.get(reply.node_id, reply.party) != reply.party:
             return "node-changed-name"
-        if self._node_of.get(reply.party, reply.node_id) != reply.node_id:
+        bound = self._node_of.get(reply.party, reply.node_id)
+        if bound == reply.node_id:
+            return ""
+        if self.last_round.get(reply.party) == server_round or not self._same_party(reply):
+            log(
+                WARN,
+                "%s: another node has spoken for it in this run, and this one does not show the same node secret. If "
+                "it is the same silo started again, it must keep its state-dir, or have a registered node key.",
+                reply.party,
+            )
             return "duplicate-name"
+        log(INFO, "%s is back, as another node: it showed the node secret of its state-dir", reply.party)
+        self.party_of.pop(bound, None)
+        self.replaced.add(bound)
         return ""
+
+    def _same_party(self, reply: Reply) -> bool:
+        """Tell whether a reply shows what the party of its name showed when it answered first."""
+        known, shown = self.proofs.get(reply.party, ""), reply.metrics.get("node-proof")
+        return bool(known) and isinstance(shown, str) and hmac.compare_digest(known.encode(), shown.encode())
 
     def accept(self, reply: Reply, *, server_round: int) -> Answered | Rejection:
         """Return what a valid reply holds, or why it is turned away."""
         if reply.party:
             self._said.setdefault(reply.node_id, set()).add(reply.party)
         try:
-            if code := reply.code or self.wrong_sender(reply):
+            if code := reply.code or self.wrong_sender(reply, server_round):
                 raise PayloadError(f"no valid answer: {code}", reason=code)
             answer = self.read(reply, server_round)
         except PayloadError as error:
@@ -99,6 +123,8 @@ class Reception(Generic[Answered]):
             return Rejection(party=party, node_id=str(reply.node_id), code=error.reason)
         self._node_of[reply.party], self.party_of[reply.node_id] = reply.node_id, reply.party
         self.last_round[reply.party] = server_round
+        if isinstance(shown := reply.metrics.get("node-proof"), str) and len(shown) == _PROOF:
+            self.proofs.setdefault(reply.party, shown)
         return answer
 
     def names_of(self, node: int) -> Iterable[str]:
@@ -115,9 +141,9 @@ class Reception(Generic[Answered]):
 
     def unbound(self, reply: Reply) -> str:
         """Return why a node may not report at the end, or "": only parties that answered a round may."""
-        if self.party_of.get(reply.node_id) == reply.party:
+        if self.party_of.get(reply.node_id) == reply.party or self._same_party(reply):
             return ""
-        return self.wrong_sender(reply) or "no-round-counted"
+        return self.wrong_sender(reply, server_round) or "no-round-counted"
 
 
 def notes_of(reply: Reply) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ counts every row of a round, also those that were not asked. The arithmetic is `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,20 @@ class SCARLET(ScoreExchange):
         """Return the rows of a round whose average is missing or too old."""
         rows, rounds = self.rows(server_round), self.config.cache_rounds
         return self.cache.stale(rows, server_round=server_round, cache_rounds=rounds)
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return the averages, the cache, and the signals."""
+        arrays, plain = super().state()
+        cached = {"cache": self.cache.averages, "since": self.cache.since, "signals": self.signals}
+        return {**arrays, **cached}, plain
+
+    def restore(
+        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
+    ) -> None:
+        """Take up averages, cache and signals."""
+        super().restore(result, arrays, plain)
+        self.cache = Cache(averages=arrays["cache"], since=arrays["since"])
+        self.signals = arrays["signals"]
 
     def combine(self, scores: Sequence[NDArray[Any]], server_round: int) -> tuple[NDArray[np.float64], ScoreFacts]:
         """Average the rows asked, keep them, and return the averages of all rows of the round."""

@@ -9,7 +9,7 @@ algorithm's own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -161,6 +161,16 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
         """Return the averages of the round's rows, and what they show."""
         return aggregate(scores, config=self.told_config, num_classes=self.spec.num_classes)
 
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return the averages as they are; what travels is rounded."""
+        return {} if self.average is None else {"average": self.average}, {}
+
+    def restore(
+        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
+    ) -> None:
+        """Take up the averages and their rows."""
+        self.average, self.average_rows = arrays["average"], result["rows"]
+
     # ---------------------------------------------------------------- what is claimed
 
     @cached_property
@@ -180,7 +190,7 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
             num_labels=self.batch,
             rounds=rounds,
             delta=self.config.delta,
-            num_parties=len(self.times_asked),
+            num_parties=self.num_asked,
         )
         words = getattr(self.mechanism, "words", "")
         return [replace(claim, mechanism=f"{words}; {self.batch:,} public rows a round, {rounds:,} rounds")]

@@ -235,7 +235,7 @@ def test_the_defaults_are_the_published_ones():
     assert (config.self_training_share, config.targets, config.participation) == (0.1, "hard", "any")
     assert (config.privacy, config.ties, config.delta) == ("party", "random", 1e-5)
     assert PrivateKTConfig(delta=1e-3).delta == 1e-3  # there is always noise
-    assert (CARD.config, CARD.sends, CARD.resumes, CARD.samples) == (PrivateKTConfig, "labels", True, True)
+    assert (CARD.config, CARD.sends, CARD.extends, CARD.samples) == (PrivateKTConfig, "labels", True, True)
 
 
 def test_a_round_s_epsilon_is_shared_by_its_labels():

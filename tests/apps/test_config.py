@@ -24,7 +24,6 @@ ALGORITHMS = sorted(cards())
 # general settings that not every algorithm reads, and those that do
 SOME = {
     "fraction-parties": {"fedkt-prox", "fedprox", "privatekt"},
-    "resume-from": {"privatekt"},
     "server-epsilon-budget": {"fedkt", "pate"},
     "teacher-model": {"fedkt", "fedkt-prox"},
     "teacher-params": {"fedkt", "fedkt-prox"},
@@ -190,7 +189,7 @@ def test_a_setting_that_the_algorithm_does_not_read_is_refused_by_name_with_thos
 
 
 def test_what_is_refused_above_covers_what_it_should():
-    assert {"fedct.quorum", "fedkt.voting", "share", "noise", "teacher-model", "resume-from"} <= {k for _, k in UNREAD}
+    assert {"fedct.quorum", "fedkt.voting", "share", "noise", "teacher-model"} <= {k for _, k in UNREAD}
     assert len(UNREAD) > 350
     assert {key for key in GENERAL if any(k == key for _, k in UNREAD)} == set(SOME)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -187,3 +188,20 @@ def test_a_node_does_not_start_on_approvals_that_others_can_write(approvals):
     approvals.folder.chmod(0o777)
     with pytest.raises(DataError, match="writable for its owner alone"):
         run_node(["--insecure"], approvals=approvals)
+
+
+def test_a_task_whose_instruction_never_arrives_gives_way_to_the_next_one(monkeypatch, caplog):
+    """As when the server was killed that sent it: Flower would wait for more than an hour."""
+    never, other = threading.Event(), object()
+    monkeypatch.setattr(node, "POLL_S", 0.01)
+    monkeypatch.setattr(node, "PATIENCE_S", 0.03)
+    monkeypatch.setattr(node, "pull_task_input", lambda client: never.wait(5.0))
+    waiting = iter([None, other])
+    assert node._pulled(None, lambda: next(waiting)) is other
+    assert "A task is given up, because another one waits" in caplog.text
+    never.set()
+    monkeypatch.setattr(node, "pull_task_input", lambda client: ("message", "context", "run", "bundle"))
+    assert node._pulled(None, lambda: None) == ("message", "context", "run", "bundle")
+    monkeypatch.setattr(node, "pull_task_input", lambda client: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        node._pulled(None, lambda: None)

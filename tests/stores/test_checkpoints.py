@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import Code, DataError
-from fedkd_flwr.stores.checkpoints import load_checkpoint, save_checkpoint
+from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
 
 
 def test_a_checkpoint_is_read_back_as_it_was_written(tmp_path):
@@ -38,3 +38,14 @@ def test_a_missing_and_a_damaged_checkpoint_are_told_apart(tmp_path):
     with pytest.raises(DataError, match="must be whole, got") as caught:
         load_checkpoint(tmp_path)
     assert caught.value.code == Code.STATE_LOST
+
+
+def test_a_lineage_is_read_back_and_a_damaged_one_refused(tmp_path):
+    second = Lineage.new("7").then("8")
+    second.save(tmp_path)
+    assert Lineage.load(tmp_path) == second
+    path = tmp_path / "lineage.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.write_bytes(path.read_bytes().replace(b'"version": 1', b'"version": 2'))
+    with pytest.raises(DataError, match=r"lineage .* must be whole.*Restore it beside the checkpoint"):
+        Lineage.load(tmp_path)

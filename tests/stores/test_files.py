@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.stores import files
-from fedkd_flwr.stores.files import file_name, locked
+from fedkd_flwr.stores.files import file_name, locked, node_secret
 
 
 def test_a_lock_is_held_by_one_and_freed_afterwards(tmp_path):
@@ -44,3 +44,10 @@ def test_a_file_name_is_plain_short_ascii(party):
     assert name.isascii()
     assert set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
     assert 0 < len(name) < 100
+
+
+def test_a_node_s_secret_is_drawn_once_and_its_owner_s_alone(tmp_path):
+    one = node_secret(tmp_path / "a")
+    assert one == node_secret(tmp_path / "a") != node_secret(tmp_path / "b")
+    assert len(one) == 32
+    assert (tmp_path / "a" / "node.secret").stat().st_mode & 0o777 == 0o600

@@ -18,6 +18,7 @@ from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies import PrivateKT, PrivateKTConfig
@@ -52,7 +53,7 @@ def names(count=5, first=1000):
     return {first + i: f"party-{i:03d}" for i in range(count)}
 
 
-def make(*, clients=5, fraction=1.0, minimum=2, checkpoint=None, resume_from=None, known=True, **settings):
+def make(*, clients=5, fraction=1.0, minimum=2, checkpoint=None, resume_from=None, known=True, run_id="1", **settings):
     settings = {"solo_epochs": 1, "local_epochs": 2, **settings}
     config = PrivateKTConfig(seed=settings.pop("seed", 1), node_settle_s=1e-6, node_deadline_s=0.5, **settings)
     return PrivateKT(
@@ -65,6 +66,7 @@ def make(*, clients=5, fraction=1.0, minimum=2, checkpoint=None, resume_from=Non
         checkpoint=checkpoint,
         resume_from=resume_from,
         names=names(clients) if known else None,
+        record=RunRecord(run_id=run_id, algorithm="privatekt"),
     )
 
 
@@ -459,12 +461,12 @@ def test_a_continued_run_charges_ledgers_for_new_rounds_only(tmp_path):
     import dataclasses
 
     later = [dataclasses.replace(p, run_id="2") for p in held]
-    run(rounds=5, held=later, resume_from=tmp_path / "one")
+    run(rounds=5, held=later, resume_from=tmp_path / "one", run_id="2")
     assert [len(p.ledger.load().entries) for p in held] == [5] * 5
 
 
 def _no_rounds_left(folder):
-    return {"rounds": 2}
+    return {"rounds": 1}
 
 
 def _other_k(folder):
@@ -497,7 +499,7 @@ def _counts_wrong(folder):
             ConfigError,
             "privatekt.transfer-rows must be 2, as in the run to continue, got 3. Continue a run with",
         ),
-        (_nothing_there, DataError, "checkpoint.npz must be there, got no such file. Name the folder runs"),
+        (_nothing_there, DataError, "checkpoint.npz must be there, got no such file. Name a run that has one"),
         (_cut_short, DataError, "checkpoint.npz must be whole, got"),
         (_counts_gone, DataError, "participations.json must be whole, got .*Restore it beside the checkpoint"),
         (_counts_wrong, DataError, "participations.json must be whole, got count must be a whole number >= 0, got -1"),
@@ -552,7 +554,14 @@ def test_memory_does_not_grow_with_rounds(tmp_path):
         return net(seed=seed, hidden=(5000,))
 
     config = PrivateKTConfig(node_settle_s=1e-6, buffer_rounds=2, solo_epochs=1, local_epochs=1)
-    strategy = PrivateKT(config=config, public=public_set(), global_model=wide, checkpoint=tmp_path, names=names())
+    strategy = PrivateKT(
+        config=config,
+        public=public_set(),
+        global_model=wide,
+        checkpoint=tmp_path,
+        names=names(),
+        record=RunRecord(run_id="1", algorithm="privatekt"),
+    )
     sizes = []
 
     def measure(node, reply):

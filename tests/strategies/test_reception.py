@@ -120,3 +120,23 @@ def test_whoever_was_asked_and_did_not_answer_is_named(desk):
         Rejection(party="a", node_id="1", code="no-reply"),
         Rejection(party="", node_id="2", code="no-reply"),
     ]
+
+
+def test_a_silo_that_comes_back_as_another_node_is_known_by_its_node_secret(desk):
+    shown = {"metrics": {"node-proof": "ab" * 32}}
+    _accept(desk, _reply(node=1, **shown))
+    assert _accept(desk, _reply(node=2, **shown)).code == "duplicate-name"  # both in one round: one silo votes once
+    back = _accept(desk, _reply(node=2, server_round=2, **shown), server_round=2)
+    assert isinstance(back, PartyLabels)
+    assert desk.party_of == {2: "a"}
+    assert desk.reception.replaced == {1}
+
+
+@pytest.mark.parametrize("shown", ["", "cd" * 32, 7])
+def test_whoever_shows_another_node_secret_is_turned_away_and_told_how_to_come_back(desk, caplog, shown):
+    _accept(desk, _reply(node=1, metrics={"node-proof": "ab" * 32}))
+    with caplog.at_level(logging.WARNING, logger="flwr"):
+        refused = _accept(desk, _reply(node=2, server_round=2, metrics={"node-proof": shown}), server_round=2)
+    assert refused.code == "duplicate-name"
+    assert "it must keep its state-dir, or have a registered node key" in caplog.text
+    assert desk.party_of == {1: "a"}

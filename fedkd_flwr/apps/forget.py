@@ -1,0 +1,84 @@
+"""Deleting what a run would need to go on: at a silo and at the server. The record and every ledger stay."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from fedkd_flwr.apps.find_run import OUTPUT, find_runs
+from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.report.standing import standing
+from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.stores.files import file_name
+
+__all__ = ["forget_run"]
+
+
+def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: bool = False) -> list[Path]:
+    """Delete the state of a run and of those that it continues, and return what was deleted.
+
+    That is the server's checkpoint, and what each party kept between rounds: its labels, its model so far, its last
+    reply. Ledgers, with the replies that were charged, stay for ever, and so do the records of runs.
+
+    Parameters
+    ----------
+    run : str
+        A run's id or the start of it; where there is a record of it, also its name or a path.
+    root : path
+        A silo's ``state-dir`` or a server's ``output-dir``.
+    party : str
+        Delete this party's alone; "" for all.
+    models : bool
+        Delete the parties' final models and pages too.
+
+    Raises
+    ------
+    DataError
+        If there is no such run here, or several.
+    ConfigError
+        If the run is going on.
+    """
+    folder = _folder(run, Path(root or OUTPUT).expanduser().absolute())
+    record = folder / "record.json"
+    if record.is_file() and standing(RunRecord.load(record)).word == "running":
+        way_out = f"Stop it first: fedkd stop {folder.name}"
+        raise ConfigError(explain(f"run {folder.name}", "have ended before it is forgotten", "running", way_out))
+    kinds = (".npz", *((".model", ".alone.model", ".html") if models else ()))
+    folders = [folder, *_continued(folder)]
+    found = [
+        path
+        for one in folders
+        for path in sorted((one / "parties").glob("*"))
+        if any(path.name == file_name(party) + kind if party else path.name.endswith(kind) for kind in kinds)
+    ]
+    for path in found:
+        path.unlink()
+    for checkpoint in (one / "checkpoint" for one in folders if not party):
+        if checkpoint.is_dir():
+            shutil.rmtree(checkpoint)
+            found.append(checkpoint)
+    return found
+
+
+def _continued(folder: Path) -> list[Path]:
+    """Return the folders of the runs that a run continues: simulated parties keep their state in the first one's."""
+    try:
+        return [folder.parent / file_name(run) for run in Lineage.load(folder / "checkpoint").earlier]
+    except DataError:
+        return []
+
+
+def _folder(run: str, root: Path) -> Path:
+    """Return the folder of the run that is meant; a silo's has no record."""
+    runs = root / "runs"
+    exact = runs / file_name(run)
+    if exact.is_dir():
+        return exact
+    alike = [path for path in runs.iterdir() if path.is_dir() and path.name.startswith(run)] if runs.is_dir() else []
+    if len(alike) == 1:
+        return alike[0]
+    if len(alike) > 1:
+        ids = ", ".join(sorted(path.name for path in alike)[:8])
+        raise DataError(explain(f"run {run!r}", "mean one run", f"{len(alike)}: {ids}", "Give one of these ids."))
+    return find_runs(run, root)[0].parent

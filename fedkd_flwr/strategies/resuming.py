@@ -1,0 +1,282 @@
+"""How a run goes on where its server, or the machine under it, was lost: a checkpoint after each round.
+
+A folder ``checkpoint`` holds three files, each replaced in one step:
+
+| file | holds | written |
+|---|---|---|
+| ``lineage.json`` | which runs this one continues, and their secret | before the first message, and at the end |
+| ``participations.json`` | how often each party was asked | before the messages of each round leave |
+| ``checkpoint.npz`` | the server's state and the record | before round 1, and after each round |
+
+A run that continues another asks the round that was open once more, under a new run id. Parties are told the ids of
+the runs before, and the secret of which all earlier instructions carried the digest: whoever answered that round gives
+the same answer again (`fedkd_flwr.clients.base`), and says so. Then the round counts once for it; for everybody else it
+counts as often as it was asked.
+
+What each strategy keeps is its own: its ``state`` and ``restore``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from flwr.app import ArrayRecord
+from numpy.typing import NDArray
+
+from fedkd_flwr.algorithms.card import Card, ExchangeConfig
+from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
+from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
+from fedkd_flwr.stores.participations import Participations
+from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.records import Reply, Scalar
+
+__all__ = ["Checkpoints", "finish"]
+
+_VERSION = 2
+_FREE_KEYS = frozenset(
+    (
+        *("name", "num-rounds", "node-deadline-s", "node-settle-s", "round-timeout-s", "output-dir", "resume-from"),
+        *("data-root", "table", "public-path", "schema-path", "partition-path", "centralised", "save-party-models"),
+        *("tracking", "try-models-s", "server-epsilon-budget"),
+    )
+)
+"""Keys of the run config that may differ; where files lie, but not what is in them: fingerprints tell that."""
+
+
+class Kept(Protocol):
+    """What is read of a strategy, and put back into it; `fedkd_flwr.strategies.base.ExchangeStrategy` is one."""
+
+    card: ClassVar[Card]
+    config: ExchangeConfig
+    free_settings: ClassVar[frozenset[str]]
+    spec: PublicSpec
+    record: RunRecord
+    fraction_train: float
+    min_train_nodes: int
+    num_rounds: int
+    rounds_done: int
+    finished_round: int | None
+    earlier: Participations
+
+    @property
+    def asked(self) -> Participations:
+        """Rounds each party was asked in."""
+        ...
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what the next round needs."""
+        ...
+
+    def restore(
+        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
+    ) -> None:
+        """Take it up."""
+
+    def remembered(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what is known of the parties."""
+        ...
+
+    def remember(self, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> None:
+        """Take it up."""
+
+
+class Checkpoints:
+    """The checkpoints of one strategy's run.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Where the state is kept after each round; without it nothing is kept.
+    resume_from : Path, optional
+        Such a folder of an earlier run, which this one continues.
+
+    Attributes
+    ----------
+    lineage : Lineage or None
+        This run and those that it continues; None where nothing is kept.
+    result : dict of str to ndarray
+        What the last round's answers were combined to.
+    """
+
+    def __init__(self, folder: Path | None, resume_from: Path | None) -> None:
+        self.folder, self.resume_from = folder, resume_from
+        self.lineage: Lineage | None = None
+        self._settled = Participations()  # at the checkpoint that this run goes on from
+        self._first = 0  # the round that is asked once more
+        self.result: dict[str, NDArray[Any]] = {}
+
+    # ---------------------------------------------------------------- going on
+
+    def resume(self, strategy: Kept, num_rounds: int) -> None:
+        """Put a strategy where the checkpoint was written; without one to continue, do nothing.
+
+        Raises
+        ------
+        ConfigError
+            If the checkpoint is another algorithm's, of other settings, or of a run that has its result.
+        DataError
+            If there is none (code ``missing-file``), or it is damaged (``state-lost``).
+        """
+        if self.resume_from is None or self._first:
+            return
+        arrays, meta = load_checkpoint(self.resume_from)
+        card = strategy.card
+        if (meta.get("version"), meta.get("algorithm")) != (_VERSION, card.name):
+            seen = f"{meta.get('algorithm')}, version {meta.get('version')}"
+            raise ConfigError(explain("resume-from", f"hold a checkpoint of {card.name}, version {_VERSION}", seen))
+        lineage = Lineage.load(self.resume_from)
+        try:
+            before = RunRecord.from_dict(json.loads(meta["record"]))
+            done, planned = int(meta["round"]), int(meta["num_rounds"])
+            self._check_settings(strategy, meta["settings"], before)
+            self._check_rounds(strategy, lineage, num_rounds, done=done, planned=planned)
+            strategy.rounds_done, strategy.finished_round = done, meta["finished_round"]
+            strategy.earlier = Participations.load(self.resume_from)
+            self._settled = Participations.from_dict(meta["asked"])
+            self.result = _under(arrays, "result.")
+            if done:
+                strategy.restore(self.result, _under(arrays, "state."), meta["state"])
+            strategy.remember(_under(arrays, "parties."), meta["parties"])
+        except (KeyError, ValueError, TypeError) as error:
+            if isinstance(error, FedkdError):
+                raise
+            message = explain(f"checkpoint in {self.resume_from}", "be whole", f"this: {error!r}", "Start afresh.")
+            raise DataError(message, code=Code.STATE_LOST) from error
+        self.lineage, self._first = lineage.then(strategy.record.run_id), done + 1
+        _continue_record(strategy.record, before, run_id=lineage.runs[-1], done=done)
+
+    def _check_settings(self, strategy: Kept, kept: Mapping[str, Any], before: RunRecord) -> None:
+        way_out = "Continue a run with the settings it began with: --resume takes them from its record."
+        names = strategy.config.keys()
+        for name, value in _settings(strategy).items():
+            if kept.get(name) != value:
+                key = names.get(name, name.replace("_", "-"))
+                raise ConfigError(explain(key, f"be {kept.get(name)!r}, as in the run to continue", value, way_out))
+        now = strategy.record.config  # empty where no app made it
+        for key in sorted((before.config.keys() & now.keys()) - _FREE_KEYS - set(names.values())):
+            if before.config[key] != now[key]:
+                rule = f"be {before.config[key]!r}, as in the run to continue"
+                raise ConfigError(explain(key, rule, now[key], way_out))
+
+    @staticmethod
+    def _check_rounds(strategy: Kept, lineage: Lineage, num_rounds: int, *, done: int, planned: int) -> None:
+        """Refuse to go on where nothing is left to do, and with another number of rounds where that changes them."""
+        if strategy.card.extends:
+            if num_rounds < done or (lineage.finished and num_rounds == done):
+                rule = f"be above {done}, the rounds that the run to continue has finished"
+                raise ConfigError(explain("num-rounds", rule, num_rounds, "Raise num-rounds: it counts all rounds."))
+            return
+        if lineage.finished:
+            way_out = f"Its result is there: fedkd report {lineage.runs[-1]}. For more rounds, start a new run."
+            raise ConfigError(explain("resume-from", "name a run without a result", lineage.runs[-1], way_out))
+        if num_rounds != planned:
+            way_out = "Continue a run with the settings it began with."
+            raise ConfigError(explain("num-rounds", f"be {planned}, as in the run to continue", num_rounds, way_out))
+
+    # ---------------------------------------------------------------- keeping
+
+    def begin(self, strategy: Kept) -> None:
+        """Keep the state before the first message of this run leaves."""
+        if self.folder is None:
+            return
+        if self.lineage is None:
+            self.lineage = Lineage.new(strategy.record.run_id)
+        self.lineage.save(self.folder)
+        self.asked(strategy)
+        self.keep(strategy, strategy.rounds_done, asked=self._settled)
+
+    def asked(self, strategy: Kept) -> None:
+        """Write down how often each party was asked, before messages leave."""
+        # also in the folder this run continues from: continued once more, it must not forget these rounds
+        for folder in (self.folder, self.resume_from):
+            if folder is not None:
+                strategy.asked.save(folder)
+
+    def keep(
+        self,
+        strategy: Kept,
+        server_round: int,
+        result: ArrayRecord | None = None,
+        *,
+        asked: Participations | None = None,
+    ) -> None:
+        """Keep the state after a round, and how often each party was asked by then.
+
+        That of a one-shot algorithm is kept before its round alone: its parties give the same answers once more.
+        """
+        if result is not None:
+            self.result = {name: array.numpy() for name, array in result.items()}
+        if self.folder is None or (strategy.card.one_shot and server_round):
+            return
+        own, plain = strategy.state() if server_round else ({}, {})
+        parties, known = strategy.remembered()
+        arrays = {f"result.{name}": array for name, array in self.result.items()}
+        arrays |= {f"state.{name}": array for name, array in own.items()}
+        arrays |= {f"parties.{name}": array for name, array in parties.items()}
+        meta = {
+            "version": _VERSION,
+            "algorithm": strategy.card.name,
+            "round": server_round,
+            "num_rounds": strategy.num_rounds,
+            "finished_round": strategy.finished_round,
+            "settings": _settings(strategy),
+            "state": plain,
+            "parties": known,
+            "asked": (asked or strategy.asked).as_dict(),
+            "record": strategy.record.to_json(),
+        }
+        save_checkpoint(self.folder, arrays, meta)
+        if server_round > strategy.rounds_done:
+            self.asked(strategy)  # who said that it answered the same round of the run before counts once
+
+    # ---------------------------------------------------------------- what travels
+
+    def told(self) -> dict[str, Scalar]:
+        """Return the settings by which parties know this run again, and the runs that it continues."""
+        if self.lineage is None:
+            return {}
+        told: dict[str, Scalar] = {"run-seal": self.lineage.seal}
+        if self.lineage.earlier:
+            told |= {"continues": ",".join(self.lineage.earlier), "run-proof": self.lineage.proof}
+        return told
+
+    def heard(self, strategy: Kept, reply: Reply, server_round: int) -> None:
+        """Count a round that is asked once more once for a party that went on from the run before.
+
+        Its ledger and its state give the same answer to the same round of a run: it has said nothing twice.
+        """
+        if self.lineage is None or server_round != self._first:
+            return
+        if reply.metrics.get("continues") in self.lineage.earlier:
+            strategy.earlier = strategy.earlier.with_count(reply.party, self._settled.before(reply.party))
+
+
+def _settings(strategy: Kept) -> dict[str, Any]:
+    """Return what a run must share with the run that it continues."""
+    settings = {n: v for n, v in strategy.config.model_dump().items() if n not in strategy.free_settings}
+    shared = {"fraction_parties": strategy.fraction_train, "min_parties": strategy.min_train_nodes}
+    return {**settings, **shared, "fingerprint": strategy.spec.fingerprint}
+
+
+def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _continue_record(record: RunRecord, before: RunRecord, *, run_id: str, done: int) -> None:
+    """Let a record go on from that of the run before; its own settings, versions and times stay."""
+    record.rounds, record.parties = before.rounds, before.parties
+    record.server, record.startup_seconds = before.server, record.startup_seconds + before.startup_seconds
+    record.consensus_rule, record.consensus_reason = before.consensus_rule, before.consensus_reason
+    own = [note for note in record.notes if note not in before.notes]
+    where = f"after its round {done}" if done else "from its start"
+    record.notes = [*before.notes, *own, f"continues run {run_id} {where}."]
+
+
+def finish(folder: Path) -> None:
+    """Write down that a run has its result."""
+    replace(Lineage.load(folder), finished=True).save(folder)

@@ -1,0 +1,68 @@
+"""What a run kept to go on with can be deleted; its record and the ledgers never are."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedkd_flwr.apps.forget import forget_run
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.processes import this_process
+from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.stores.record_file import RecordFile
+
+
+@pytest.fixture
+def root(tmp_path):
+    for name in ("runs/71/parties/a.npz", "runs/71/parties/a.model", "runs/71/parties/a.alone.model"):
+        _touch(tmp_path / name)
+    for name in ("runs/71/parties/b.npz", "runs/71/parties/b.html", "runs/71/checkpoint/checkpoint.npz"):
+        _touch(tmp_path / name)
+    _touch(tmp_path / "runs/72/parties/a.npz")
+    _touch(tmp_path / "ledgers/a/ledger.json")
+    _touch(tmp_path / "ledgers/a/replies/71-1.npz")
+    _touch(tmp_path / "runs/71/ledgers/a/ledger.json")
+    return tmp_path
+
+
+def _touch(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x")
+
+
+def _left(root):
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("options", "gone"),
+    [
+        ({}, {"parties/a.npz", "parties/b.npz", "checkpoint/checkpoint.npz"}),
+        ({"party": "a"}, {"parties/a.npz"}),
+        ({"party": "a", "models": True}, {"parties/a.npz", "parties/a.model", "parties/a.alone.model"}),
+    ],
+)
+def test_the_state_of_a_run_is_deleted_and_nothing_else(root, options, gone):
+    before = _left(root)
+    forget_run("71", root, **options)
+    assert before - _left(root) == {f"runs/71/{name}" for name in gone}
+
+
+def test_what_a_run_continues_is_forgotten_with_it(root):
+    Lineage.new("71").then("73").save(root / "runs/73/checkpoint")
+    forget_run("73", root)
+    assert not (root / "runs/71/parties/a.npz").exists()
+    assert not (root / "runs/71/checkpoint").exists()
+    assert not (root / "runs/73/checkpoint").exists()
+    assert (root / "runs/72/parties/a.npz").exists()
+
+
+def test_a_run_that_is_going_on_or_not_there_is_not_forgotten(root):
+    record = RunRecord(run_id="71", algorithm="fedct", started="2026-01-01T00:00:00+00:00", process=this_process())
+    RecordFile(root / "runs/71/record.json").write(record)
+    with pytest.raises(ConfigError, match=r"run 71 must have ended before it is forgotten.*fedkd stop 71"):
+        forget_run("71", root)
+    with pytest.raises(DataError, match=r"run '7' must mean one run, got 2: 71, 72"):
+        forget_run("7", root)
+    with pytest.raises(DataError, match="run must be the id"):
+        forget_run("81", root)

@@ -1,0 +1,113 @@
+"""A party goes on from an earlier run for the exchange that it was told of then, and for nobody else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from federation import party, rows
+
+from fedkd_flwr.algorithms.fedct import FedCTConfig
+from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.errors import Code
+from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import PartyState
+
+WIRE = {"server-round": 1, "fingerprint": "ab" * 32, "payload": "", "wire-version": 1, "last-round": 0}
+NOISE = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0)
+FIRST = Lineage.new("7")
+AGAIN = FIRST.then("8")
+
+
+def _member(folder, run_id, *, secret=b""):
+    return party(
+        "a",
+        *rows(20, seed=0),
+        state=PartyState(folder, run_id=run_id, party="a"),
+        ledger=LedgerStore(folder, party="a", data_digest="cd" * 32),
+        run_id=run_id,
+        node_secret=secret,
+    )
+
+
+def _asked(lineage, config=NOISE, **changes):
+    told = {"run-seal": lineage.seal, "algorithm": "fedct", "privacy": config.privacy}
+    if lineage.earlier:
+        told |= {"continues": ",".join(lineage.earlier), "run-proof": lineage.proof}
+    return {**config.told(), **WIRE, **told, **changes}
+
+
+def _charges(member):
+    return [(entry.run_id, entry.server_round) for entry in member.ledger.load().entries]
+
+
+def test_the_same_round_of_the_same_exchange_has_the_same_noisy_answer_and_one_charge(tmp_path):
+    (first,), _, before = FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    member = _member(tmp_path, "8")
+    (again,), _, said = FedCTClient(member).fit([], _asked(AGAIN))
+    assert np.array_equal(first, again)
+    assert ("continues" in before, said["continues"]) == (False, "7")
+    FedCTClient(member).fit([], _asked(AGAIN, **{"server-round": 2, "last-round": 1}))
+    assert _charges(member) == [("7", 1), ("7", 2)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"run-proof": "00" * 32},  # somebody who knows the run's id and not its secret
+        {
+            "run-proof": "00" * 32,
+            "run-seal": Lineage(runs=("x",), secret="00" * 32).seal,
+        },  # or brings a secret of its own
+        {"run-proof": ""},
+        {"run-seal": ""},
+        {"label-epsilon": 9.0},  # the right server, with other settings
+        {"seed": 5},
+    ],
+)
+def test_whoever_cannot_show_that_it_is_the_same_exchange_finds_nothing_and_pays_anew(tmp_path, changes):
+    (first,), _, _ = FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    member = _member(tmp_path, "8")
+    (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN, **changes))
+    assert not np.array_equal(first, other)
+    assert "continues" not in said
+    assert _charges(member) == [("7", 1), ("8", 1)]
+    assert member.state.of_run("7").load().server_round == 1  # and it is as it was
+
+
+def test_a_forgotten_state_is_not_made_up_for_by_the_ledger(tmp_path):
+    (first,), _, _ = FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    member = _member(tmp_path, "8")
+    member.state.of_run("7").remove()
+    (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN, **{"server-round": 2, "last-round": 1}))
+    assert not np.array_equal(first, other)
+    assert "continues" not in said
+    assert _charges(member) == [("7", 1), ("8", 2)]
+
+
+def test_a_party_that_no_run_has_reached_answers_in_the_first_one_s_name(tmp_path):
+    third = AGAIN.then("9")
+    FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
+    member = _member(tmp_path, "9")
+    assert FedCTClient(member).fit([], _asked(third))[2]["continues"] == "7"
+    assert _charges(member) == [("7", 1)]
+
+
+def test_a_ledger_that_lost_the_round_the_server_has_is_still_refused(tmp_path):
+    member = _member(tmp_path, "8")
+    answer = FedCTClient(member).fit([], _asked(AGAIN, **{"server-round": 2, "last-round": 1}))
+    assert answer[2]["code"] == Code.LEDGER_LOST
+
+
+def test_a_node_s_secret_shows_the_same_in_a_run_and_something_else_in_each_run_and_party(tmp_path):
+    shown = {
+        (secret, run): FedCTClient(_member(tmp_path / run, run, secret=secret))
+        .fit([], _asked(Lineage.new(run)))[2]
+        .get("node-proof", "")
+        for secret in (b"", b"x" * 32, b"y" * 32)
+        for run in ("1", "2")
+    }
+    assert shown[b"", "1"] == ""
+    assert len({value for value in shown.values() if value}) == 4
+    again = FedCTClient(_member(tmp_path / "1", "1", secret=b"x" * 32)).fit([], _asked(Lineage.new("1")))[2]
+    assert again["node-proof"] == shown[b"x" * 32, "1"]

@@ -1,0 +1,259 @@
+"""A run that is lost in the middle of each of its rounds, and at its end, ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from federation import fedct_grid, parties, public_set
+from flwr.app import Context, RecordDict
+from grid import InProcessGrid
+from threadpoolctl import threadpool_limits
+
+from fedkd_flwr.apps.client_app import app as client_app
+from fedkd_flwr.apps.config import parse_run_config
+from fedkd_flwr.apps.run_settings import resumed_settings
+from fedkd_flwr.apps.runs import list_runs
+from fedkd_flwr.apps.server_app import federate
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.models import serialize
+from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.strategies import FedCT, FedCTConfig
+from fedkd_flwr.wire.records import open_reply
+
+pytest.importorskip("torch")
+
+COMMON = {
+    "dataset": "synthetic",
+    "synthetic-rows": 150,
+    "synthetic-features": 4,
+    "synthetic-classes": 3,
+    "num-public": 30,
+    "num-test": 30,
+    "partitioner": "iid",
+    "party-test-fraction": 0.0,
+    "num-parties": 2,
+    "num-rounds": 2,
+    "centralised": False,
+    "node-deadline-s": 1.0,
+    "node-settle-s": 0.001,
+}
+CLEAR = {"label-mechanism": "randomized-response", "label-epsilon": 40.0}  # no label is ever changed
+FEW = {"fedkt.students-per-party": 1, "fedkt.teachers-per-student": 2}
+NET = {"model": "mlp", "model-params": '{"hidden": [4], "batch_size": 64, "epochs": 1}'}
+ON = {"fedct.stop-when-converged": False}
+SCORES = {**NET, "initial-epochs": 1, "public-batch": 15}
+SOME = {"num-parties": 3, "fraction-parties": 0.6, "local-epochs": 1}
+RUNS = {
+    "fedct": {**NET, "steps-per-round": 2, "num-rounds": 3, "fedct.consensus": "majority", **ON},
+    "dp-fedct": {"algorithm": "fedct", "model": "decision-tree", **CLEAR},
+    "fedct-ratios": {"algorithm": "fedct", "model": "decision-tree", "fedct.consensus": "auto", **ON},
+    "fedmd": {**SCORES, "delta-coding": True, "share": "softmax", "soft-bits": 8},
+    "dd": {**NET, "steps-per-round": 2, "public-batch": 15},
+    "dsfl": SCORES,
+    "scarlet": {**SCORES, "num-rounds": 3, "scarlet.cache-rounds": 2},
+    "fedprox": {**NET, **SOME},
+    "privatekt": {**NET, "privatekt.round-epsilon": 300.0, **SOME},
+    "fedkt-prox": {**NET, "num-rounds": 1, "local-epochs": 1, **FEW},
+    "fedkt": {"model": "decision-tree", "final-model": "decision-tree", "num-rounds": 1, **FEW},
+}
+THROUGHOUT = ("fedct", "dp-fedct", "privatekt", "fedkt")
+"""Those that are lost in each round, and once more while the final result is on its way; others in the last round."""
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    with threadpool_limits(1):
+        yield
+
+
+def start(folder, run_id, *, lost_in="", **changes):
+    """Run a federation; ``lost_in``: the round (or ``final``) whose first reply never reaches the server's code."""
+    config = {**COMMON, "output-dir": str(folder), **changes}
+    asked = 0
+
+    def handle(message, context):
+        nonlocal asked
+        reply = client_app(message, context)
+        if message.metadata.message_type != "query":
+            config = next(iter(message.content.config_records.values()))
+            stage = "final" if message.metadata.message_type == "evaluate" else str(config["server-round"])
+            asked += stage == lost_in
+            if asked == 1:
+                raise KeyboardInterrupt
+        return reply
+
+    nodes = [{"partition-id": i, "num-partitions": config["num-parties"]} for i in range(config["num-parties"])]
+    grid = InProcessGrid(handle, nodes, config, run_id=run_id)
+    try:
+        federate(grid, Context(run_id, 1, {}, RecordDict(), config), page=False)
+    except KeyboardInterrupt:
+        assert lost_in
+    return RunRecord.load(folder / "runs" / str(run_id) / "record.json")
+
+
+def told(record):
+    """Return what a record says of the result: all but times, sizes, names of runs and files."""
+    data = record.as_dict()
+    for key in ("run_id", "started", "last_word", "process", "startup_seconds", "seconds", "server_model", "versions"):
+        del data[key]
+    data["config"] = {k: v for k, v in data["config"].items() if k not in ("resume-from", "output-dir")}
+    data["changed"] = [key for key in data["changed"] if key not in ("resume-from", "output-dir")]
+    data["notes"] = [note for note in data["notes"] if "continues run" not in note]
+    for one in data["rounds"]:
+        for key in ("asked_at", "seconds", "bytes_up", "bytes_down"):
+            del one[key]
+    for one in data["parties"]:
+        del one["model_bytes"]  # skops varies by a few bytes
+    del data["final_bytes_down"]
+    return json.loads(json.dumps(data))
+
+
+def charges(folder, run_id):
+    return [
+        (path.parent.name, entry["run_id"], entry["server_round"])
+        for path in sorted((folder / "runs" / run_id / "ledgers").glob("*/ledger.json"))
+        for entry in json.loads(path.read_text())["entries"]
+    ]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_lost_in_each_round_ends_as_the_unbroken_one(tmp_path, name):
+    settings = {"algorithm": name.removesuffix("-ratios"), **RUNS[name]}
+    whole = start(tmp_path / "whole", 1, **settings)
+    assert whole.status == "completed", whole.reason
+    noisy = name in ("dp-fedct", "privatekt")
+
+    last = len(whole.rounds)
+    folder, places = tmp_path / "lost", [str(last)]
+    if name in THROUGHOUT:
+        places = [*map(str, range(1, last + 1)), "final"]
+    resumed = {}
+    for number, place in enumerate(places, start=1):
+        lost = start(folder, number, lost_in=place, **settings, **resumed)
+        assert lost.status == "stopped"
+        resumed = {"resume-from": str(number)}
+    rest = start(folder, len(places) + 1, **settings, **resumed)
+    assert told(rest) == told(whole)
+    assert Lineage.load(folder / "runs" / rest.run_id / "checkpoint").finished
+    assert not list(folder.glob("runs/*/parties/*"))  # nothing is left to go on with
+    if whole.server_model:
+        one, other = (serialize.load(r.server_model) for r in (whole, rest))
+        X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+        assert (one.predict_proba(X) == other.predict_proba(X)).all()
+    if noisy:
+        assert rest.claims == whole.claims
+        assert rest.claims
+        # each party was charged once for each round, in the run that asked it first
+        mine = charges(folder, "1")
+        assert [(party, number) for party, _, number in mine] == [
+            (party, number) for party, _, number in charges(tmp_path / "whole", "1")
+        ]
+        assert {run for _, run, _ in mine} == {"1"}
+
+
+def test_what_a_party_said_twice_because_it_lost_its_state_is_claimed_twice(tmp_path):
+    settings = {"algorithm": "fedct", "model": "decision-tree", "num-rounds": 2, **CLEAR}
+    start(tmp_path, 1, lost_in="2", **settings)
+    for path in (tmp_path / "runs" / "1" / "parties").iterdir():
+        path.unlink()
+    rest = start(tmp_path, 2, **settings, **{"resume-from": "1"})
+    assert rest.status == "completed"
+    by_party = {
+        party: [(run, number) for p, run, number in charges(tmp_path, "1") if p == party] for party in ("party-000",)
+    }
+    assert by_party == {"party-000": [("1", 1), ("1", 2), ("2", 2)]}  # an answer more, and a charge more
+    assert "3 rounds" in str(rest.claims) or rest.claims[0]["epsilon"] == pytest.approx(3 * 30 * 40.0, rel=0.1)
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lost")
+    start(folder, 1, lost_in="2", algorithm="fedct", model="decision-tree", name="monday")
+    start(folder, 2, algorithm="fedct", model="decision-tree", **{"num-rounds": 1})
+    start(folder, 3, algorithm="fedct", model="decision-tree", **{"num-rounds": 1})
+    (folder / "runs" / "3" / "checkpoint" / "checkpoint.npz").unlink()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            {"seed": 2},
+            ConfigError,
+            "seed must be 1, as in the run to continue, got 2. Continue a run with",
+        ),
+        ({"num-rounds": 4}, ConfigError, "num-rounds must be 2, as in the run to continue, got 4"),
+        ({"min-parties": 1}, ConfigError, "min-parties must be 2, as in the run to continue, got 1"),
+        ({"model": "knn"}, ConfigError, "model must be 'decision-tree', as in the run to continue, got 'knn'"),
+        ({"algorithm": "pate", "num-rounds": 1}, ConfigError, "resume-from must hold a checkpoint of pate"),
+        (
+            {"resume-from": "2"},
+            ConfigError,
+            "must name a run without a result, got '2'. Its result is there",
+        ),
+        ({"resume-from": "3"}, DataError, "run 3 must have a checkpoint, got 'none'. `fedkd runs` says which"),
+        ({"resume-from": "4"}, DataError, "run must be the id, the start of an id, the name or the path of a run"),
+    ],
+)
+def test_what_cannot_be_continued_is_refused_by_name(lost, changes, error, message):
+    with pytest.raises(error, match=message):
+        start(lost, 9, **{"algorithm": "fedct", "model": "decision-tree", "resume-from": "monday", **changes})
+
+
+def test_a_run_says_how_it_is_continued(lost):
+    lines = {line["run_id"]: line for line in list_runs(lost)[0]}
+    assert lines["1"]["resume"] == f"fedkd simulate --resume {lost / 'runs' / '1'}"
+    assert lines["2"]["resume"] == lines["3"]["resume"] == ""
+    given = resumed_settings("monday", lost)
+    assert (given["resume-from"], given["num-rounds"], given["output-dir"]) == ("1", 2, str(lost))
+    assert parse_run_config(given).name == "monday"
+
+
+def test_a_node_that_comes_late_is_asked_from_the_next_round_on(tmp_path):
+    members = parties(3, state=tmp_path)
+    grid = fedct_grid(members)
+    late = grid.contexts.popitem()
+
+    def handler(message, context, answer=grid.handler):
+        if message.metadata.group_id == "1":
+            grid.contexts.update([late])
+        return answer(message, context)
+
+    grid.handler = handler
+    config = FedCTConfig(consensus="majority", stop_when_converged=False, node_settle_s=1e-6)
+    strategy = FedCT(config=config, public=public_set())
+    strategy.start(grid, num_rounds=2)
+    assert [len(one.answered) for one in strategy.record.rounds] == [2, 3]
+
+
+@pytest.mark.parametrize("secret", [b"s" * 32, b""])
+def test_a_silo_that_comes_back_as_another_node_takes_its_place_only_with_its_node_secret(tmp_path, secret):
+    members = parties(3, state=tmp_path, public=public_set(600), node_secret=secret)
+    grid = fedct_grid([*members, members[2]])  # the fourth node is the third silo, started again without a key
+    again = grid.contexts.popitem()
+
+    def restart(message, context, answer=grid.handler):
+        reply = answer(message, context)
+        if (message.metadata.group_id, context.node_id) == ("1", 1002):
+            del grid.contexts[1002]
+            grid.contexts.update([again])
+        return reply
+
+    grid.handler = restart
+    config = FedCTConfig(consensus="majority", stop_when_converged=False, node_settle_s=1e-6)
+    strategy = FedCT(config=config, public=public_set(600))
+    strategy.start(grid, num_rounds=3)
+    came_back = ["party-002"] if secret else []
+    assert [one.answered[2:] for one in strategy.record.rounds] == [["party-002"], came_back, came_back]
+    codes = [[left_out.code for left_out in one.rejected] for one in strategy.record.rounds]
+    assert codes == (
+        [[], ["offline"], []] if secret else [[], ["duplicate-name", "offline"], ["duplicate-name", "offline"]]
+    )
+    if secret:  # a full reply where the server had told the new node of no base, then changes again
+        sizes = [open_reply(reply, "fit").num_bytes for reply in grid.replies if reply.metadata.src_node_id == 1003][:2]
+        assert sizes[1] < sizes[0]
+        assert len(strategy.record.parties) == 3
