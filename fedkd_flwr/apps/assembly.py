@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
@@ -29,7 +29,7 @@ from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.partitioning import partition, read_split
-from fedkd_flwr.data.public import PublicLabels, PublicSet
+from fedkd_flwr.data.public import PublicLabels, PublicSet, require_same_set
 from fedkd_flwr.data.row_values import row_form, usable_row_values
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
@@ -38,7 +38,7 @@ from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.run_record import Rejection, RunRecord
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
@@ -347,6 +347,8 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         _refuse_foreign_code(config, node)
         spec = pick_model(named, index)
         public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
+        if node.public_fingerprint:
+            require_same_set(public.fingerprint, node.public_fingerprint)
         _refuse_absurd_work(config, node, index, public)
         public = public.as_read_by(model_factory(spec, params, public)(seed=0))
         if node.label and node.label != public.schema.label:
@@ -470,9 +472,11 @@ def make_strategy(
     num_nodes: int,
     record: RunRecord,
     names: Mapping[int, str] | None = None,
+    nodes: Sequence[int] = (),
+    unready: Sequence[Rejection] = (),
     on_round: Callable[[RunRecord], None] | None = None,
 ) -> ExchangeStrategy[Any]:
-    """Return the server's strategy for the run."""
+    """Return the server's strategy for the run; ``names``, ``nodes`` and ``unready`` as in `ExchangeStrategy`."""
     root = output_root(config.output_dir)
     runs = root / "runs" / record.run_id
     if "final" in config.card.roles:
@@ -501,5 +505,7 @@ def make_strategy(
         min_available_nodes=num_nodes,
         record=record,
         names=names,
+        nodes=nodes,
+        unready=unready,
         on_round=on_round,
     )

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from logging import INFO, WARN
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context
 from flwr.common import log
@@ -35,9 +36,10 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, ModelBytesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.run_record import ColumnRecord, RunRecord
+from fedkd_flwr.run_record import NOT_READY, ColumnRecord, Rejection, RunRecord
+from fedkd_flwr.wire.records import WIRE_VERSION
 
-__all__ = ["app", "federate"]
+__all__ = ["app", "federate", "first_settings"]
 
 app = ServerApp()
 
@@ -76,7 +78,7 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
 
 def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     from fedkd_flwr.data.tables import load_public
-    from fedkd_flwr.strategies.waiting import start_processes, wait_for_nodes
+    from fedkd_flwr.strategies.waiting import Readiness, start_processes, wait_for_nodes
 
     record, folder = live.record, live.folder
     if record.simulation:
@@ -90,12 +92,15 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     record.num_public, record.num_classes = public.num_rows, public.num_classes
     record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
     names: dict[int, str] = {}
+    # in simulation the first round names whoever is not ready, with the cause; nobody else's budget is at stake
+    readiness = None if record.simulation else Readiness(grid, first_settings(config, public))
     nodes = wait_for_nodes(
         grid,
         wanted=config.num_parties,
         minimum=config.min_parties,
         settle_s=config.own.node_settle_s or (3.0 if record.simulation else 30.0),
         deadline_s=config.own.node_deadline_s,
+        readiness=readiness,
     )
     if record.simulation:
         if config.num_parties and len(nodes) > config.num_parties:
@@ -109,8 +114,23 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         names = start_processes(grid, nodes, config.round_timeout_s)
         if config.setting("sensitivity") == "estimated" and not config.setting("sensitivity_labels"):
             config = _estimated(config, record, len(nodes))
+    unready = []
+    if readiness is not None:
+        names = readiness.names
+        unready = [
+            Rejection(party=names.get(node, ""), node_id=str(node), code=f"{NOT_READY}{code}")
+            for node, code in sorted(readiness.codes.items())
+        ]
     strategy = make_strategy(
-        config, public=public, test=test, num_nodes=len(nodes), record=record, names=names, on_round=live.on_round
+        config,
+        public=public,
+        test=test,
+        num_nodes=len(nodes),
+        record=record,
+        names=names,
+        nodes=() if readiness is None else nodes,
+        unready=unready,
+        on_round=live.on_round,
     )
     record.startup_seconds = time.monotonic() - began
     strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
@@ -128,6 +148,19 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         except Exception as error:  # a user's own model may raise anything; the run has its result
             record.notes.append(f"no centralised model: {cause(error)}")
             log(WARN, "%s", record.notes[-1])
+
+
+def first_settings(config: RunConfig, public: PublicSet) -> dict[str, Any]:
+    """Return the settings of the first round, as parties are told them."""
+    size = {"num_public": public.num_rows, "num_classes": public.num_classes}
+    return {
+        **config.own.resolved(**size, num_rounds=config.rounds).told(),
+        "algorithm": config.card.name,
+        "privacy": config.own.privacy,
+        "server-round": 1,
+        "fingerprint": public.fingerprint,
+        "wire-version": WIRE_VERSION,
+    }
 
 
 def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:

@@ -19,6 +19,7 @@ from typer.utils import get_params_from_function
 
 from fedkd_flwr.commands.audit import audit
 from fedkd_flwr.commands.bundle import bundle
+from fedkd_flwr.commands.check import check
 from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.compare import compare
 from fedkd_flwr.commands.devnet import devnet
@@ -66,6 +67,7 @@ app = typer.Typer(
 for command in (
     audit,
     bundle,
+    check,
     choose,
     compare,
     devnet,

@@ -45,7 +45,13 @@ FEDKT = {**FAST, **ONE_SHOT}
 
 def _start(folder, nodes, config):
     """Run the app; the record lies in the folder, whatever happened."""
-    config = {"num-parties": len(nodes), "output-dir": str(folder), "node-deadline-s": 1.0, **config}
+    config = {
+        "num-parties": len(nodes),
+        "output-dir": str(folder),
+        "node-deadline-s": 1.0,
+        "node-settle-s": 0.05,
+        **config,
+    }
     server_app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
 
 
