@@ -73,7 +73,7 @@ class Looked:
     columns: Sequence[tuple[str, float]] = ()
 
 
-def may_start(findings: Sequence[Finding], *, demands_privacy: bool = True) -> bool:
+def may_start(findings: Sequence[Finding]) -> bool:
     """Tell whether a node with these findings may come online.
 
     Not with a fault that no private row decided: it would answer nobody. What private rows decided must not show as a
@@ -326,8 +326,8 @@ class _Silo:
         )
         way_out = (
             f"{where}units, codes and time spans must be the same. If they are, the public rows come from elsewhere: "
-            "agree on public rows like yours. A party that holds few of the classes is told apart too, which does no harm. "
-            "`fedkd check ... --page shift.html` draws each column."
+            "agree on public rows like yours. A party that holds few of the classes is told apart too, which does no "
+            "harm. `fedkd check ... --page shift.html` draws each column."
         )
         yield Finding(subject="shift", level=level, what=what, way_out=way_out if level else "", private=True)
 

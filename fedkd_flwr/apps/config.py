@@ -55,6 +55,9 @@ class RunConfig(Config):
     counts its rounds too."""
     server_epsilon_budget: float = setting(0.0, ge=0)
     """Most that noise at this server may cost over all runs on a public set. 0: no limit."""
+    rehearsal: bool = setting(False)
+    """One round in which every party answers with constant labels: it shows who would be missing, and why. Nothing
+    private leaves, and no ledger is charged (`fedkd rehearse`)."""
     centralised: bool = setting(True)
     """In simulation: also train one model on everybody's rows pooled."""
     save_party_models: bool = setting(False)

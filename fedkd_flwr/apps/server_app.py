@@ -33,7 +33,7 @@ from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.apps.try_models import try_models
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import ConfigError, ModelBytesError, cause, explain
+from fedkd_flwr.errors import ConfigError, ModelBytesError, TooFewPartiesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import NOT_READY, ColumnRecord, Rejection, RunRecord
@@ -91,6 +91,9 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         public, test = load_public(config.public_path, config.schema_path or None, labels=config.public_label), None
     record.num_public, record.num_classes = public.num_rows, public.num_classes
     record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
+    if config.rehearsal:
+        _rehearse(grid, config, public, live)
+        return
     names: dict[int, str] = {}
     # in simulation the first round names whoever is not ready, with the cause; nobody else's budget is at stake
     readiness = None if record.simulation else Readiness(grid, first_settings(config, public))
@@ -148,6 +151,32 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         except Exception as error:  # a user's own model may raise anything; the run has its result
             record.notes.append(f"no centralised model: {cause(error)}")
             log(WARN, "%s", record.notes[-1])
+
+
+def _rehearse(grid: Grid, config: RunConfig, public: PublicSet, live: LiveRun) -> None:
+    """Rehearse the run with the nodes that are there, ready or not."""
+    from fedkd_flwr.apps.rehearsal import rehearse
+    from fedkd_flwr.strategies.waiting import wait_for_nodes
+
+    settle = config.own.node_settle_s or 3.0
+    waiting = {"settle_s": settle, "deadline_s": config.own.node_deadline_s}
+    try:
+        nodes = wait_for_nodes(grid, wanted=config.num_parties, minimum=1, **waiting)
+    except TooFewPartiesError as error:
+        log(WARN, "%s", error)
+        if not (nodes := sorted(grid.get_node_ids())):
+            raise
+        live.record.notes.append(f"{len(nodes)} nodes are connected; the run would wait for {config.num_parties}")
+    rehearse(
+        grid,
+        nodes,
+        first_settings(config, public),
+        public=public,
+        record=live.record,
+        minimum=config.min_parties,
+        timeout=config.round_timeout_s,
+        on_round=live.on_round,
+    )
 
 
 def first_settings(config: RunConfig, public: PublicSet) -> dict[str, Any]:

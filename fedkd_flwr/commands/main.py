@@ -28,6 +28,7 @@ from fedkd_flwr.commands.ledger import ledger
 from fedkd_flwr.commands.log import log
 from fedkd_flwr.commands.node import node
 from fedkd_flwr.commands.predict import predict
+from fedkd_flwr.commands.rehearse import rehearse
 from fedkd_flwr.commands.report import report
 from fedkd_flwr.commands.run import run
 from fedkd_flwr.commands.runs import runs
@@ -75,6 +76,7 @@ for command in (
     ledger,
     log,
     predict,
+    rehearse,
     report,
     run,
     runs,
