@@ -57,6 +57,7 @@ __all__ = [
     "party_name",
     "party_sizes",
     "refuse_foreign_algorithm",
+    "refuse_foreign_code",
     "simulated_pool",
 ]
 
@@ -266,7 +267,7 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
                 check_role(role, made[role, one], made["model", pick_model(config.model, i)])
 
 
-def _refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
+def refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
     """Refuse models the run names by import string, where this silo's owner did not allow code that sees its rows."""
     if node.model or (node.allow_code and not node.demands_privacy):
         return
@@ -344,7 +345,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
     else:
         name = node.party
         index = derive_seed(0, name)
-        _refuse_foreign_code(config, node)
+        refuse_foreign_code(config, node)
         spec = pick_model(named, index)
         public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
         if node.public_fingerprint:

@@ -6,12 +6,8 @@ What stands in the private file is read here and goes nowhere: `Finding.private`
 from __future__ import annotations
 
 import difflib
-import json
 import math
-import os
-import re
 import shlex
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,34 +16,34 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from fedkd_flwr.apps.assembly import make_client, output_root
+from fedkd_flwr.apps.assembly import make_client, output_root, refuse_foreign_algorithm
 from fedkd_flwr.apps.check import Finding, Level, check_disk, check_extras, exit_code, finding_of
 from fedkd_flwr.apps.check_link import Link, check_link
+from fedkd_flwr.apps.check_model import check_model
+from fedkd_flwr.apps.check_rows import (
+    check_classes,
+    check_columns,
+    check_encoding,
+    check_rows,
+    check_shift,
+    check_values,
+    count_classes,
+)
 from fedkd_flwr.apps.config import NodeConfig, RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.apps.ledger import read_ledger
-from fedkd_flwr.apps.limits import Limits, limits_of
-from fedkd_flwr.apps.models import model_factory, own_model
+from fedkd_flwr.apps.limits import limits_of
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.party import ModelFactory
-from fedkd_flwr.data.columns import column_texts, short_list
 from fedkd_flwr.data.public import PublicSet, require_same_set, short_fingerprint
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.shift import FEWEST_ROWS, Shift, column_differences, find_shift
-from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, readable_rows, require_readable
-from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, RefusalError, cause
-from fedkd_flwr.models.zoo import pick_model
+from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
+from fedkd_flwr.errors import Code, ConfigError, FedkdError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
-from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.files import file_name
 
 __all__ = ["Looked", "check_silo", "may_start"]
 
-_FEW_ROWS = 50
-_TELLING_AUC, _LITTLE_FIT, _NO_FIT = 0.9, 0.5, 0.2
-_ELSEWHERE_AUC = 0.98
-_TRIAL_S, _TRIAL_ROWS = 20.0, 1000
 _LITTLE_LEFT = 0.1  # of a budget
 _RUN_ID = "check"
 
@@ -159,6 +155,7 @@ class _Silo:
             yield finding_of("settings", error)
             return
         try:
+            refuse_foreign_algorithm((self.run_values or {}).get("algorithm"), node)
             run = parse_run_config(self.run_values or {"public-path": node.public_path})
         except FedkdError as error:
             yield replace(finding_of("run", error), what=f"the run's settings: {error}")
@@ -231,156 +228,33 @@ class _Silo:
             return
         what = f"{node.data_path}: {len(table):,} rows, {len(table.columns)} columns"
         yield Finding(subject="private file", level=Level.READY, what=what, private=True)
-        yield _encoding(notes, node.data_path)
-        columns = list(_columns(table, schema, node.data_path))
-        yield from columns
+        yield check_encoding(notes, node.data_path)
+        yield (columns := check_columns(table, schema, node.data_path))
         if schema.label in table.columns:
-            yield from self._classes(table, schema)
-        if exit_code(columns) >= Level.FAULT:
-            return
-        yield from _values(table, schema, node.data_path)
+            yield from check_classes(table, schema, node.data_path)
+        if columns.level < Level.FAULT:
+            yield from self._cells(table, public, public_table)
+
+    def _cells(self, table: pd.DataFrame, public: PublicSet, public_table: pd.DataFrame) -> Iterator[Finding]:
+        """Yield what the rows that can be used are good for."""
+        node, schema = self._node, public.schema
+        cells = list(check_values(table, schema, node.data_path))
+        yield from cells
         held = load_usable_rows(node.data_path, public)
-        usable = held.y >= 0
-        X, y = held.X[usable], held.y[usable]
-        yield from self._rows(y, schema)
-        if len(y):
-            yield from self._shift(X, public, table, public_table)
-            yield from self._model(X, y, public)
-
-    def _classes(self, table: pd.DataFrame, schema: Schema) -> Iterator[Finding]:
-        """Yield whether each label is one of the schema's, and where it is not, in which rows."""
-        texts = column_texts(table[schema.label])
-        known = schema.known_labels(table[schema.label])
-        empty = np.array([text is None for text in texts], dtype=bool)
-        kept = f"{Path(self._node.data_path).stem}-labelled.csv"
-        if empty.any():
-            way_out = (
-                f"Fill them in, or leave these rows out: {_python(self._node.data_path)}"
-                f'.dropna(subset=[{schema.label!r}]).to_csv({kept!r}, index=False)"'
-            )
-            what = f"{_rows_words(empty)} without a label in column {schema.label!r}"
-            yield Finding(subject="classes", level=Level.FAULT, what=what, way_out=way_out, private=True)
-        if (~known & ~empty).any():
-            strange, counts = np.unique(texts[~known & ~empty].astype(str), return_counts=True)
-            near = {name: difflib.get_close_matches(name, schema.classes, n=1, cutoff=0.6) for name in strange[:5]}
-            named = "; ".join(
-                f"{name!r} in {count:,} rows{f' (did you mean {near[name][0]!r}?)' if near.get(name) else ''}"
-                for name, count in list(zip(strange.tolist(), counts, strict=True))[:5]
-            )
-            what = f"column {schema.label!r} holds classes that the schema does not name: {named}"
-            way_out = (
-                f"The schema's classes are {short_list(schema.classes)}. Correct the rows; or, if it is a class of its "
-                "own, have it added to schema.toml at the server and at every party."
-            )
-            yield Finding(subject="classes", level=Level.FAULT, what=what, way_out=way_out, private=True)
-        if known.all():
-            counts = schema_counts(texts, schema)
-            held = sum(count > 0 for count in counts.values())
-            what = f"{held} of {schema.num_classes} classes: " + ", ".join(
-                f"{name} {count:,}" for name, count in list(counts.items())[:12]
-            )
-            yield Finding(subject="classes", level=Level.READY, what=what, private=True)
-
-    def _rows(self, y: NDArray[np.int16], schema: Schema) -> Iterator[Finding]:
-        counts = np.bincount(y, minlength=schema.num_classes) if len(y) else np.zeros(schema.num_classes, dtype=int)
-        self.class_counts = dict(zip(schema.classes, counts.tolist(), strict=True))
-        held = [(int(count), name) for name, count in self.class_counts.items() if count]
-        least = f"; fewest of a class it holds: {min(held)[0]:,} ({min(held)[1]})" if held else ""
-        what = f"{len(y):,} rows to learn from{least}"
-        promised = self._node.rows_at_least
-        if promised > len(y):
-            way_out = f"Set rows-at-least={len(y) // 10 * 10} in the node config, or less. NFDP's claims rest on it."
-            said = f"{what}, and rows-at-least says {promised:,}"
-            yield Finding(subject="rows", level=Level.FAULT, what=said, way_out=way_out, private=True)
-        elif len(y) < FEWEST_ROWS:
-            way_out = f"Export more rows: {FEWEST_ROWS} at the very least, and some hundreds to be of use."
-            yield Finding(subject="rows", level=Level.FAULT, what=what, way_out=way_out, private=True)
-        elif len(y) < _FEW_ROWS or len(held) == 1:
-            way_out = "Export more rows if there are any" + (", of other classes too." if len(held) == 1 else ".")
-            yield Finding(subject="rows", level=Level.WARNING, what=what, way_out=way_out, private=True)
-        else:
-            yield Finding(subject="rows", level=Level.READY, what=what, private=True)
-
-    def _shift(
-        self, X: NDArray[Any], public: PublicSet, table: pd.DataFrame, public_table: pd.DataFrame
-    ) -> Iterator[Finding]:
-        if min(len(X), public.num_rows) < FEWEST_ROWS or not public.num_features or X.dtype.kind not in "fiu":
+        X, y = held.X[held.y >= 0], held.y[held.y >= 0]
+        if not len(y) and exit_code(cells) >= Level.FAULT:  # which says why there are none
             return
-        self.show("the shift from private to public rows")
-        self.shift = shift = find_shift(X, public.X, rng=np.random.default_rng(0))
-        if public.schema.shape is None:
-            self.columns = column_differences(table, public_table, public.schema)
-        what = f"AUC {shift.auc:.2f} (0.5: told apart by chance, 1: always), public set fit {shift.fit:.2f} (1: best)"
-        apart = [f"{name!r} {distance:.2f}" for name, distance in self.columns[:3] if distance > 0.2]
-        if apart:
-            what += f"; most different columns: {', '.join(apart)}"
-        level = Level.READY
-        if shift.auc >= _ELSEWHERE_AUC and shift.fit < _NO_FIT:
-            level = Level.FAULT
-        elif shift.auc >= _TELLING_AUC or (shift.fit < _LITTLE_FIT and len(X) >= 10 * FEWEST_ROWS):
-            level = Level.WARNING
-        where = (
-            f"Look at these columns in both files ({', '.join(n for n, d in self.columns[:3] if d > 0.2)}): "
-            if (apart)
-            else ""
-        )
-        way_out = (
-            f"{where}units, codes and time spans must be the same. If they are, the public rows come from elsewhere: "
-            "agree on public rows like yours. A party that holds few of the classes is told apart too, which does no "
-            "harm. `fedkd check ... --page shift.html` draws each column."
-        )
-        yield Finding(subject="shift", level=level, what=what, way_out=way_out if level else "", private=True)
-
-    # ---------------------------------------------------------------- model
-
-    def _model(self, X: NDArray[Any], y: NDArray[np.int16], public: PublicSet) -> Iterator[Finding]:
-        """Yield whether the model trains: on public rows with made-up labels first, which no private row decides."""
-        node, run = self._node, self.run
-        if run is None:
-            return
-        self.show("the model on a sample")
-        spec, params = own_model(run, node)
-        spec = pick_model(spec, derive_seed(0, node.party))
-        name = f"model {spec}{f' ({params})' if params else ''}"
-        change = f'In the node config: model="random-forest", or mend the code of {spec.partition(":")[0]}.'
-        if ":" not in spec:
-            change = "Name another model or other parameters in the node config: docs/your-model.md lists them."
-        try:
-            make = model_factory(spec, params, public)
-            read = public.as_read_by(make(seed=0))
-            made_up = np.arange(min(public.num_rows, 64)) % public.num_classes
-            _trial(make, read.X[: len(made_up)], made_up.astype(np.int16), read.X[:64])
-        except Exception as error:
-            yield _model_fault(name, error, change, private=False)
-            return
-        order = np.random.default_rng(0).permutation(len(y))[:_TRIAL_ROWS]
-        if read is not public:
-            held = load_usable_rows(node.data_path, read)
-            X = held.X[held.y >= 0]
-        try:
-            tried = _trial(make, X[order], y[order], read.X)
-        except Exception as error:
-            yield _model_fault(name, error, change, private=True)
-            return
-        what = f"{name} learns from {len(order):,} of the rows, and labels public rows"
-        yield Finding(subject="model", level=Level.READY, what=what, private=True)
-        yield self._time(tried, len(order), len(y))
-
-    def _time(self, tried: Mapping[str, float], count: int, total: int) -> Finding:
-        node = self._node
-        seconds, memory = _estimate(tried, count, total)
-        what = (
-            f"about {seconds:,.1f} s and {memory / 1e6:,.0f} MB for one model of {total:,} rows, and its labels of the "
-            f"public rows (measured on {count:,}); a run may train several"
-        )
-        limits = limits_of(node.round_limit_s, node.memory_limit_gb)
-        if limits is not None and (0 < limits.seconds < seconds or (0 < limits.memory < memory)):
-            way_out = (
-                f"Raise round-limit-s (now {node.round_limit_s:g}) or memory-limit-gb in the node config, or name a "
-                "smaller model."
-            )
-            return Finding(subject="time", level=Level.WARNING, what=what, way_out=way_out, private=True)
-        return Finding(subject="time", level=Level.READY, what=what, private=True)
+        self.class_counts = count_classes(y, schema)
+        yield check_rows(self.class_counts, node.rows_at_least)
+        if min(len(X), public.num_rows) >= FEWEST_ROWS and public.num_features and X.dtype.kind in "fiu":
+            self.show("the shift from private to public rows")
+            self.shift = find_shift(X, public.X, rng=np.random.default_rng(0))
+            if schema.shape is None:
+                self.columns = column_differences(table, public_table, schema)
+            yield check_shift(self.shift, self.columns, len(X))
+        if len(y) and self.run is not None:
+            self.show("the model on a sample")
+            yield from check_model(node, self.run, public)
 
     # ---------------------------------------------------------------- ledger, budget, run
 
@@ -472,161 +346,7 @@ class _Silo:
             yield finding_of("run", said)
 
 
-def schema_counts(texts: NDArray[np.object_], schema: Schema) -> dict[str, int]:
-    """Return how many of these labels are each class of the schema."""
-    counts = np.bincount(schema.encode_labels(texts), minlength=schema.num_classes)
-    return dict(zip(schema.classes, counts.tolist(), strict=True))
-
-
 def _copy_again(error: Exception) -> str:
     if isinstance(error, FedkdError) and error.code == Code.MISSING_FILE:
         return "Correct public-path (or schema-path) in the node config; both files come from the coordinator."
     return ""
-
-
-def _rows_words(chosen: NDArray[np.bool_]) -> str:
-    return f"{int(chosen.sum()):,} of {len(chosen):,} rows (first: row {int(np.flatnonzero(chosen)[0]) + 1})"
-
-
-def _python(path: str) -> str:
-    """Return the start of a command that reads a CSV file."""
-    return f"python -c \"import pandas as pd; pd.read_csv({path!r}, sep=None, engine='python', dtype=str)"
-
-
-def _encoding(notes: Sequence[str], path: str) -> Finding:
-    told = "; ".join(notes)
-    if any("Windows-1252" in note or "UTF-16" in note for note in notes):
-        name = Path(path)
-        old = "utf-16" if "UTF-16" in told else "cp1252"
-        way_out = (
-            f"If names with umlauts or accents look wrong, save it as UTF-8: iconv -f {old} -t utf-8 "
-            f"{shlex.quote(path)} > {shlex.quote(f'{name.stem}-utf8{name.suffix}')}"
-        )
-        return Finding(subject="encoding", level=Level.WARNING, what=told, way_out=way_out, private=True)
-    return Finding(subject="encoding", level=Level.READY, what=told or "UTF-8, or a binary format", private=True)
-
-
-def _columns(table: pd.DataFrame, schema: Schema, path: str) -> Iterator[Finding]:
-    there = [str(name) for name in table.columns]
-    wanted = [*schema.column_names, schema.label]
-    missing = [name for name in wanted if name not in there]
-    more = [name for name in there if name not in wanted]
-    if not missing:
-        known = f"all {len(schema.column_names)} of the schema, and the label {schema.label!r}"
-        what = known + (f"; not used: {short_list(more)}" if more else "")
-        yield Finding(subject="columns", level=Level.READY, what=what, private=True)
-        return
-    pairs = {}
-    for name in missing:
-        folded = {one.casefold(): one for one in more if one not in pairs.values()}
-        if near := difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.7):
-            pairs[name] = folded[near[0]]
-    lone = [f"the label {name!r}" if name == schema.label else repr(name) for name in missing]
-    what = f"{path} lacks {short_list(lone)}" + (f"; it has besides: {short_list(more)}" if more else "")
-    rename = {old: new for new, old in pairs.items()}
-    way_out = "Export the table with the schema's column names: " + short_list(wanted, 40)
-    if rename and len(rename) == len(missing) and path.endswith((".csv", ".tsv")):
-        out = f"{Path(path).stem}-renamed.csv"
-        way_out = f'Rename them: {_python(path)}.rename(columns={rename!r}).to_csv({out!r}, index=False)"'
-    yield Finding(subject="columns", level=Level.FAULT, what=what, way_out=way_out, private=True)
-
-
-_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+")
-_POINT = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)\.\d+")
-
-
-def _values(table: pd.DataFrame, schema: Schema, path: str) -> Iterator[Finding]:
-    """Yield which columns of numbers hold cells that are none as the schema has them: decimal commas, above all."""
-    if readable_rows(table, schema).all():
-        yield Finding(subject="values", level=Level.READY, what="all cells are as the schema has them", private=True)
-        return
-    for column in schema.columns:
-        if column.kind != "numeric":
-            continue
-        bad = column.reading.parse(table[column.name])[1]
-        if not bad.any():
-            continue
-        cells = table[column.name][bad].astype(str).str.strip()
-        shown = ", ".join(repr(cell[:30]) for cell in cells.unique()[:3])
-        what = f"column {column.name!r}: {_rows_words(bad)} hold no number as the schema has it: {shown}"
-        other = "," if column.reading.decimal == "." else "."
-        pattern = _COMMA if other == "," else _POINT
-        if cells.map(lambda cell, rule=pattern: bool(rule.fullmatch(cell))).mean() > 0.5:
-            sign = {",": "commas", ".": "points"}
-            what = (
-                f"column {column.name!r} has decimal {sign[other]} ({shown}) in {int(bad.sum()):,} of {len(bad):,} "
-                f"rows; the schema's numbers have decimal {sign[column.reading.decimal]}"
-            )
-            out = f"{Path(path).stem}-{sign[column.reading.decimal]}.csv"
-            command = (
-                f"python -c \"import pandas as pd; pd.read_csv({path!r}, sep=None, engine='python', decimal={other!r})"
-                f'.to_csv({out!r}, index=False, decimal={column.reading.decimal!r})"'
-            )
-            way_out = f"Export the table with decimal {sign[column.reading.decimal]}, or turn them: {command}"
-        else:
-            way_out = "Correct these cells, or leave these rows out. What a cell may be stands in schema.toml."
-        yield Finding(subject="values", level=Level.FAULT, what=what, way_out=way_out, private=True)
-
-
-# -------------------------------------------------------------------------------------------------------- the trial
-
-
-def _trial(make: ModelFactory, X: NDArray[Any], y: NDArray[np.int16], X_public: NDArray[Any]) -> dict[str, float]:
-    """Fit a model to some rows, and to half of them; let it label public rows; return seconds and bytes.
-
-    In a process of its own that is ended after 20 s, where this system can fork.
-    """
-
-    def work() -> bytes:
-        import resource
-
-        def used() -> int:
-            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-        before, found = used(), {}
-        for name, count in (("half", max(len(y) // 2, 1)), ("whole", len(y))):
-            began = time.perf_counter()
-            model = make(seed=0).fit(X[:count], y[:count])
-            found[name] = time.perf_counter() - began
-        began = time.perf_counter()
-        model.predict(X_public)
-        found |= {"labels": time.perf_counter() - began, "before": before, "memory": used() - before}
-        return json.dumps(found).encode()
-
-    if not hasattr(os, "fork"):
-        model = make(seed=0).fit(X, y)
-        model.predict(X_public)
-        return {}
-    usual = limits_of(_TRIAL_S, 0.0)
-    limits = Limits(
-        seconds=_TRIAL_S,
-        memory=usual.memory if usual else 0,
-        what=f"Learning from {len(y):,} rows",
-        names=(f"the {_TRIAL_S:g} s of this trial", "three quarters of this machine's memory"),
-        way_out="Name a smaller model in the node config.",
-    )
-    found: dict[str, float] = json.loads(limits(work))
-    return found
-
-
-def _estimate(tried: Mapping[str, float], count: int, total: int) -> tuple[float, float]:
-    """Return seconds and bytes for all rows, from what some of them took: the power law that two sizes suggest.
-
-    >>> _estimate({"half": 1.0, "whole": 2.0, "labels": 0.5, "before": 10.0, "memory": 5.0}, 100, 1000)
-    (20.5, 60.0)
-    """
-    if not tried:
-        return math.nan, math.nan
-    times = total / max(count, 1)
-    power = math.log2(max(tried["whole"], 1e-4) / max(tried["half"], 1e-4)) if tried["whole"] > 0.05 else 1.0
-    seconds = tried["whole"] * times ** min(max(power, 0.5), 2.5) + tried["labels"]
-    return seconds, tried["before"] + tried["memory"] * times
-
-
-def _model_fault(name: str, error: Exception, change: str, *, private: bool) -> Finding:
-    if isinstance(error, FedkdError) and error.code == Code.MISSING_EXTRA:
-        return finding_of("extras", error, private=private)
-    if isinstance(error, LimitError):
-        return finding_of("time", error, way_out=change, private=private)
-    what = f"{name} fails: {cause(error)}"
-    return Finding(subject="model", level=Level.FAULT, what=what, way_out=change, private=private)

@@ -82,7 +82,7 @@ def check(
         looked = check_silo({**from_options, **values}, link=link, run=asked, show=line.show)
         findings = looked.findings
         if open_ or page is not None:
-            from fedkd_flwr.report.check_page import write_check_page
+            from fedkd_flwr.apps.check_page import write_check_page
 
             path = write_check_page(looked, page or Path("fedkd-check.html"))
     elif page is not None or open_ or run:

@@ -37,7 +37,7 @@ def rehearse(
     fedkd rehearse table=patients.csv label=outcome --parties 5
     """
     from fedkd_flwr.apps.progress import ProgressLine
-    from fedkd_flwr.apps.rehearsal import rehearse_at, rehearse_here
+    from fedkd_flwr.apps.rehearse_run import rehearse_at, rehearse_here
     from fedkd_flwr.apps.run_settings import read_settings
     from fedkd_flwr.errors import FedkdError
 

@@ -68,7 +68,8 @@ def wait_for_nodes(
         quiet = changed + settle_s - now  # seconds for which nothing must change any more
         enough = len(registered) >= (wanted or minimum) and len(usable) >= max(minimum, 1)
         late = now - start >= deadline_s
-        if enough and (late or (quiet <= 0 and (readiness is not None or not wanted))):
+        settled = quiet <= 0 and (readiness is not None or not wanted)
+        if enough and (settled or (late and readiness is not None)):
             return usable
         if late:
             way_out = (
@@ -84,9 +85,15 @@ def wait_for_nodes(
             raise TooFewPartiesError(explain("number of nodes", rule, count if unready else len(registered), way_out))
         if now - said >= 10.0:
             said = now
-            words = "waiting for nodes: %d registered, %d ready, %s wanted"
-            log(INFO, words, len(registered), len(ready), wanted or "a stable number")
-        time.sleep(max(min(poll_s, quiet), 0.001) if enough else poll_s)
+            there = "" if readiness is None else f", {len(ready)} of them ready"
+            log(
+                INFO,
+                "waiting for nodes: %d registered%s, %s wanted",
+                len(registered),
+                there,
+                wanted or "a stable number",
+            )
+        time.sleep(min(poll_s, max(quiet, 0.001)) if enough else poll_s)
 
 
 class Readiness:
