@@ -120,7 +120,7 @@ def as_text(findings: Sequence[Finding]) -> Iterator[str]:
         if one.level:
             lines.append(("", "", f"Why: {one.why}"))
         if one.way_out:
-            lines.append(("", "", f"Do:  {one.way_out}" if one.level else one.way_out))
+            lines.append(("", "", f"Do: {one.way_out}" if one.level else one.way_out))
         yield from (f"{word:<9}  {subject:<12}  {_plain(text)}" for word, subject, text in lines)
     counts = [sum(one.level == level for one in findings) for level in (Level.FAULT, Level.WARNING)]
     faults, warnings = (f"{n} {name}{'s' * (n != 1)}" for n, name in zip(counts, ("fault", "warning"), strict=True))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io  # noqa: F401 - once here, and not in the child of every final visit
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
 
