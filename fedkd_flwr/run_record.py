@@ -26,7 +26,17 @@ from fedkd_flwr.run_frames import frame
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SCHEMA_VERSION", "WITHHELD", "Doing", "PartyRecord", "Rejection", "RoundRecord", "RunRecord", "now_text"]
+__all__ = [
+    "NOT_READY",
+    "SCHEMA_VERSION",
+    "WITHHELD",
+    "Doing",
+    "PartyRecord",
+    "Rejection",
+    "RoundRecord",
+    "RunRecord",
+    "now_text",
+]
 
 SCHEMA_VERSION = 2
 WITHHELD = "withheld"  # replaces a text or a number of the operator's record in a publishable copy
@@ -49,6 +59,10 @@ class Doing(StrEnum):
     FINAL = "final result"  # it goes to the parties, which finish and report
     AFTER = "after the exchange"  # measuring and keeping models, in simulation also training a centralised one
     OVER = "over"
+
+
+NOT_READY = "not ready: "
+"""Stands before the code of a party that said before the first round that it would refuse it, and was not asked."""
 
 
 @dataclass(kw_only=True)

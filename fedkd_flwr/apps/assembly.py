@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
@@ -30,7 +30,7 @@ from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.partitioning import partition, read_split
-from fedkd_flwr.data.public import PublicLabels, PublicSet
+from fedkd_flwr.data.public import PublicLabels, PublicSet, require_same_set
 from fedkd_flwr.data.row_values import row_form, usable_row_values
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
@@ -39,7 +39,7 @@ from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.run_record import Rejection, RunRecord
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.files import node_secret
@@ -62,6 +62,7 @@ __all__ = [
     "party_name",
     "party_sizes",
     "refuse_foreign_algorithm",
+    "refuse_foreign_code",
     "simulated_pool",
 ]
 
@@ -298,7 +299,7 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
                 check_role(role, made[role, one], made["model", pick_model(config.model, i)])
 
 
-def _refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
+def refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
     """Refuse models the run names by import string, where this silo's owner did not allow code that sees its rows."""
     if node.model or (node.allow_code and not node.demands_privacy):
         return
@@ -377,9 +378,11 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
     else:
         name = node.party
         index = derive_seed(0, name)
-        _refuse_foreign_code(config, node)
+        refuse_foreign_code(config, node)
         spec = pick_model(named, index)
         public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
+        if node.public_fingerprint:
+            require_same_set(public.fingerprint, node.public_fingerprint)
         _refuse_absurd_work(config, node, index, public)
         public = public.as_read_by(model_factory(spec, params, public)(seed=0))
         if node.label and node.label != public.schema.label:
@@ -503,9 +506,11 @@ def make_strategy(
     num_nodes: int,
     record: RunRecord,
     names: Mapping[int, str] | None = None,
+    nodes: Sequence[int] = (),
+    unready: Sequence[Rejection] = (),
     on_round: Callable[[RunRecord], None] | None = None,
 ) -> ExchangeStrategy[Any]:
-    """Return the server's strategy for the run."""
+    """Return the server's strategy for the run; ``names``, ``nodes`` and ``unready`` as in `ExchangeStrategy`."""
     root = output_root(config.output_dir)
     runs = root / "runs" / record.run_id
     resume_from = continued(config)
@@ -537,6 +542,8 @@ def make_strategy(
         min_available_nodes=num_nodes,
         record=record,
         names=names,
+        nodes=nodes,
+        unready=unready,
         on_round=on_round,
         checkpoint=runs / "checkpoint",
         resume_from=resume_from,

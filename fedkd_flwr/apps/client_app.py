@@ -14,9 +14,9 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 
-from fedkd_flwr.clients.base import RefusingClient
+from fedkd_flwr.clients.base import PartyClient, RefusingClient
 from fedkd_flwr.errors import PayloadError
-from fedkd_flwr.wire.records import flower_reply, from_flower, open_instruction, reply_record
+from fedkd_flwr.wire.records import Scalar, flower_reply, from_flower, open_instruction, reply_record
 
 __all__ = ["HANG_S", "answer", "app", "client_of", "finish", "hold_back", "never_for_ever"]
 
@@ -28,7 +28,7 @@ HANG_S = 600.0
 app = ClientApp()
 
 
-def client_of(context: Context) -> NumPyClient:
+def client_of(context: Context) -> PartyClient | RefusingClient:
     """Return this node's client; one that answers with a code where the node cannot be set up."""
     from fedkd_flwr.apps.assembly import make_client, party_name, refuse_foreign_algorithm
     from fedkd_flwr.apps.config import parse_node_config, parse_run_config
@@ -48,15 +48,30 @@ def client_of(context: Context) -> NumPyClient:
 
 @app.query()
 def ready(message: Message, context: Context) -> Message:
-    """Load what this party needs, so that a simulation's first round measures rounds and not start-up.
+    """Load what this party needs; say its name and, where the settings of a run come along, whether it is ready.
 
-    In simulation a process plays many parties and starts with its first message; a silo is never asked this. The reply
-    names the party, so that parties can be sampled from the first round on.
+    In simulation a process plays many parties and starts with its first message: its first round then measures rounds
+    and not start-up. At silos a server counts only nodes that are ready (`fedkd_flwr.strategies.waiting.Readiness`). A
+    silo that hides how long its work takes (``reply-at``) reads no private row for this, and says its name alone.
     """
     began = time.monotonic()
-    name = _name(client_of(context))
+    settings = message.content.config_records.get("settings")
+    said: dict[str, Scalar] = {"party": str(context.node_config.get("party", ""))}
+    if settings is None or not context.node_config.get("reply-at"):
+        client = client_of(context)
+        said = {"party": _name(client)} if settings is None else client.ready(dict(settings))  # type: ignore[arg-type]
+        hold_back(context.node_config, began)
+    return Message(RecordDict({"ready": ConfigRecord(said)}), reply_to=message)
+
+
+@app.query("rehearse")
+def rehearse(message: Message, context: Context) -> Message:
+    """Answer a rehearsal: constant labels, or why this party would be missing."""
+    began = time.monotonic()
+    settings: dict[str, Scalar] = dict(message.content.config_records["settings"])  # type: ignore[arg-type]
+    fitted = client_of(context).rehearse(settings)
     hold_back(context.node_config, began)
-    return Message(RecordDict({"ready": ConfigRecord({"party": name})}), reply_to=message)
+    return Message(reply_record("fit", *fitted), reply_to=message)
 
 
 @app.train()

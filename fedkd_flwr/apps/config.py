@@ -45,8 +45,7 @@ class RunConfig(Config):
     min_parties: int = setting(2, ge=1)
     """Fewest valid replies a round needs; fewer fail the run."""
     fraction_parties: float = setting(1.0, gt=0, le=1)
-    """Share of the parties asked in a round, drawn by name. At silos, whose names the server does not know before, the
-    first round asks all."""
+    """Share of the parties asked in a round, drawn by name."""
     round_timeout_s: float = setting(3600.0, gt=0)
     """Who has not answered after so many seconds is left out."""
     output_dir: str = setting("", path=True)
@@ -56,6 +55,9 @@ class RunConfig(Config):
     (docs/resume.md)."""
     server_epsilon_budget: float = setting(0.0, ge=0)
     """Most that noise at this server may cost over all runs on a public set. 0: no limit."""
+    rehearsal: bool = setting(False)
+    """One round in which every party answers with constant labels: it shows who would be missing, and why. Nothing
+    private leaves, and no ledger is charged (`fedkd rehearse`)."""
     centralised: bool = setting(True)
     """In simulation: also train one model on everybody's rows pooled."""
     save_party_models: bool = setting(False)
@@ -250,6 +252,9 @@ class NodeConfig(Config):
     """Its copy of the public file; required with data-path."""
     schema_path: str = setting("", path=True)
     """Its copy of the schema. Empty: schema.toml beside public-path."""
+    public_fingerprint: str = setting("")
+    """The public set that was agreed on, as `fedkd check` prints it at the server: 20 digits to compare by telephone.
+    Another one is refused. Empty: any that the server has too."""
     label: str = setting("")
     """If given, it must be the schema's label column: a check."""
     model: str = setting("")

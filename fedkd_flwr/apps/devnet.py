@@ -231,7 +231,8 @@ def devnet(
             show(f"starting {silo}")
             flower("supernode", "register", str(make_key(folder / silo / "key")), name, "--name", silo)
             settings = " ".join(f"{key}={toml(value)}" for key, value in configs[silo].items())
-            node = ["-m", "fedkd_flwr.commands", "node", "run", "--approved", folder / "approved", "--"]
+            # its files have just been dealt
+            node = ["-m", "fedkd_flwr.commands", "node", "run", "--no-check", "--approved", folder / "approved", "--"]
             node += ["--root-certificates", tls["ca"], "--superlink", f"127.0.0.1:{port}"]
             node += ["--auth-supernode-private-key", folder / silo / "key", "--node-config", settings]
             processes[silo] = _start(folder, silo, [sys.executable, "-P", *map(str, node)])

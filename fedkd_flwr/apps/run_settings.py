@@ -17,11 +17,13 @@ from fedkd_flwr.run_record import RunRecord
 __all__ = ["read_settings", "read_words", "resumed_settings"]
 
 
-def read_settings(words: Sequence[str], **given: Any) -> dict[str, Any]:
+def read_settings(words: Sequence[str], *, of: type[Config] = RunConfig, **given: Any) -> dict[str, Any]:
     """Return the settings of a run, by key; what stands later wins.
 
     Parameters
     ----------
+    of : type
+        Whose settings they are: `RunConfig`, or `NodeConfig` for those of a node.
     words : sequence of str
         At most one ``FILE.toml``, and ``key=value`` words. A value is read as TOML where that fits the setting, and as
         text where it does not: ``model=knn``, ``fedct.quorum=0.8``, ``label=1``.
@@ -48,9 +50,9 @@ def read_settings(words: Sequence[str], **given: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if files:
         path = Path(files[0]).expanduser().absolute()
-        found |= _absolute(_read_toml(path), path.parent)
+        found |= _absolute(_read_toml(path), path.parent, of)
     options = {key.replace("_", "-"): value for key, value in given.items() if value not in (None, "")}
-    found |= _absolute(read_words([word for word in words if "=" in word]) | options, Path.cwd())
+    found |= _absolute(read_words([word for word in words if "=" in word], of=of) | options, Path.cwd(), of)
     return ({"dataset": "table"} if found.get("table") else {}) | found
 
 
@@ -75,14 +77,14 @@ def resumed_settings(run: str, output_dir: str | Path = "") -> dict[str, Any]:
     return {**values, "resume-from": folder.parent.name, "output-dir": "" if root == OUTPUT.expanduser() else str(root)}
 
 
-def read_words(words: Sequence[str]) -> dict[str, Any]:
+def read_words(words: Sequence[str], *, of: type[Config] = RunConfig) -> dict[str, Any]:
     """Return settings given as ``key=value``, by key.
 
     >>> read_words(["model=knn", "fedct.quorum=0.8", "label=1", 'name="a-b"', "seed=3"])
     {'model': 'knn', 'fedct.quorum': 0.8, 'label': '1', 'name': 'a-b', 'seed': 3}
     """
     pairs = [word.partition("=")[::2] for word in words]
-    kinds = _kinds(next((value for key, value in pairs if key.strip() == "algorithm"), ""))
+    kinds = _kinds(next((value for key, value in pairs if key.strip() == "algorithm"), ""), of)
     return {key.strip(): _value(value.strip(), kinds.get(key.strip())) for key, value in pairs}
 
 
@@ -97,13 +99,13 @@ def _value(written: str, kind: Any) -> Any:
     return written if kind is str or not isinstance(value, bool | int | float) else value
 
 
-def _kinds(algorithm: str) -> dict[str, Any]:
+def _kinds(algorithm: str, of: type[Config]) -> dict[str, Any]:
     """Return the type of each setting by its key; those of an algorithm that is not ours, too, if it can be found."""
     try:
         more = [find_card(algorithm)] if ":" in algorithm else []
     except FedkdError:  # said when the run config is checked
         more = []
-    configs: list[type[Config]] = [RunConfig, *(card.config for card in [*cards().values(), *more])]
+    configs: list[type[Config]] = [of, *(card.config for card in [*cards().values(), *more])]
     return {key: one.model_fields[name].annotation for one in configs for name, key in one.keys().items()}
 
 
@@ -120,11 +122,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(explain(f"file {path}", "be TOML in UTF-8", f"an error: {error}", way_out)) from error
 
 
-def _absolute(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _absolute(values: Mapping[str, Any], folder: Path, of: type[Config]) -> dict[str, Any]:
     """Return settings with paths that do not depend on where a process runs."""
     return {
-        key: str(folder / Path(value).expanduser())
-        if key in RunConfig.paths() and isinstance(value, str) and value
-        else value
+        key: str(folder / Path(value).expanduser()) if key in of.paths() and isinstance(value, str) and value else value
         for key, value in values.items()
     }

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from logging import INFO, WARN
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context
 from flwr.common import log
@@ -37,10 +38,11 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, ModelBytesError, TooFewPartiesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.run_record import ColumnRecord, RunRecord
+from fedkd_flwr.run_record import NOT_READY, ColumnRecord, Rejection, RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.wire.records import WIRE_VERSION
 
-__all__ = ["app", "federate"]
+__all__ = ["app", "federate", "first_settings"]
 
 app = ServerApp()
 
@@ -91,7 +93,7 @@ def _nothing_to_continue(record: RunRecord, folder: Path, config: RunConfig) -> 
 def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     continued(config)  # a run to continue that is not there is refused before data are loaded
     from fedkd_flwr.data.tables import load_public
-    from fedkd_flwr.strategies.waiting import start_processes, wait_for_nodes
+    from fedkd_flwr.strategies.waiting import Readiness, start_processes, wait_for_nodes
 
     record, folder = live.record, live.folder
     if record.simulation:
@@ -104,13 +106,19 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         public, test = load_public(config.public_path, config.schema_path or None, labels=config.public_label), None
     record.num_public, record.num_classes = public.num_rows, public.num_classes
     record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
+    if config.rehearsal:
+        _rehearse(grid, config, public, live)
+        return
     names: dict[int, str] = {}
+    # in simulation the first round names whoever is not ready, with the cause; nobody else's budget is at stake
+    readiness = None if record.simulation else Readiness(grid, first_settings(config, public))
     nodes = wait_for_nodes(
         grid,
         wanted=config.num_parties,
         minimum=config.min_parties,
         settle_s=config.own.node_settle_s or (3.0 if record.simulation else 30.0),
         deadline_s=config.own.node_deadline_s,
+        readiness=readiness,
     )
     if record.simulation:
         if config.num_parties and len(nodes) > config.num_parties:
@@ -124,8 +132,23 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         names = start_processes(grid, nodes, config.round_timeout_s)
         if config.setting("sensitivity") == "estimated" and not config.setting("sensitivity_labels"):
             config = _estimated(config, record, len(nodes))
+    unready = []
+    if readiness is not None:
+        names = readiness.names
+        unready = [
+            Rejection(party=names.get(node, ""), node_id=str(node), code=f"{NOT_READY}{code}")
+            for node, code in sorted(readiness.codes.items())
+        ]
     strategy = make_strategy(
-        config, public=public, test=test, num_nodes=len(nodes), record=record, names=names, on_round=live.on_round
+        config,
+        public=public,
+        test=test,
+        num_nodes=len(nodes),
+        record=record,
+        names=names,
+        nodes=() if readiness is None else nodes,
+        unready=unready,
+        on_round=live.on_round,
     )
     record.startup_seconds = time.monotonic() - began
     try:
@@ -148,6 +171,45 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         except Exception as error:  # a user's own model may raise anything; the run has its result
             record.notes.append(f"no centralised model: {cause(error)}")
             log(WARN, "%s", record.notes[-1])
+
+
+def _rehearse(grid: Grid, config: RunConfig, public: PublicSet, live: LiveRun) -> None:
+    """Rehearse the run with the nodes that are there, ready or not."""
+    from fedkd_flwr.apps.rehearsal import rehearse
+    from fedkd_flwr.strategies.waiting import wait_for_nodes
+
+    settle = config.own.node_settle_s or 3.0
+    waiting = {"settle_s": settle, "deadline_s": config.own.node_deadline_s}
+    try:
+        nodes = wait_for_nodes(grid, wanted=config.num_parties, minimum=1, **waiting)
+    except TooFewPartiesError as error:
+        log(WARN, "%s", error)
+        if not (nodes := sorted(grid.get_node_ids())):
+            raise
+        live.record.notes.append(f"{len(nodes)} nodes are connected; the run would wait for {config.num_parties}")
+    rehearse(
+        grid,
+        nodes,
+        first_settings(config, public),
+        public=public,
+        record=live.record,
+        minimum=config.min_parties,
+        timeout=config.round_timeout_s,
+        on_round=live.on_round,
+    )
+
+
+def first_settings(config: RunConfig, public: PublicSet) -> dict[str, Any]:
+    """Return the settings of the first round, as parties are told them."""
+    size = {"num_public": public.num_rows, "num_classes": public.num_classes}
+    return {
+        **config.own.resolved(**size, num_rounds=config.rounds).told(),
+        "algorithm": config.card.name,
+        "privacy": config.own.privacy,
+        "server-round": 1,
+        "fingerprint": public.fingerprint,
+        "wire-version": WIRE_VERSION,
+    }
 
 
 def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:

@@ -36,6 +36,7 @@ from fedkd_flwr.errors import Code, DataError, FedkdError, Note, PayloadError, R
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.saved_model import pack
 from fedkd_flwr.seeds import derive_seed
@@ -169,6 +170,66 @@ class PartyClient(NumPyClient, ABC):
         except Exception as error:
             return float("nan"), 0, self._refusal(error, config)
 
+    def ready(self, config: dict[str, Scalar]) -> dict[str, Scalar]:
+        """Say before the first round whether this party would refuse it, by what no private row decides beside a claim.
+
+        Parameters
+        ----------
+        config : dict
+            The settings of the first round, without its arrays.
+        """
+        error = self.judge(config)
+        said = _signed(self.party.name) if error is None else self._refusal(error, config)
+        return said if said.get("code") != Code.WITHHELD else _signed(self.party.name)
+
+    def judge(self, config: dict[str, Scalar]) -> Exception | None:
+        """Return why this party would refuse the first round of a run with these settings, None where it would not.
+
+        Nothing is learnt, charged or kept, and no note goes into the ledger.
+        """
+        try:
+            instruction = self._open([], config)
+            private = instruction.config.privacy == "party"
+            self._require_claim(private)
+            self._require_rows(private)
+            party = self.party
+            if private and party.ledger is not None and party.budget.epsilon < math.inf:
+                # where an array names the rows to ask, which is not here, only a budget with nothing left is seen
+                exact = self.charge(instruction) if type(self).num_rows is PartyClient.num_rows else None
+                least = [(PureEvent(party.budget.epsilon * _LEAST_LEFT), 1)]
+                party.ledger.ask(exact.events if exact is not None else least, party.budget)
+        except Exception as error:
+            return error
+        return None
+
+    def rehearse(self, config: dict[str, Scalar]) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
+        """Answer as in a round, but with the lowest class for each public row, which nothing private has touched.
+
+        Refuses as `ready`, and where this party's model fails on public rows with made-up labels. Nothing is charged or
+        kept.
+        """
+        said = self.ready(config)
+        if "code" in said:
+            return [], 0, said
+        party, count = self.party, self.party.public.num_rows
+        try:
+            self._try_model()
+            labels = encode_labels(np.zeros((1, count), dtype=np.int16), public=party.spec, server_round=1)
+        except Exception as error:  # public rows alone were used: the code may be told beside a claim too
+            return [], 0, _refusal(party.name, error, withheld=False, simulated=party.simulated)
+        return [labels], count, {**said, "payload": "labels"}
+
+    def _try_model(self) -> None:
+        """Fit this party's model to a few public rows with made-up labels of all classes, and let it answer."""
+        party = self.party
+        X, num_classes = party.public.X[:_TRIED], party.public.num_classes
+
+        def work() -> bytes:
+            party.model(seed=0).fit(X, np.arange(len(X)) % num_classes).predict(X)
+            return b""
+
+        work() if party.apart is None else party.apart(work)
+
     def _finished(self, instruction: Instruction, private: bool) -> tuple[float, dict[str, Scalar]] | None:
         """Take the final labels in; return the zero-one loss and metrics, None where they stay here."""
         finished = self._finished_apart(instruction)
@@ -230,11 +291,8 @@ class PartyClient(NumPyClient, ABC):
     def _permitted(self, instruction: Instruction) -> Charge | None:
         """Return what the reply costs, after the party's own rules have let it pass."""
         party, charge = self.party, self.charge(instruction)
+        self._require_claim(charge is not None)
         if charge is None:
-            if party.demands_privacy:
-                way_out = "Choose a run with noise at the party, or lift require-privacy and epsilon-budget here."
-                message = explain("privacy", f"be claimed at {party.name}", "none", way_out)
-                raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
             # whatever leaves in this run, a budget set later will know of it; a simulation's ledgers are its own
             if party.ledger is not None and not party.simulated:
                 party.ledger.note_no_noise(run_id=party.run_id, algorithm=self.card.name)
@@ -253,6 +311,18 @@ class PartyClient(NumPyClient, ABC):
         shown = {"continues": self.party.run_id if self.party.run_id in instruction.earlier else ""}
         shown["node-proof"] = node_proof(self.party)
         return {name: value for name, value in shown.items() if value}
+
+    def _require_claim(self, private: bool) -> None:
+        """Refuse a run without a mechanism at this party, where its owner demands one."""
+        if self.party.demands_privacy and not private:
+            way_out = "Choose a run with noise at the party, or lift require-privacy and epsilon-budget here."
+            message = explain("privacy", f"be claimed at {self.party.name}", "none", way_out)
+            raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
+
+    def _require_rows(self, private: bool) -> None:
+        """Raise why rows of the file cannot be used; nothing beside a claim, where the server must not be told."""
+        if self.party.fault is not None and not private:
+            raise self.party.fault
 
     def _paid(self, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
         """Return the reply this request has been charged for: the same bytes, and nothing is asked or spent again."""
@@ -275,8 +345,7 @@ class PartyClient(NumPyClient, ABC):
             message = explain(f"ledger {ledger.path}", rule, "no such entry", way_out)
             raise DataError(message, code=Code.LEDGER_LOST)
         rounds = 1 if charge.once else instruction.rounds_left
-        run_id, continues = party.run_id, instruction.continues
-        ledger.ask(charge.events, party.budget, run_id=run_id, rounds=rounds, continues=continues)
+        ledger.ask(charge.events, party.budget, run_id=party.run_id, rounds=rounds, continues=instruction.earlier)
 
     def _kept(self, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
         """Return the reply that was kept for this request: a repeated one, or one the process ended before charging."""
@@ -328,9 +397,8 @@ class PartyClient(NumPyClient, ABC):
     def _before_rows(self, instruction: Instruction, private: bool, *, final: bool) -> None:
         """Refuse what may be refused; beside a claim, rows that cannot be used are not among it."""
         self.check(instruction, final=final)
+        self._require_rows(private)
         if self.party.fault is not None:
-            if not private:
-                raise self.party.fault
             logger.error(
                 "%s: %d of its %d rows can be used: %s The server is not told: it gets the usual answer, made from "
                 "those rows.",
@@ -501,7 +569,6 @@ class PartyClient(NumPyClient, ABC):
             config=told,
             last_round=check_whole("last-round", config.get("last-round", 0), 0, error=PayloadError),
             rounds_left=check_whole("rounds-left", config.get("rounds-left", 1), 1, error=PayloadError),
-            continues=str(config.get("continues", "")),
             base=str(config.get("base", "")),
             mark=mark,
             earlier=tuple(earlier_runs(config)),
@@ -562,6 +629,15 @@ class RefusingClient(NumPyClient):
         """Refuse."""
         return float("nan"), 0, self._refusal(config)
 
+    def ready(self, config: Any) -> dict[str, Scalar]:
+        """Say why this party is not ready; nothing of it where private rows may be the cause beside a claim."""
+        said = self._refusal(config)
+        return said if said["code"] != Code.WITHHELD else _signed(self.party)
+
+    def rehearse(self, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
+        """Refuse."""
+        return self.fit(None, config)
+
     def _refusal(self, config: Any) -> dict[str, Scalar]:
         asked = config.get("privacy") if isinstance(config, Mapping) else None
         withheld = self.withheld or asked == "party"
@@ -594,6 +670,8 @@ _TELLING = frozenset(
 
 
 _MAX_CAUSE = 600  # characters
+_LEAST_LEFT = 1e-3  # of a budget: where not even this is left, it is spent
+_TRIED = 64  # public rows that a rehearsal tries a model on
 
 
 def _cause(error: Exception, simulated: bool) -> dict[str, Scalar]:

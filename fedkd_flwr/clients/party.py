@@ -229,8 +229,6 @@ class Instruction:
         The last round in which the server got a valid answer of this party; 0: in none.
     rounds_left : int
         Rounds that this party is going to be asked in from this one on, as planned.
-    continues : str
-        The run that this one continues, "" for none.
     base : str
         Digests, in hexadecimal, of the answer that the server holds and changes may refer to; "" for none.
     ratios : bool
@@ -253,7 +251,6 @@ class Instruction:
     config: Any
     last_round: int = 0
     rounds_left: int = 1
-    continues: str = ""
     base: str = ""
     ratios: bool = False
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from typer.utils import get_params_from_function
 
 from fedkd_flwr.commands.audit import audit
 from fedkd_flwr.commands.bundle import bundle
+from fedkd_flwr.commands.check import check
 from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.compare import compare
 from fedkd_flwr.commands.devnet import devnet
@@ -28,6 +29,7 @@ from fedkd_flwr.commands.ledger import ledger
 from fedkd_flwr.commands.log import log
 from fedkd_flwr.commands.node import node
 from fedkd_flwr.commands.predict import predict
+from fedkd_flwr.commands.rehearse import rehearse
 from fedkd_flwr.commands.report import report
 from fedkd_flwr.commands.run import run
 from fedkd_flwr.commands.runs import runs
@@ -67,6 +69,7 @@ app = typer.Typer(
 for command in (
     audit,
     bundle,
+    check,
     choose,
     compare,
     devnet,
@@ -75,6 +78,7 @@ for command in (
     ledger,
     log,
     predict,
+    rehearse,
     report,
     run,
     runs,

@@ -39,8 +39,13 @@ def run(
     ],
     approved: ApprovedFolder = APPROVED,
     sandbox: Annotated[str, typer.Option(help="A command to put before the ClientApp's, such as a bwrap script.")] = "",
+    checked: Annotated[
+        bool, typer.Option("--check/--no-check", help="Look first whether this silo is ready, as `fedkd check` does.")
+    ] = True,
 ) -> None:
     """Run a SuperNode that answers approved bundles only, with the code installed here.
+
+    It first prints what `fedkd check` finds. A node that could answer nobody does not start (exit code 2).
 
     Examples
     --------
@@ -49,7 +54,29 @@ def run(
     """
     from fedkd_flwr.apps.node import run_node
 
+    if checked and not _ready(supernode):
+        sys.exit(2)
     sys.exit(run_node(supernode, approvals=Approvals(approved), sandbox=shlex.split(sandbox)))
+
+
+def _ready(supernode: list[str]) -> bool:
+    """Print what is found out about this silo; tell whether its node may start."""
+    from fedkd_flwr.apps.check import as_text
+    from fedkd_flwr.apps.check_link import read_supernode_options
+    from fedkd_flwr.apps.check_silo import check_silo, may_start
+
+    values, link = read_supernode_options(supernode)
+    if "partition-id" in values and "data-path" not in values:  # it plays a party of a simulation
+        return True
+    findings = check_silo(values, link=link).findings
+    for line in as_text(findings):
+        typer.echo(line, err=True)
+    if may_start(findings):
+        return True
+    typer.echo(
+        "The node was not started: it could answer no run. Mend the faults; --no-check starts it anyway.", err=True
+    )
+    return False
 
 
 def _description(new: Bundle, before: Bundle | None, *, diff: bool) -> Iterator[str]:

@@ -31,6 +31,8 @@ __all__ = [
     "fingerprint",
     "make_public_set",
     "raw_matrix",
+    "require_same_set",
+    "short_fingerprint",
 ]
 
 PREPROCESSING_VERSION = 1
@@ -225,6 +227,36 @@ def fingerprint(table: Table, schema: Schema) -> str:
         else:
             digest.update(json.dumps(column_texts(values, column.reading.missing).tolist()).encode())
     return digest.hexdigest()
+
+
+def short_fingerprint(fingerprint: str) -> str:
+    """Return a fingerprint as twenty decimal digits, which two people can compare by telephone.
+
+    They tell sets apart that differ by mistake; the 64 digits themselves are what runs compare.
+
+    >>> short_fingerprint("0123456789abcdef" * 4)
+    '0780 0679 8899 1192 6255'
+    """
+    digits = f"{int(fingerprint, 16) % 10**20:020d}"
+    return " ".join(digits[i : i + 4] for i in range(0, 20, 4))
+
+
+def require_same_set(fingerprint: str, agreed: str) -> None:
+    """Raise `DataError` (code ``public-set-mismatch``) unless a fingerprint is the one that was agreed on.
+
+    Parameters
+    ----------
+    fingerprint : str
+        As `fingerprint` returns it.
+    agreed : str
+        The same 64 digits, or the 20 of `short_fingerprint`; spaces and hyphens do not count.
+    """
+    plain = "".join(agreed.lower().split()).replace("-", "")
+    if plain not in (fingerprint, short_fingerprint(fingerprint).replace(" ", "")):
+        rule = f"be the one that was agreed on, {agreed}"
+        way_out = "Copy the public file and schema.toml from the coordinator once more, both unchanged."
+        message = explain("fingerprint of the public set", rule, short_fingerprint(fingerprint), way_out)
+        raise DataError(message, code=Code.PUBLIC_SET_MISMATCH)
 
 
 def _parsed(table: Table, schema: Schema) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fedkd_flwr.errors import Code, Note
 from fedkd_flwr.report.formatting import plain
+from fedkd_flwr.run_record import NOT_READY
 
 __all__ = ["NOTES", "REASONS", "note_sentence", "reason_sentence"]
 
@@ -100,6 +101,8 @@ def reason_sentence(code: str) -> str:
     >>> reason_sentence("no-reply")[:49]
     'No reply came before the deadline. Check that the'
     """
+    if code.startswith(NOT_READY):
+        return f"It said so before the first round, and was not asked. {reason_sentence(code.removeprefix(NOT_READY))}"
     return REASONS.get(
         code,
         f"This release of the page has no explanation for the code {plain(code, 60)!r}. "

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import blake2b, sha256
@@ -142,12 +142,14 @@ class LedgerStore:
         with self.held() as ledger:
             return self._stored(ledger, run_id, server_round)
 
-    def ask(self, events: Events, budget: Budget, *, run_id: str = "", rounds: int = 1, continues: str = "") -> None:
+    def ask(
+        self, events: Events, budget: Budget, *, run_id: str = "", rounds: int = 1, continues: Collection[str] = ()
+    ) -> None:
         """Check, before anything is learnt, that the budget covers ``events`` for each row that is held now.
 
         A run's first visit asks for all the ``rounds`` it is going to ask for, on top of what runs that have begun are
         still going to ask (`fedkd_flwr.stores.plans`): a run that cannot be paid whole is refused before it pays. The
-        plan of the run that it ``continues`` is not counted.
+        plans of the runs that it ``continues`` are not counted.
 
         Raises as `Ledger.ask` and `load`, and `RefusalError` (code ``wrong-config``) for rows that another party of
         this state directory has charged.
@@ -167,7 +169,7 @@ class LedgerStore:
                 return
             begun = any(entry.run_id == run_id for entry in ledger.entries)
             plans = Plans(self.plans_path)
-            others = {} if begun else plans.others(run_id, continues)
+            others = {} if begun else plans.others(run_id, *continues)
             asked = [(event, count * (1 if begun else rounds)) for event, count in events]
             for plan in others.values():
                 asked += [(event, count * plan.rounds) for event, count in plan.events]

@@ -115,6 +115,10 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         Where the run is written down; a new one if not given.
     names : mapping of int to str, optional
         Party names by node id, where they are known before the first reply.
+    nodes : sequence of int
+        The nodes to ask, where somebody has waited for them already.
+    unready : sequence of Rejection
+        Nodes that said before the first round that they are not ready: they are not asked, and named in it.
     on_round : callable, optional
         ``on_round(record)`` is called just before the messages of each round leave, after each round, before and after
         the final result goes out, and when the run has ended or failed: to keep the record as it grows, for example
@@ -152,6 +156,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         public: PublicSet,
         record: RunRecord | None = None,
         names: Mapping[int, str] | None = None,
+        nodes: Sequence[int] = (),
+        unready: Sequence[Rejection] = (),
         on_round: Callable[[RunRecord], None] | None = None,
         checkpoint: Path | None = None,
         resume_from: Path | None = None,
@@ -184,10 +190,10 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.finished_round: int | None = None  # set when nothing more can change
         self.fell_short: TooFewPartiesError | None = None  # why the run ended before its last round, with a result
         self.num_rounds = 1
-        self.continues = ""  # the run that this one continues: parties keep no budget for the rest of that one
         self.rounds_done = 0  # rounds of an earlier run that this one continues: numbers go on from there
         self.checkpoints = Checkpoints(checkpoint, resume_from)
-        self._nodes: list[int] = []
+        self._nodes: list[int] = list(nodes)
+        self._unready = list(unready)
         self._seen: set[int] = set()  # nodes that there were before or in an earlier round
         self._asked: list[int] = []
         self._offline: list[int] = []
@@ -575,7 +581,6 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             "privacy": self.config.privacy,
             "server-round": server_round,
             "rounds-left": self.rounds_left(server_round),
-            "continues": self.continues,
             "fingerprint": self.spec.fingerprint,
         }
 
@@ -605,6 +610,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             party.notes += [note for note in answer.notes if note not in party.notes]
         this.rejected += self._reception.silent(self._asked, {reply.node_id for reply in opened})
         this.rejected += [self._reception.missing(node, code="offline") for node in self._offline]
+        this.rejected += self._unready if server_round == 1 else []
         for left_out in this.rejected:
             left_out.party = left_out.party or self.names.get(int(left_out.node_id), "")
             who = left_out.party or left_out.node_id

@@ -3,7 +3,8 @@
 A name that was registered with a node's key (``flwr supernode register KEY --name NAME``) belongs to that node from
 the start. Any other name is bound to its node by the first valid reply. A second node with the same name, or a changed
 name, is turned away: one silo speaking twice would break the vote, and every privacy claim. A silo that was started
-again without a registered key is a new node to Flower; it shows what its node secret gives in this run, as it did before.
+again without a registered key is a new node to Flower; it shows what its node secret gives in this run, as it did
+before.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class Reception(Generic[Answered]):
         """Return why a node may not report at the end, or "": only parties that answered a round may."""
         if self.party_of.get(reply.node_id) == reply.party or self._same_party(reply):
             return ""
-        return self.wrong_sender(reply, server_round) or "no-round-counted"
+        return self.wrong_sender(reply, self.last_round.get(reply.party, 0)) or "no-round-counted"
 
 
 def notes_of(reply: Reply) -> tuple[str, ...]:

@@ -7,51 +7,175 @@ algorithm cannot afford either.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from logging import INFO
+from collections.abc import Iterable, Mapping, Sequence
+from logging import INFO, WARN
 from typing import Any
 
-from flwr.app import Message, MessageType, RecordDict
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.common import log
-from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 
-from fedkd_flwr.errors import TooFewPartiesError, explain
+from fedkd_flwr.errors import Code, TooFewPartiesError, explain
+from fedkd_flwr.wire.records import Scalar, open_reply
 
-__all__ = ["WatchedGrid", "start_processes", "wait_for_nodes"]
+__all__ = ["Readiness", "WatchedGrid", "question", "read_answer", "start_processes", "wait_for_nodes"]
 
 
 def wait_for_nodes(
-    grid: Grid, *, wanted: int, minimum: int, settle_s: float, deadline_s: float, poll_s: float = 0.2
+    grid: Grid,
+    *,
+    wanted: int,
+    minimum: int,
+    settle_s: float,
+    deadline_s: float,
+    poll_s: float = 0.2,
+    readiness: Readiness | None = None,
 ) -> list[int]:
-    """Return the node ids once enough have registered.
+    """Return the node ids once enough have registered; with ``readiness``, once enough of them say that they are ready.
 
-    ``wanted`` is the number of nodes to wait for; 0: until there are ``minimum`` and their number has not changed for
-    ``settle_s`` seconds. Raises `TooFewPartiesError` if ``deadline_s`` seconds pass first.
+    Parameters
+    ----------
+    grid : Grid
+    wanted : int
+        Nodes to wait for; 0: until there are ``minimum`` and their number has not changed for ``settle_s`` seconds.
+    minimum : int
+        Fewest nodes to go on with where ``wanted`` have registered, and not all of them are ready: after ``settle_s``
+        seconds without a change. Nodes that say that they are not ready never count, and are not returned.
+    settle_s, deadline_s, poll_s : float
+        Seconds.
+    readiness : Readiness, optional
+        Asks each node. One that has not answered is waited for, and returned in the end: its rows may take long to
+        read.
+
+    Raises
+    ------
+    TooFewPartiesError
+        If ``deadline_s`` seconds pass first; the message names each node that is not ready, and why.
     """
     start = changed = said = time.monotonic()
-    count = -1
+    before: object = None
     while True:
-        nodes = sorted(grid.get_node_ids())
+        registered = sorted(grid.get_node_ids())
+        ready = registered if readiness is None else readiness.ask(registered)
+        unready = {} if readiness is None else {node: c for node, c in readiness.codes.items() if node in registered}
+        usable = [node for node in registered if node not in unready]
         now = time.monotonic()
-        if len(nodes) != count:
-            count, changed = len(nodes), now
-        enough = count >= (wanted or max(minimum, 1))
-        quiet = 0.0 if wanted else changed + settle_s - now  # seconds for which their number must not change any more
-        if enough and quiet <= 0:
-            return nodes
-        if now - start >= deadline_s:
+        if (state := (registered, ready, unready)) != before:
+            before, changed = state, now
+        if wanted and len(ready) >= wanted:
+            return usable
+        quiet = changed + settle_s - now  # seconds for which nothing must change any more
+        enough = len(registered) >= (wanted or minimum) and len(usable) >= max(minimum, 1)
+        late = now - start >= deadline_s
+        settled = quiet <= 0 and (readiness is not None or not wanted)
+        if enough and (settled or (late and readiness is not None)):
+            return usable
+        if late:
             way_out = (
                 "Start more SuperNodes (simulation: num-supernodes in --federation-config), lower num-parties, or "
                 "raise node-deadline-s."
             )
+            count = str(len(registered))
+            if readiness is not None and unready:
+                names = (f"{readiness.names.get(node) or f'node {node}'}: {unready[node]}" for node in sorted(unready))
+                count += f", of which {len(unready)} are not ready ({', '.join(names)})"
+                way_out = "At each of those silos `fedkd check` says what to do. " + way_out
             rule = f"reach {wanted or minimum} within {deadline_s:g} s"
-            raise TooFewPartiesError(explain("number of nodes", rule, count, way_out))
+            raise TooFewPartiesError(explain("number of nodes", rule, count if unready else len(registered), way_out))
         if now - said >= 10.0:
             said = now
-            log(INFO, "waiting for nodes: %d registered, %s wanted", count, wanted or "a stable number")
-        time.sleep(min(poll_s, quiet) if enough else poll_s)
+            there = "" if readiness is None else f", {len(ready)} of them ready"
+            log(
+                INFO,
+                "waiting for nodes: %d registered%s, %s wanted",
+                len(registered),
+                there,
+                wanted or "a stable number",
+            )
+        time.sleep(min(poll_s, max(quiet, 0.001)) if enough else poll_s)
+
+
+class Readiness:
+    """Asks nodes before the first round whether they would refuse it; those that would are named and not counted.
+
+    It costs each node one visit (about 6 s at a SuperNode), while others are waited for anyway. Without it parties that
+    are ready would train, and pay from their budgets, in a run that cannot reach ``min-parties``.
+
+    Parameters
+    ----------
+    grid : Grid
+    settings : mapping
+        The settings of the first round, as parties are told them.
+    again_s : float
+        Seconds after which a node that was not ready is asked again.
+
+    Attributes
+    ----------
+    names : dict of int to str
+        What the nodes that have answered call themselves.
+    codes : dict of int to str
+        Why a node is not ready.
+    """
+
+    def __init__(self, grid: Grid, settings: Mapping[str, Scalar], *, again_s: float = 15.0) -> None:
+        self.grid, self.settings, self.again_s = grid, settings, again_s
+        self.names: dict[int, str] = {}
+        self.codes: dict[int, str] = {}
+        self._ready: set[int] = set()
+        self._open: dict[str, int] = {}  # message -> node
+        self._asked: dict[int, float] = {}
+
+    def ask(self, registered: Sequence[int]) -> list[int]:
+        """Ask those that have not been asked, or were not ready a while ago; return which are known to be ready."""
+        now = time.monotonic()
+        due = [
+            node
+            for node in registered
+            if node not in self._asked or (node in self.codes and now - self._asked[node] >= self.again_s)
+        ]
+        if due:
+            self._asked |= dict.fromkeys(due, now)
+            self._open |= dict(
+                zip(self.grid.push_messages([question(n, self.settings) for n in due]), due, strict=True)
+            )
+        for reply in self.grid.pull_messages(list(self._open)) if self._open else ():
+            node = self._open.pop(reply.metadata.reply_to_message_id, None)
+            if node is not None:
+                self._take(node, reply)
+        return [node for node in registered if node in self._ready]
+
+    def _take(self, node: int, reply: Message) -> None:
+        name, code = read_answer(reply)
+        if name:
+            self.names[node] = name
+        if not code:
+            self.codes.pop(node, None)
+            self._ready.add(node)
+        elif self.codes.get(node) != code:
+            log(WARN, "%s is not ready: %s. `fedkd check` there says why.", name or f"node {node}", code)
+            self.codes[node] = code
+
+
+def question(node: int, settings: Mapping[str, Scalar] | None = None, action: str = "") -> Message:
+    """Return the message that asks a node whether it is ready, or to rehearse (``action="rehearse"``)."""
+    content = RecordDict({} if settings is None else {"settings": ConfigRecord(dict(settings))})
+    kind = MessageType.QUERY + (f".{action}" if action else "")
+    return Message(content, dst_node_id=node, message_type=kind)
+
+
+def read_answer(reply: Message) -> tuple[str, str]:
+    """Return a party's name, and why it is not ready: "" where it is, or where its ClientApp knows no such question."""
+    if reply.has_error():
+        opened = open_reply(reply, "fit")
+        own = opened.code == "party-crashed" and reply.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION
+        return opened.party, "" if own else opened.code
+    said = reply.content.config_records.get("ready", {})
+    name, code = str(said.get("party", "")), str(said.get("code", ""))
+    if len(name) > 100 or not name.isprintable():
+        return "", "bad-name"
+    return name, code if not code or code in set(Code) else "unknown-code"
 
 
 def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str]:
@@ -59,12 +183,8 @@ def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[in
 
     Whoever cannot is named in the first round, as anybody else who does not answer. Returns the party names by node.
     """
-    messages = [Message(RecordDict(), dst_node_id=node, message_type=MessageType.QUERY) for node in nodes]
-    names = {}
-    for reply in WatchedGrid(grid).send_and_receive(messages, timeout=timeout):
-        if not reply.has_error() and "ready" in reply.content.config_records:
-            names[reply.metadata.src_node_id] = str(reply.content.config_records["ready"].get("party", ""))
-    return names
+    replies = WatchedGrid(grid).send_and_receive([question(node) for node in nodes], timeout=timeout)
+    return {r.metadata.src_node_id: name for r in replies if (name := read_answer(r)[0])}
 
 
 class WatchedGrid(Grid):

@@ -45,7 +45,13 @@ FEDKT = {**FAST, **ONE_SHOT}
 
 def _start(folder, nodes, config):
     """Run the app; the record lies in the folder, whatever happened."""
-    config = {"num-parties": len(nodes), "output-dir": str(folder), "node-deadline-s": 1.0, **config}
+    config = {
+        "num-parties": len(nodes),
+        "output-dir": str(folder),
+        "node-deadline-s": 1.0,
+        "node-settle-s": 0.05,
+        **config,
+    }
     server_app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
 
 
@@ -426,7 +432,7 @@ def test_silos_send_density_ratios_only_where_their_owners_say_so(tmp_path, silo
     assert record.consensus_rule == "density-ratio"
     assert all(party.public_fit > 0 for party in record.parties)
     silos["north"]["require-privacy"] = True
-    assert [(r.party, r.code) for r in deploy("three").rounds[0].rejected] == [("north", "privacy-required")]
+    assert [(r.party, r.code) for r in deploy("three").rounds[0].rejected] == [("north", "not ready: privacy-required")]
 
 
 def test_a_silo_that_shares_no_metrics_sends_no_accuracy(tmp_path, silos):
@@ -520,7 +526,7 @@ def test_a_silo_with_a_problem_is_named_with_its_code_and_the_others_finish(tmp_
         record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
     assert record.status == "completed"
     assert record.rounds[0].answered == ["north", "west"]
-    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", code)]
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", f"not ready: {code}")]
     # the silo's own log says what to do; the server learns the code only
     assert text in caplog.text
     assert text not in dataclasses.replace(record, config={}).to_json()
@@ -533,13 +539,13 @@ def test_two_silos_with_one_name_have_one_voice(tmp_path, silos):
     assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "duplicate-name")]
 
 
-def test_too_few_good_silos_fail_the_run_and_name_the_others(tmp_path, silos):
+def test_too_few_ready_silos_fail_the_run_before_anybody_trains_and_the_others_are_named(tmp_path, silos):
     _other_class(tmp_path / "south", silos["south"])
     _no_rows(tmp_path / "west", silos["west"])
     with pytest.raises(TooFewPartiesError, match="south: class-outside-schema, west: no-rows"):
         _deploy(tmp_path, silos)
     record = _record(tmp_path / "server")
-    assert (record.status, record.rounds[0].answered) == ("failed", ["north"])
+    assert (record.status, record.rounds) == ("failed", [])
 
 
 def test_private_values_never_reach_the_server_s_record(tmp_path, silos):
@@ -569,7 +575,7 @@ def test_a_silo_that_demands_privacy_takes_no_model_the_run_names_by_import_stri
     with caplog.at_level(logging.ERROR, logger="flwr.party"):
         record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1, "model": "sklearn.tree:DecisionTreeClassifier"})
     assert record.rounds[0].answered == ["north", "west"]
-    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "not-allowed")]
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "not ready: not-allowed")]
     assert "must be a name of the zoo at a node that demands privacy" in caplog.text
 
 

@@ -10,7 +10,7 @@ from flwr.app import Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedkd_flwr.errors import TooFewPartiesError
-from fedkd_flwr.strategies.waiting import WatchedGrid, start_processes, wait_for_nodes
+from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid, start_processes, wait_for_nodes
 
 
 class _Nodes:
@@ -85,6 +85,64 @@ def test_a_long_wait_is_logged_now_and_then(caplog, monkeypatch):
     lines = [r.getMessage() for r in caplog.records]
     assert "waiting for nodes: 1 registered, 3 wanted" in lines
     assert 3 <= len(lines) <= 6
+
+
+# ----------------------------------------------------------------------------------------------------- readiness
+
+
+class _Says(Readiness):
+    """A readiness whose nodes answer as a script says: node -> code of each look, None where there is no answer yet."""
+
+    def __init__(self, **answers):
+        super().__init__(None, {}, again_s=0.0)
+        self.answers = {int(node[1:]): list(said) for node, said in answers.items()}
+
+    def ask(self, registered):
+        for node in registered:
+            said = self.answers[node]
+            code = said.pop(0) if len(said) > 1 else said[0]
+            if code is not None:
+                self.codes.pop(node, None)
+                self.codes |= {node: code} if code else {}
+                self._ready |= set() if code else {node}
+        return [node for node in registered if node in self._ready]
+
+
+def _ready(readiness, nodes, *, wanted=0, minimum=2, settle_s=0.02, deadline_s=0.3):
+    return wait_for_nodes(
+        _Nodes(nodes),
+        wanted=wanted,
+        minimum=minimum,
+        settle_s=settle_s,
+        deadline_s=deadline_s,
+        poll_s=0.001,
+        readiness=readiness,
+    )
+
+
+def test_a_node_that_is_not_ready_does_not_count_and_is_not_returned():
+    assert _ready(_Says(n1=["no-rows"], n2=[""], n3=[""]), [1, 2, 3], wanted=2, settle_s=60.0) == [2, 3]
+
+
+def test_a_node_that_becomes_ready_meanwhile_counts():
+    assert _ready(_Says(n1=["no-rows"] * 3 + [""], n2=[""]), [1, 2], wanted=2, settle_s=60.0) == [1, 2]
+
+
+def test_where_all_wanted_are_there_and_some_are_not_ready_it_goes_on_with_enough_of_them():
+    assert _ready(_Says(n1=["no-rows"], n2=[""], n3=[""]), [1, 2, 3], wanted=3) == [2, 3]
+
+
+def test_a_node_that_has_not_answered_yet_is_waited_for_and_returned():
+    assert _ready(_Says(n1=[None], n2=[""], n3=[""]), [1, 2, 3], wanted=3) == [1, 2, 3]
+
+
+def test_too_few_that_are_ready_end_the_wait_with_their_names():
+    readiness = _Says(n1=["no-rows"], n2=["missing-file"], n3=[""])
+    readiness.names = {1: "north"}
+    with pytest.raises(
+        TooFewPartiesError, match=r"3, of which 2 are not ready \(north: no-rows, node 2: missing-file\)"
+    ):
+        _ready(readiness, [1, 2, 3], wanted=3, deadline_s=0.05)
 
 
 # ------------------------------------------------------------------------------------------------------- replies

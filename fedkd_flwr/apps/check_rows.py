@@ -1,0 +1,206 @@
+"""What stands in a silo's private file, held against the public schema and the public rows.
+
+Nothing of it leaves the silo: every finding is marked private.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkd_flwr.apps.check import Finding, Level
+from fedkd_flwr.data.columns import column_texts, short_list
+from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.shift import FEWEST_ROWS, Shift
+from fedkd_flwr.data.tables import readable_rows
+
+__all__ = [
+    "check_classes",
+    "check_columns",
+    "check_encoding",
+    "check_rows",
+    "check_shift",
+    "check_values",
+    "count_classes",
+]
+
+_FEW_ROWS, _SURE_ROWS = 50, 200
+_TELLING_AUC, _LITTLE_FIT = 0.9, 0.5
+_ELSEWHERE_AUC, _NO_FIT = 0.98, 0.2
+_DIFFERENT = 0.2  # between the distributions of a column
+
+
+def check_encoding(notes: Sequence[str], path: str) -> Finding:
+    """Return in which encoding a file was read; ``notes`` are those of `read_table`."""
+    told = "; ".join(notes)
+    if any("Windows-1252" in note or "UTF-16" in note for note in notes):
+        name = Path(path)
+        old = "utf-16" if "UTF-16" in told else "cp1252"
+        way_out = (
+            f"If names with umlauts or accents look wrong, save it as UTF-8: iconv -f {old} -t utf-8 "
+            f"{shlex.quote(path)} > {shlex.quote(f'{name.stem}-utf8{name.suffix}')}"
+        )
+        return Finding(subject="encoding", level=Level.WARNING, what=told, way_out=way_out, private=True)
+    return Finding(subject="encoding", level=Level.READY, what=told or "UTF-8, or a binary format", private=True)
+
+
+def check_columns(table: pd.DataFrame, schema: Schema, path: str) -> Finding:
+    """Return whether a table has the schema's columns; else a command that renames those that are meant, if all are."""
+    there = [str(name) for name in table.columns]
+    wanted = [*schema.column_names, schema.label]
+    missing = [name for name in wanted if name not in there]
+    more = [name for name in there if name not in wanted]
+    if not missing:
+        known = f"all {len(schema.column_names)} of the schema, and the label {schema.label!r}"
+        what = known + (f"; not used: {short_list(more)}" if more else "")
+        return Finding(subject="columns", level=Level.READY, what=what, private=True)
+    pairs = {}
+    for name in missing:
+        folded = {one.casefold(): one for one in more if one not in pairs.values()}
+        if near := difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.7):
+            pairs[name] = folded[near[0]]
+    lone = [f"the label {name!r}" if name == schema.label else repr(name) for name in missing]
+    what = f"{path} lacks {short_list(lone)}" + (f"; it has besides: {short_list(more)}" if more else "")
+    rename = {old: new for new, old in pairs.items()}
+    way_out = "Export the table with the schema's column names: " + short_list(wanted, 40)
+    if rename and len(rename) == len(missing) and path.endswith((".csv", ".tsv")):
+        out = f"{Path(path).stem}-renamed.csv"
+        way_out = f'Rename them: {_python(path)}.rename(columns={rename!r}).to_csv({out!r}, index=False)"'
+    return Finding(subject="columns", level=Level.FAULT, what=what, way_out=way_out, private=True)
+
+
+_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+")
+_POINT = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)\.\d+")
+
+
+def check_values(table: pd.DataFrame, schema: Schema, path: str) -> Iterator[Finding]:
+    """Yield which columns of numbers hold cells that are none as the schema has them: decimal commas, above all."""
+    if readable_rows(table, schema).all():
+        yield Finding(subject="values", level=Level.READY, what="all cells are as the schema has them", private=True)
+        return
+    for column in schema.columns:
+        if column.kind != "numeric":
+            continue
+        bad = column.reading.parse(table[column.name])[1]
+        if not bad.any():
+            continue
+        cells = table[column.name][bad].astype(str).str.strip()
+        shown = ", ".join(repr(cell[:30]) for cell in cells.unique()[:3])
+        what = f"column {column.name!r}: {_rows_words(bad)} hold no number as the schema has it: {shown}"
+        other = "," if column.reading.decimal == "." else "."
+        pattern = _COMMA if other == "," else _POINT
+        if cells.map(lambda cell, rule=pattern: bool(rule.fullmatch(cell))).mean() > 0.5:
+            sign = {",": "commas", ".": "points"}
+            what = (
+                f"column {column.name!r} has decimal {sign[other]} ({shown}) in {int(bad.sum()):,} of {len(bad):,} "
+                f"rows; the schema's numbers have decimal {sign[column.reading.decimal]}"
+            )
+            out = f"{Path(path).stem}-{sign[column.reading.decimal]}.csv"
+            command = (
+                f"python -c \"import pandas as pd; pd.read_csv({path!r}, sep=None, engine='python', decimal={other!r})"
+                f'.to_csv({out!r}, index=False, decimal={column.reading.decimal!r})"'
+            )
+            way_out = f"Export the table with decimal {sign[column.reading.decimal]}, or turn them: {command}"
+        else:
+            way_out = "Correct these cells, or leave these rows out. What a cell may be stands in schema.toml."
+        yield Finding(subject="values", level=Level.FAULT, what=what, way_out=way_out, private=True)
+
+
+def check_classes(table: pd.DataFrame, schema: Schema, path: str) -> Iterator[Finding]:
+    """Yield whether each label is one of the schema's, and where it is not, in which rows."""
+    texts = column_texts(table[schema.label])
+    known = schema.known_labels(table[schema.label])
+    empty = np.array([text is None for text in texts], dtype=bool)
+    kept = f"{Path(path).stem}-labelled.csv"
+    if empty.any():
+        way_out = (
+            f"Fill them in, or leave these rows out: {_python(path)}"
+            f'.dropna(subset=[{schema.label!r}]).to_csv({kept!r}, index=False)"'
+        )
+        what = f"{_rows_words(empty)} without a label in column {schema.label!r}"
+        yield Finding(subject="classes", level=Level.FAULT, what=what, way_out=way_out, private=True)
+    if (~known & ~empty).any():
+        strange, counts = np.unique(texts[~known & ~empty].astype(str), return_counts=True)
+        near = {name: difflib.get_close_matches(name, schema.classes, n=1, cutoff=0.6) for name in strange[:5]}
+        named = "; ".join(
+            f"{name!r} in {count:,} rows{f' (did you mean {near[name][0]!r}?)' if near.get(name) else ''}"
+            for name, count in list(zip(strange.tolist(), counts, strict=True))[:5]
+        )
+        what = f"column {schema.label!r} holds classes that the schema does not name: {named}"
+        way_out = (
+            f"The schema's classes are {short_list(schema.classes)}. Correct the rows; or, if it is a class of its "
+            "own, have it added to schema.toml at the server and at every party."
+        )
+        yield Finding(subject="classes", level=Level.FAULT, what=what, way_out=way_out, private=True)
+    if known.all():
+        counts = count_classes(schema.encode_labels(texts), schema)
+        held = sum(count > 0 for count in counts.values())
+        what = f"{held} of {schema.num_classes} classes: " + ", ".join(
+            f"{name} {count:,}" for name, count in list(counts.items())[:12]
+        )
+        yield Finding(subject="classes", level=Level.READY, what=what, private=True)
+
+
+def check_rows(counts: Mapping[str, int], promised: int) -> Finding:
+    """Return whether there are rows enough; ``promised``: the node's ``rows-at-least``."""
+    total, held = sum(counts.values()), [(count, name) for name, count in counts.items() if count]
+    least = f"; fewest of a class it holds: {min(held)[0]:,} ({min(held)[1]})" if held else ""
+    what, level, way_out = f"{total:,} rows to learn from{least}", Level.READY, ""
+    if promised > total:
+        level, what = Level.FAULT, f"{what}, and rows-at-least says {promised:,}"
+        way_out = f"Set rows-at-least={total // 10 * 10} in the node config, or less. NFDP's claims rest on it."
+    elif total < FEWEST_ROWS:
+        level = Level.FAULT
+        way_out = f"Export more rows: {FEWEST_ROWS} at the very least, and some hundreds to be of use."
+    elif total < _FEW_ROWS or len(held) == 1:
+        level = Level.WARNING
+        way_out = "Export more rows if there are any" + (", of other classes too." if len(held) == 1 else ".")
+    return Finding(subject="rows", level=level, what=what, way_out=way_out, private=True)
+
+
+def check_shift(shift: Shift, columns: Sequence[tuple[str, float]], num_rows: int) -> Finding:
+    """Return how far ``num_rows`` private rows are from the public ones, and which columns give it away."""
+    what = f"AUC {shift.auc:.2f} (0.5: told apart by chance, 1: always), public set fit {shift.fit:.2f} (1: best)"
+    apart = [(name, distance) for name, distance in columns[:3] if distance > _DIFFERENT]
+    if apart:
+        what += "; most different columns: " + ", ".join(f"{name!r} {distance:.2f}" for name, distance in apart)
+    if shift.auc >= _ELSEWHERE_AUC and shift.fit < _NO_FIT:
+        level = Level.FAULT
+    elif shift.auc >= _TELLING_AUC or (shift.fit < _LITTLE_FIT and num_rows >= _SURE_ROWS):
+        level = Level.WARNING
+    else:
+        return Finding(subject="shift", level=Level.READY, what=what, private=True)
+    where = f"Look at {short_list([name for name, _ in apart])} in both files: " if apart else ""
+    way_out = (
+        f"{where}units, codes and time spans must be the same. If they are, the public rows come from elsewhere: "
+        "agree on public rows like yours. A party that holds few of the classes is told apart too, which does no "
+        "harm. The same command with --page shift.html draws each column."
+    )
+    return Finding(subject="shift", level=level, what=what, way_out=way_out, private=True)
+
+
+def count_classes(y: NDArray[np.int16], schema: Schema) -> dict[str, int]:
+    """Return how many of these labels are each class of the schema.
+
+    Parameters
+    ----------
+    y : ndarray of shape (num_rows,), int16
+        Positions in the schema's classes.
+    """
+    return dict(zip(schema.classes, np.bincount(y, minlength=schema.num_classes).tolist(), strict=True))
+
+
+def _rows_words(chosen: NDArray[np.bool_]) -> str:
+    return f"{int(chosen.sum()):,} of {len(chosen):,} rows (first: row {int(np.flatnonzero(chosen)[0]) + 1})"
+
+
+def _python(path: str) -> str:
+    """Return the start of a command that reads a CSV file."""
+    return f"python -c \"import pandas as pd; pd.read_csv({path!r}, sep=None, engine='python', dtype=str)"

@@ -1,0 +1,94 @@
+"""Rehearsals as a command asks for them: at a SuperLink, or of a simulation in this process."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fedkd_flwr.apps.rehearsal import WORD
+from fedkd_flwr.errors import TooFewPartiesError
+
+__all__ = ["Rehearsed", "rehearse_at", "rehearse_here"]
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What a rehearsal said: its lines of the log, and why the run would fail, "" where it would not."""
+
+    lines: list[str]
+    reason: str = ""
+
+
+def rehearse_at(values: Mapping[str, Any], superlink: str = "") -> Rehearsed:
+    """Rehearse a run at a SuperLink, and wait for its end.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is wrong.
+    FlowerError
+        If the SuperLink refuses the run or cannot be reached.
+    """
+    from fedkd_flwr.apps.submit import follow, status, submit
+
+    made = submit(values, superlink=superlink)
+    lines = _lines(follow(made.run_id, superlink))
+    how, details = status(made.run_id, superlink)
+    return Rehearsed(lines, "" if how == "finished:completed" else " ".join(details.split()) or how)
+
+
+def rehearse_here(values: Mapping[str, Any]) -> Rehearsed:
+    """Rehearse a simulation in this process; its record is thrown away.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If a setting is wrong, or the data set cannot be loaded.
+    """
+    from flwr.app import Context, RecordDict
+
+    from fedkd_flwr.apps.client_app import app
+    from fedkd_flwr.apps.config import parse_run_config
+    from fedkd_flwr.apps.in_process import InProcessGrid
+    from fedkd_flwr.apps.server_app import federate
+    from fedkd_flwr.apps.simulate import DEFAULT_PARTIES
+
+    count = int(values.get("num-parties") or DEFAULT_PARTIES)
+    with tempfile.TemporaryDirectory(prefix="fedkd-rehearsal-") as folder, _heard() as said:
+        config = {**values, "num-parties": count, "output-dir": folder}
+        parse_run_config(config)
+        nodes = [{"partition-id": i, "num-partitions": count} for i in range(count)]
+        try:
+            federate(InProcessGrid(app, nodes, config), Context(1, 1, {}, RecordDict(), config), page=False)
+        except TooFewPartiesError as error:
+            return Rehearsed(_lines(said), str(error))
+    return Rehearsed(_lines(said))
+
+
+def _lines(log_lines: Iterable[str]) -> list[str]:
+    """Return what stands behind the word in lines of a log."""
+    return [one.partition(WORD)[2].strip() for one in log_lines if WORD in one]
+
+
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """Collect Flower's log instead of printing it."""
+    said: list[str] = []
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    loggers = [logging.getLogger(name) for name in ("flwr", "flwr.party")]
+    before = [(one.handlers, one.propagate) for one in loggers]
+    for one in loggers:
+        one.handlers, one.propagate = [Ear()], False
+    try:
+        yield said
+    finally:
+        for one, (handlers, propagate) in zip(loggers, before, strict=True):
+            one.handlers, one.propagate = handlers, propagate

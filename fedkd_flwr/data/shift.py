@@ -1,0 +1,128 @@
+"""How far private rows are from the public ones: how well a forest tells them apart, and which columns give it away.
+
+Labels of public rows from elsewhere teach nobody anything, so this is what a silo should know before its first run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.columns import column_texts
+from fedkd_flwr.data.reading import Reading
+from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.errors import DataError, explain
+
+__all__ = ["FEWEST_ROWS", "Shift", "column_differences", "find_shift"]
+
+FEWEST_ROWS = 20
+"""Of fewer rows on either side nothing can be said."""
+
+_MOST_ROWS = 2000  # of either side: more change the second decimal and cost seconds
+_FOLDS = 3
+_SUREST = 10.0  # the largest ratio of densities that is believed
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How far private rows are from public ones.
+
+    Parameters
+    ----------
+    auc : float
+        Area under the ROC curve with which a forest tells a private row from a public one, on rows that it did not
+        learn from. 0.5: not at all; 1: always. A party that holds few of the classes is told apart too, which does no
+        harm.
+    fit : float
+        How much of the private rows' kinds the public rows show, within [0, 1]; about 0 for public rows from elsewhere.
+        It stays high where the public rows show more than this party holds.
+    """
+
+    auc: float
+    fit: float
+
+
+def find_shift(X: NDArray[np.floating], X_public: NDArray[np.floating], *, rng: np.random.Generator) -> Shift:
+    """Return how far private rows are from public ones, by a classifier of the two and cross-validation.
+
+    Parameters
+    ----------
+    X, X_public : ndarray of shape (num_rows, num_features) and (num_public, num_features)
+        Private and public rows as features; of each side at most 2,000 drawn ones are used.
+    rng : Generator
+        Draws rows and folds.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than `FEWEST_ROWS` rows on a side.
+
+    Notes
+    -----
+    The fit is the mean over public rows of the ratio of densities, private to public, at most 1: that mean is 1 if the
+    private rows' kinds all occur among the public rows.
+    Source of the classifier test: Lopez-Paz and Oquab, "Revisiting classifier two-sample tests", ICLR 2017.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.normal(size=(400, 2))
+    >>> alike, apart = (find_shift(rows[:200], rows[200:] + far, rng=rng) for far in (0.0, 9.0))
+    >>> alike.auc < 0.65 and alike.fit > 0.7 and apart.auc > 0.99 and apart.fit < 0.1
+    True
+    """
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.metrics import roc_auc_score
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    if min(len(X), len(X_public)) < FEWEST_ROWS:
+        seen = f"{len(X)} private and {len(X_public)} public"
+        raise DataError(explain("rows to compare", f"be {FEWEST_ROWS} or more on each side", seen))
+    sides = [rows[np.sort(rng.permutation(len(rows))[:_MOST_ROWS])] for rows in (X, X_public)]
+    rows, own = np.concatenate(sides), np.repeat((1, 0), [len(side) for side in sides])
+    seed = int(rng.integers(2**31))
+    forest = RandomForestClassifier(40, min_samples_leaf=3, class_weight="balanced", random_state=seed)
+    folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed)
+    chance = cross_val_predict(forest, rows, own, cv=folds, method="predict_proba")[:, 1]
+    public = chance[own == 0]
+    ratios = np.minimum(public / np.maximum(1 - public, 1e-9), _SUREST)
+    return Shift(auc=float(roc_auc_score(own, chance)), fit=float(min(ratios.mean(), 1.0)))
+
+
+def column_differences(table: pd.DataFrame, public: pd.DataFrame, schema: Schema) -> list[tuple[str, float]]:
+    """Return each column with how differently it is filled in two tables, the most different first.
+
+    Parameters
+    ----------
+    table, public : DataFrame
+        Raw rows; columns of numbers hold what ``schema`` says.
+    schema : Schema
+        The public schema; texts are passed over.
+
+    Returns
+    -------
+    list of (str, float)
+        Names and distances within [0, 1]: for numbers the largest difference of the two distribution functions
+        (Kolmogorov and Smirnov), an empty cell being the least; for categories half the sum of the differences of
+        shares. 0: alike; 1: nothing in common.
+    """
+    found = []
+    for column in schema.columns:
+        if column.kind == "text":
+            continue
+        sides = [table[column.name], public[column.name]]
+        if column.kind == "numeric":
+            reading = column.reading or Reading()
+            numbers = [np.sort(np.nan_to_num(reading.parse(side)[0], nan=-np.inf)) for side in sides]
+            at = np.unique(np.concatenate(numbers))
+            below = [np.searchsorted(one, at, side="right") / len(one) for one in numbers]
+            distance = float(np.abs(below[0] - below[1]).max(initial=0.0))
+        else:
+            texts = [pd.Series(column_texts(side, column.reading.missing), dtype=object).fillna("") for side in sides]
+            shares = [one.value_counts(normalize=True) for one in texts]
+            distance = float(shares[0].sub(shares[1], fill_value=0.0).abs().sum() / 2)
+        found.append((column.name, distance))
+    return sorted(found, key=lambda item: (-item[1], item[0]))
