@@ -22,6 +22,7 @@ from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.compare import compare
 from fedkd_flwr.commands.devnet import devnet
+from fedkd_flwr.commands.egress import egress
 from fedkd_flwr.commands.export import export
 from fedkd_flwr.commands.ledger import ledger
 from fedkd_flwr.commands.log import log
@@ -81,6 +82,7 @@ for command in (
     stop,
 ):
     app.command()(command)
+app.add_typer(egress, name="egress")
 app.add_typer(node, name="node")
 
 
