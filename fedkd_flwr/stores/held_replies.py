@@ -181,8 +181,8 @@ class HeldReplies:
                 old.remove()
         where = Path(f"{held.path}{_DECISION}")
         with locked(self.folder / "lock", timeout_s=_LOCK_S):
-            if (known := Decision.read(where)) is not None and known.verdict == "expired":
-                where.unlink()  # it is asked for again, and again somebody may decide
+            if (known := Decision.read(where)) is not None and known.verdict != "rejected":
+                where.unlink()  # nobody decided in time, or about other bytes: somebody may decide about these
         write_atomic(Path(f"{held.path}.npz"), reply.to_bytes())
         if table is not None:
             text = io.StringIO(newline="")
