@@ -146,13 +146,10 @@ def _log_row(line: Mapping[str, Any]) -> list[str]:
         return [str(line["number"]), "altered", *[""] * (len(_LOG) - 2)]
     output, claim, approval = line.get("output") or {}, line.get("claim") or {}, line.get("approval") or {}
     by = f" by {approval['by']}: {approval['reason']}" if approval.get("by") else ""
+    left = "answer" if line.get("left") else f"only the code {line.get('code', '')}"
     return [
-        str(line["number"]),
-        str(line["when"]),
-        str(line["run"]),
-        str(line["round"] if line["round"] is not None else ""),
-        str(line["algorithm"]),
-        "answer" if line["left"] else f"only the code {line['code']}",
+        *(str(line.get(name, "")) for name in ("number", "when", "run", "round", "algorithm")),
+        left,
         str(output.get("bytes", "")),
         str(output.get("sha256", ""))[:16],
         str(claim.get("mechanism", "none")),
