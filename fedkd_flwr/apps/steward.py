@@ -150,7 +150,7 @@ def _log_row(line: Mapping[str, Any]) -> list[str]:
     return [
         *(str(line.get(name, "")) for name in ("number", "when", "run", "round", "algorithm")),
         left,
-        str(output.get("bytes", "")),
+        str(output.get("bytes", "")) if line.get("left") else "0",
         str(output.get("sha256", ""))[:16],
         str(claim.get("mechanism", "none")),
         f"{approval.get('verdict', '')}{by}",
