@@ -7,8 +7,8 @@
 
 **Why a rejected answer is charged.** Whoever rejects an answer tells the server something about it: that it was one to
 reject. And an answer that was rejected free of charge could be drawn again until one pleases, which no claim covers. So
-the charge comes with the draw, whatever the steward decides; a repeated request gets the same bytes and the same
-decision; and a new run is a new draw with a new charge. Under these conditions "held back" or the answer is a function
+the charge comes with the draw, whatever the steward decides; a repeated request gets the same decision and never another
+draw; and a new run is a new draw with a new charge. Under these conditions "held back" or the answer is a function
 of the noisy answer alone, as long as the steward judges by what he is shown, which is the noisy answer and public rows.
 A steward who judges by private rows, too, tells the server one bit (and the time he took) that no claim covers.
 
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from fedkd_flwr.clients.site_rules import RuleResult, SiteRules, refuse_broken
 from fedkd_flwr.errors import Code, RefusalError, explain
@@ -112,7 +112,9 @@ class Egress:
         claim: Mapping[str, str] | None,
         events: Sequence[tuple[Any, int]] | None,
     ) -> None:
-        """Refuse a round that breaks a rule, before anything is learnt; raises `RefusalError`.
+        """Refuse a round that breaks a rule, or that a steward rejected before, while nothing is learnt yet.
+
+        Raises `RefusalError`.
 
         Parameters
         ----------
@@ -133,6 +135,8 @@ class Egress:
         results = self.rules.of_run(settings, self.models) + self.rules.of_round(events, datetime.now().astimezone())
         self._note(results)
         refuse_broken(results)
+        if (rejection := self._rejection(server_round)) is not None:  # nothing is drawn and charged in vain
+            self._hold_back(_said(self.approve, rejection))
 
     def begin_final(self, *, algorithm: str, told: Mapping[str, Any]) -> None:
         """Say that a final visit begins, in which metrics may leave."""
@@ -188,14 +192,17 @@ class Egress:
         """
         self._visit["output"] = output_of(reply, num_examples=num_examples)
         approval = self._approval(reply, table)
-        self._visit["approval"] = approval
         if approval["verdict"] not in ("not asked", "approved"):
-            who = f" by {approval['by']}: {approval['reason']}" if approval.get("by") else ""
-            seen = f"{approval['verdict']}{who}"
-            way_out = "Nothing of it left; the server gets `held-back`, and the run goes on without this party."
-            message = explain(f"round {self._visit['round']} of run {self.run_id}", "be approved here", seen, way_out)
-            raise RefusalError(message, code=Code.HELD_BACK)
+            self._hold_back(approval)
+        self._visit["approval"] = approval
         self._write(left=True, code="")
+
+    def _hold_back(self, approval: dict[str, str]) -> NoReturn:
+        self._visit["approval"] = approval
+        who = f" by {approval['by']}: {approval['reason']}" if approval["by"] else ""
+        way_out = "Nothing of it leaves; the server gets `held-back`, and the run goes on without this party."
+        what, seen = f"round {self._visit['round']} of run {self.run_id}", f"{approval['verdict']}{who}"
+        raise RefusalError(explain(what, "be approved here", seen, way_out), code=Code.HELD_BACK)
 
     def refused(self, code: str) -> None:
         """Write down that only a code leaves.
@@ -218,25 +225,30 @@ class Egress:
 
     def _approval(self, reply: StoredReply, table: Callable[[], Iterable[Sequence[object]] | None]) -> dict[str, str]:
         """Return who approved the reply; waits for that where it has to."""
-        policy = {"policy": self.approve}
         final = self._visit.get("round") == "final"
         if self.approve == "never" or not self.discloses(reply) or (self.approve == "first-round" and final):
-            return {**policy, "verdict": "not asked"}
+            return {"policy": self.approve, "verdict": "not asked"}
         digest, covers = str(self._visit["output"]["sha256"]), self._kind(reply)
-        decision = self.held.decision(self.run_id, self._visit["round"])
-        if self.approve == "first-round" and (decision is None or decision.verdict != "rejected"):
-            earlier = self.held.decisions(self.run_id)
-            rejected = [one for one in earlier if one.verdict == "rejected"]
-            alike = [one for one in earlier if one.covers == covers]
-            decision = next(iter([*rejected, *alike]), decision)
-        speaks = decision is not None and (decision.verdict == "rejected" or self._approves(decision, digest, covers))
-        if decision is None or not speaks:
+        decision = self._rejection(self._visit["round"])
+        if decision is None:
+            earlier = self._decisions(self._visit["round"])
+            decision = next((one for one in earlier if self._approves(one, digest, covers)), None)
+        if decision is None:
             decision = self._wait(reply, table, covers)
             if decision.verdict == "approved" and decision.sha256 != digest:
                 logger.error("%s: other bytes than those held here were approved; nothing leaves", self.log.party)
                 decision = Decision(verdict="rejected", sha256=digest, covers=covers, reason="other bytes approved")
-        said = {name: getattr(decision, name) for name in ("verdict", "by", "reason", "when")}
-        return {**policy, **said}
+        return _said(self.approve, decision)
+
+    def _decisions(self, server_round: int | str) -> list[Decision]:
+        """Return the decisions that may speak for a round's reply: its own, or where the run's first does, all."""
+        if self.approve == "first-round":
+            return self.held.decisions(self.run_id)
+        own = self.held.decision(self.run_id, server_round)
+        return [] if self.approve == "never" or own is None else [own]
+
+    def _rejection(self, server_round: int | str) -> Decision | None:
+        return next((one for one in self._decisions(server_round) if one.verdict == "rejected"), None)
 
     def _approves(self, decision: Decision, digest: str, covers: str) -> bool:
         return decision.sha256 == digest or (self.approve == "first-round" and decision.covers == covers)
@@ -281,3 +293,9 @@ class Egress:
         if decision.verdict != "expired":
             held.remove()
         return decision
+
+
+def _said(policy: Approve, decision: Decision) -> dict[str, str]:
+    """Return a decision as the log has it."""
+    said = {name: getattr(decision, name) for name in ("verdict", "by", "reason", "when")}
+    return {"policy": policy, **said}
