@@ -26,6 +26,7 @@ from fedkd_flwr.apps.limits import Limits, limits_of
 from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.apps.owner import owners_page
 from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.look import Rules
@@ -479,15 +480,27 @@ def _private_rows(path: str, schema: Schema, digest: str) -> PrivateRows:
     return PrivateRows(digest=digest, form=row_form(schema), blocks=blocks)
 
 
-def make_client(config: RunConfig, node: NodeConfig, run_id: str) -> PartyClient:
+def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, egress: Egress | None = None) -> PartyClient:
     """Return this node's client for the run's algorithm.
+
+    Parameters
+    ----------
+    config, node, run_id
+        The run, and the node.
+    egress : Egress, optional
+        The door through which its replies leave.
 
     Raises
     ------
     ConfigError, DataError, MissingExtraError
         If its data, model or settings do not fit.
+    RefusalError
+        If the run breaks a rule of the site; no file was read then.
     """
+    if egress is not None:
+        egress.check_run()
     party, index = _party(config, node, run_id)
+    party = replace(party, egress=egress)
     client: type[PartyClient] = load_class(config.card.client)
     return client(party, **party_roles(config, node, party, index))
 

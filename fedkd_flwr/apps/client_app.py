@@ -32,18 +32,22 @@ def client_of(context: Context) -> PartyClient | RefusingClient:
     """Return this node's client; one that answers with a code where the node cannot be set up."""
     from fedkd_flwr.apps.assembly import make_client, party_name, refuse_foreign_algorithm
     from fedkd_flwr.apps.config import parse_node_config, parse_run_config
+    from fedkd_flwr.apps.egress import egress_of
 
     given = context.node_config
     name = str(given.get("party", ""))
+    egress = None
     try:
         name = name or party_name(int(given.get("partition-id", 0)))
         node = parse_node_config(given)
         refuse_foreign_algorithm(context.run_config.get("algorithm"), node)
-        return make_client(parse_run_config(context.run_config), node, str(context.run_id))
+        config = parse_run_config(context.run_config)
+        egress = egress_of(config, node, str(context.run_id))
+        return make_client(config, node, str(context.run_id), egress=egress)
     except Exception as error:
         withheld = given.get("require-privacy") is True or "epsilon-budget" in given
         simulated = "partition-id" in given and "data-path" not in given
-        return RefusingClient(name, error, withheld=withheld, simulated=simulated)
+        return RefusingClient(name, error, withheld=withheld, simulated=simulated, egress=egress)
 
 
 @app.query()

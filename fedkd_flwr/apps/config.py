@@ -19,6 +19,7 @@ from pydantic import SkipValidation
 from fedkd_flwr.algorithms import Card, allowed_by_default, cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig, setting
 from fedkd_flwr.apps.tracking import parse_tools
+from fedkd_flwr.clients.site_rules import SiteRules, parse_hours, parse_setting_rules
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.metrics import check_names
 
@@ -283,6 +284,27 @@ class NodeConfig(Config):
     rows_at_least: int = setting(0, ge=0)
     """So many private rows it holds or more, which anybody may know: what NFDP (subset-rows) costs is counted for this
     number, never for the true one. 0: nothing is known, and it is counted as if all rows were drawn."""
+    allow_models: str = setting("")
+    """Rule of the site: the models that runs may name, with commas. Empty: any that this node takes. A model of this
+    node's own is its owner's choice."""
+    run_rules: str = setting("")
+    """Rule of the site: what settings of runs may be, with commas, such as num-rounds<=10, fedmd.share=argmax. A
+    setting that the run's algorithm does not have is passed over."""
+    reply_epsilon: float = setting(float("inf"), ge=0, allow_inf_nan=True)
+    """Rule of the site: the most that one reply may cost, as an epsilon at delta-budget: the least noise. A finite one
+    refuses replies without a mechanism too."""
+    hours: str = setting("")
+    """Rule of the site: between which times of the day rounds are answered, by this machine's clock, such as
+    08:00-18:00. Empty: always."""
+    class_rows_at_least: int = setting(0, ge=0)
+    """Rule of the site: the least number of rows of each class that this party learns from, of those it holds any of.
+    With fewer it refuses; beside a claim of its own it sends a fixed answer instead, because a refusal would tell."""
+    approve: Literal["never", "first-round", "always"] = setting("never")
+    """Which replies wait until a person approves them (docs/egress.md): none; the first of a run, which then speaks for
+    later ones of its kind; or each that holds labels, scores, weights or metrics."""
+    approve_within_s: float = setting(3000.0, ge=0)
+    """Seconds after which a reply that nobody approved is held back for good. Never more than nine tenths of the run's
+    round-timeout-s."""
     reply_at: float = setting(0.0, ge=0)
     """Seconds: each reply leaves so long after its instruction came, or twice as long, three times and so on, whichever
     comes first. Take more than the longest training, and less than the run's round-timeout-s. 0: at once."""
@@ -313,6 +335,7 @@ class NodeConfig(Config):
         if self.model_params and not self.model:
             raise ConfigError(explain("model-params", "come with model in the node config", self.model_params))
         check_names([name.strip() for name in self.share_metrics.split(",") if name.strip()])
+        _ = self.rules
         if not self.data_path and self.partition_id is None:
             way_out = 'Start this SuperNode with --node-config \'party="..." data-path="..." public-path="..."\'.'
             raise ConfigError(explain("data-path", "be given in the node config", self.data_path, way_out))
@@ -326,6 +349,25 @@ class NodeConfig(Config):
     def demands_privacy(self) -> bool:
         """Tell whether runs without a mechanism at this party are refused."""
         return self.require_privacy or self.epsilon_budget < math.inf
+
+    @property
+    def rules(self) -> SiteRules:
+        """The rules of the site, beside allow; raises `ConfigError` where one cannot be read."""
+        known = {*RunConfig.keys().values(), *(key for card in cards().values() for key in card.config.keys().values())}
+        return SiteRules(
+            models=frozenset(filter(None, map(str.strip, self.allow_models.split(",")))),
+            settings=parse_setting_rules(self.run_rules, known),
+            hours=parse_hours(self.hours),
+            reply_epsilon=self.reply_epsilon,
+            delta=self.delta_budget,
+            class_rows=self.class_rows_at_least,
+        )
+
+    @property
+    def guards(self) -> bool:
+        """Tell whether what leaves is written down: at each silo, and where a simulated node asks for it."""
+        asks = self.approve != "never" or self.rules != SiteRules(delta=self.delta_budget)
+        return not self.simulated or bool(self.state_dir) or asks
 
     @property
     def takes_models(self) -> bool:

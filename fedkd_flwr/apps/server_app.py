@@ -6,7 +6,6 @@ import shutil
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from logging import INFO, WARN
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from fedkd_flwr.apps.live_run import LiveRun
 from fedkd_flwr.apps.model_cards import write_cards
 from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.apps.try_models import try_models
+from fedkd_flwr.apps.versions import installed_versions
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, ModelBytesError, TooFewPartiesError, cause, explain
@@ -68,7 +68,7 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
         simulation=not config.public_path,
         config=config.as_scalars(),
         changed=config.changed_keys(),
-        versions=_versions(),
+        versions=installed_versions(),
         num_rounds=config.rounds,
     )
     try:
@@ -273,13 +273,3 @@ def _measured(model: Classifier, config: RunConfig, num_parties: int) -> dict[st
     """Return how good a model is on the test rows of a simulation."""
     found = held_out_rows(config, num_parties, simulated_pool(config).as_read_by(model))
     return {rows: model.metrics(X, y) for rows, (X, y) in found.items() if len(y)}
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in ("fedkd-flwr", "flwr", "ray", "numpy", "scikit-learn", "torch", "transformers", "xgboost"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

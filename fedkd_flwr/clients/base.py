@@ -1,7 +1,7 @@
 """A party's side of every exchange: what it holds, what it lets out, and how one visit goes.
 
     check the instruction and the public set -> this party's own rules and budget -> learn -> make private -> keep state
-    -> charge, with the exact reply -> reply
+    -> charge, with the exact reply -> approval and the egress log -> reply
 
 Everything that goes wrong is caught here: the full text goes to the party's own log, the reply carries a code
 from a fixed list and no text. Only in simulation, where one person holds all the rows, does the cause go along.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -27,9 +27,11 @@ import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.algorithms.card import Card, kebab
 from fedkd_flwr.checks import check_whole
+from fedkd_flwr.clients.answer_table import answer_columns, answer_table
 from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof, taken_up
+from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import dump, pack_answer, pack_finished, unpack_answer, unpack_finished, weight
 from fedkd_flwr.errors import Code, DataError, FedkdError, Note, PayloadError, RefusalError, cause, explain
@@ -133,11 +135,9 @@ class PartyClient(NumPyClient, ABC):
             if reply is None:
                 self._ask(instruction, charge)
                 reply = self._kept(instruction, charge) or self._say(instruction, charge)
-            return (
-                list(reply.arrays.values()),
-                self.num_rows(instruction),
-                {**reply.metrics, **self._shown(instruction)},
-            )
+            self._let_out(reply, instruction, charge)
+            rows, metrics = self.num_rows(instruction), {**reply.metrics, **self._shown(instruction)}
+            return list(reply.arrays.values()), rows, metrics
         except Exception as error:
             return [], 0, self._refusal(error, config)
 
@@ -148,12 +148,12 @@ class PartyClient(NumPyClient, ABC):
         try:
             instruction = self._open(parameters, config)
             # a server that asks for metrics as if nothing had been claimed does not get them
-            private = self._permitted(instruction) is not None or self._claimed(instruction)
+            charge = self._permitted(instruction, final=True)
+            private = charge is not None or self._claimed(instruction)
             if self.party.ledger is not None:
                 self.party.ledger.end_plan(self.party.run_id)
             self._before_rows(instruction, private, final=True)
-            rows, loss = self.num_rows(instruction), float("nan")
-            metrics = _signed(self.party.name, **self._shown(instruction))
+            rows, loss, metrics = self.num_rows(instruction), float("nan"), _signed(self.party.name)
             try:
                 found = self._finished(instruction, private)
             except Exception as error:
@@ -166,7 +166,9 @@ class PartyClient(NumPyClient, ABC):
             else:
                 if found is not None:
                     loss, metrics = found[0], metrics | found[1]
-            return loss, rows, metrics
+            told = metrics if math.isnan(loss) else metrics | {"loss": loss}
+            self._let_out(StoredReply(metrics=told), instruction, charge)
+            return loss, rows, {**metrics, **self._shown(instruction)}
         except Exception as error:
             return float("nan"), 0, self._refusal(error, config)
 
@@ -193,9 +195,11 @@ class PartyClient(NumPyClient, ABC):
             self._require_claim(private)
             self._require_rows(private)
             party = self.party
+            # unknown where an array names the rows to ask, which is not here: then only a budget with nothing left is seen
+            exact = self.charge(instruction) if private and type(self).num_rows is PartyClient.num_rows else None
+            if exact is not None or not private:
+                self._obey(instruction, exact, final=False)
             if private and party.ledger is not None and party.budget.epsilon < math.inf:
-                # where an array names the rows to ask, which is not here, only a budget with nothing left is seen
-                exact = self.charge(instruction) if type(self).num_rows is PartyClient.num_rows else None
                 least = [(PureEvent(party.budget.epsilon * _LEAST_LEFT), 1)]
                 party.ledger.ask(exact.events if exact is not None else least, party.budget)
         except Exception as error:
@@ -240,7 +244,7 @@ class PartyClient(NumPyClient, ABC):
                 words = "%s, on %d %s test rows: accuracy %.4f, balanced accuracy %.4f"
                 logger.info(words, kind, one.n, rows, one.accuracy, one.balanced_accuracy)
         leaving = self._leaving(private)
-        if not leaving:
+        if not leaving or not self._enough_rows():
             return None
         metrics: dict[str, Scalar] = {}
         for kind, measured in (("solo", finished.solo), ("federated", federated)):
@@ -265,7 +269,13 @@ class PartyClient(NumPyClient, ABC):
         return True
 
     def _learnt_apart(self, instruction: Instruction) -> Answer:
-        """Learn: in a process that can be ended, where the node has limits."""
+        """Learn, where there are rows enough: in a process that can be ended, where the node has limits."""
+        if not self._enough_rows():
+            way_out = "Lower class-rows-at-least in this node's config, or wait until there are more rows."
+            message = explain(
+                f"rows of each class of {self.party.name}", "be as many as the site asks", "fewer", way_out
+            )
+            raise DataError(message, code=Code.TOO_FEW_ROWS)
         if self.party.apart is None or not self.in_one_piece(instruction):
             return self.learn(instruction)
         return unpack_answer(self.party.apart(lambda: pack_answer(self.learn(instruction))))
@@ -288,14 +298,14 @@ class PartyClient(NumPyClient, ABC):
 
     # ---------------------------------------------------------------- one visit, step by step
 
-    def _permitted(self, instruction: Instruction) -> Charge | None:
+    def _permitted(self, instruction: Instruction, *, final: bool = False) -> Charge | None:
         """Return what the reply costs, after the party's own rules have let it pass."""
         party, charge = self.party, self.charge(instruction)
         self._require_claim(charge is not None)
+        self._obey(instruction, charge, final=final)
         if charge is None:
-            # whatever leaves in this run, a budget set later will know of it; a simulation's ledgers are its own
-            if party.ledger is not None and not party.simulated:
-                party.ledger.note_no_noise(run_id=party.run_id, algorithm=self.card.name)
+            if party.egress is None or party.egress.approve == "never":
+                self._note_no_noise()
             return None
         if party.require_privacy and party.budget.epsilon == math.inf:
             logger.warning(
@@ -323,6 +333,75 @@ class PartyClient(NumPyClient, ABC):
         """Raise why rows of the file cannot be used; nothing beside a claim, where the server must not be told."""
         if self.party.fault is not None and not private:
             raise self.party.fault
+
+    def _note_no_noise(self) -> None:
+        """Note, before it leaves, that a reply of this run has no noise: a budget set later will know of it."""
+        if self.party.ledger is not None and not self.party.simulated:  # a simulation's ledgers are its own
+            self.party.ledger.note_no_noise(run_id=self.party.run_id, algorithm=self.card.name)
+
+    def _obey(self, instruction: Instruction, charge: Charge | None, *, final: bool) -> None:
+        """Let the site's rules refuse before anything is learnt; in the final visit nothing is left to refuse."""
+        egress, config = self.party.egress, instruction.config
+        if egress is None:
+            return
+        told = config.told()
+        known = {key: told[kebab(name)] for name, key in config.keys().items() if kebab(name) in told}
+        if final:
+            egress.begin_final(algorithm=self.card.name, told=known)
+            return
+        words = ("mechanism", "unit", "adversary", "neighbouring_relation")
+        egress.check_round(
+            instruction.server_round,
+            algorithm=self.card.name,
+            told=known,
+            claim=None if charge is None else {word: getattr(charge, word) for word in words},
+            events=None if charge is None else charge.events,
+        )
+
+    def _enough_rows(self) -> bool:
+        """Tell whether the party holds as many rows of each of its classes as its site asks."""
+        counts = np.bincount(self.party.y, minlength=self.party.public.num_classes)
+        return self.party.egress is None or self.party.egress.enough_rows(counts.tolist())
+
+    def _let_out(self, reply: StoredReply, instruction: Instruction, charge: Charge | None) -> None:
+        """Return when the reply may leave: the one place where every answer does."""
+        egress = self.party.egress
+        if egress is None:
+            return
+        rows = self.num_rows(instruction)
+        egress.let_out(
+            reply,
+            num_examples=rows,
+            sender=self._shown(instruction),
+            table=lambda: self._table(reply, instruction, egress),
+        )
+        # not before: what was rejected has not left
+        if charge is None and egress.approve != "never" and egress.discloses(reply):
+            self._note_no_noise()
+
+    def _table(self, reply: StoredReply, instruction: Instruction, egress: Egress) -> Iterable[Sequence[object]] | None:
+        """Return a reply as a table, read back from its bytes; None for one that no table shows."""
+        party, rows, base = self.party, self.asked_rows(instruction), dict(self._base(instruction))
+        if "answered" in base:
+            base["answered"] = base["answered"][rows]
+        try:
+            columns = answer_columns(
+                reply.arrays,
+                public=party.spec.rows(len(rows)),
+                classes=party.public.schema.classes,
+                server_round=instruction.server_round,
+                base=base,
+                students=getattr(instruction.config, "students", 1),
+            )
+        except PayloadError as error:  # changes to an answer that is not kept any more
+            logger.warning("%s: this reply cannot be shown as a table: %s", party.name, error)
+            return None
+        shown = egress.public_columns() if egress.public_columns is not None else ((), ())
+        return answer_table(rows, shown, columns) if columns else None
+
+    def asked_rows(self, instruction: Instruction) -> NDArray[np.int64]:
+        """Return the numbers of the public rows that a reply speaks of, in the order in which it does."""
+        return np.arange(self.num_rows(instruction))
 
     def _paid(self, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
         """Return the reply this request has been charged for: the same bytes, and nothing is asked or spent again."""
@@ -489,7 +568,10 @@ class PartyClient(NumPyClient, ABC):
         # what went wrong may depend on private rows: beside a claim even the code would tell
         always = self.card.config().privacy == "party"  # whatever the settings are
         withheld = always or self.party.demands_privacy or config.get("privacy") == "party" or self._noisy(config)
-        return _refusal(self.party.name, error, withheld=withheld, simulated=self.party.simulated)
+        said = _refusal(self.party.name, error, withheld=withheld, simulated=self.party.simulated)
+        if self.party.egress is not None:
+            self.party.egress.refused(str(said["code"]))
+        return said
 
     def _noisy(self, config: Mapping[str, Scalar]) -> bool:
         """Tell whether a reply to these settings comes with a claim, whatever the server says of privacy."""
@@ -616,10 +698,21 @@ class RefusingClient(NumPyClient):
         Whether the party demands privacy: then not even a code that depends on private rows leaves.
     simulated : bool
         Whether the party is a simulated one, whose reply says the cause.
+    egress : Egress, optional
+        Where it is written down that a code left.
     """
 
-    def __init__(self, party: str, error: Exception, *, withheld: bool = False, simulated: bool = False) -> None:
+    def __init__(
+        self,
+        party: str,
+        error: Exception,
+        *,
+        withheld: bool = False,
+        simulated: bool = False,
+        egress: Egress | None = None,
+    ) -> None:
         self.party, self.error, self.withheld, self.simulated = party, error, withheld, simulated
+        self.egress = egress
 
     def fit(self, parameters: Any, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
         """Refuse."""
@@ -641,7 +734,10 @@ class RefusingClient(NumPyClient):
     def _refusal(self, config: Any) -> dict[str, Scalar]:
         asked = config.get("privacy") if isinstance(config, Mapping) else None
         withheld = self.withheld or asked == "party"
-        return _refusal(self.party, self.error, withheld=withheld, simulated=self.simulated)
+        said = _refusal(self.party, self.error, withheld=withheld, simulated=self.simulated)
+        if self.egress is not None:
+            self.egress.refused(str(said["code"]))
+        return said
 
 
 def _signed(party: str, **values: Scalar) -> dict[str, Scalar]:
@@ -662,6 +758,7 @@ _TELLING = frozenset(
         Code.LIMIT_EXCEEDED,
         Code.NO_ROWS,
         Code.STATE_LOST,
+        Code.TOO_FEW_ROWS,
         Code.WRONG_DATA,
         Code.WRONG_MODEL_OUTPUT,
     }

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms import allowed_by_default
+from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import Code, DataError, PayloadError, explain
 from fedkd_flwr.labels import Labels, check_labels
@@ -113,6 +114,9 @@ class Party:
         models by kind (``federated``, ``alone``). Called in the final visit; what it raises is logged.
     apart : callable, optional
         Where it learns, if not in this process: work that takes too long or too much memory is ended there.
+    egress : Egress, optional
+        The door through which its replies leave: rules, approval and the log of what left. Without it nobody is asked,
+        and nothing is written down.
     """
 
     name: str
@@ -142,6 +146,7 @@ class Party:
     rows_at_least: int = 0
     show: Callable[[Finished, Mapping[str, Path]], None] | None = None
     apart: Apart | None = None
+    egress: Egress | None = None
 
     def __post_init__(self) -> None:
         least = 1 if self.fault is None else 0

@@ -72,6 +72,10 @@ class PrivateKTClient(PartyClient):
         """Return how many rows the server asked about."""
         return len(instruction.rows(self.party.public.num_rows))
 
+    def asked_rows(self, instruction: Instruction) -> NDArray[np.int64]:
+        """Return the rows that the server asked about."""
+        return instruction.rows(self.party.public.num_rows)
+
     def finish(self, instruction: Instruction) -> Finished:
         """Keep the server's final model; measure it beside a net trained on this party's rows alone (SOLO)."""
         party, epochs = self.party, instruction.config.solo_epochs

@@ -238,6 +238,10 @@ class ScoreClient(PartyClient):
         """Tell whether the run is at its end: nothing more is asked."""
         return "indices" not in instruction.arrays
 
+    def asked_rows(self, instruction: Instruction) -> NDArray[np.int64]:
+        """Return the public rows that the server asks about."""
+        return self._asked(instruction)
+
     def _asked(self, instruction: Instruction) -> NDArray[np.int64]:
         if self.is_last(instruction):
             return np.arange(self.party.public.num_rows)

@@ -23,6 +23,7 @@ from fedkd_flwr.commands.check import check
 from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.compare import compare
 from fedkd_flwr.commands.devnet import devnet
+from fedkd_flwr.commands.egress import egress
 from fedkd_flwr.commands.export import export
 from fedkd_flwr.commands.forget import forget
 from fedkd_flwr.commands.ledger import ledger
@@ -87,6 +88,7 @@ for command in (
     stop,
 ):
     app.command()(command)
+app.add_typer(egress, name="egress")
 app.add_typer(node, name="node")
 
 

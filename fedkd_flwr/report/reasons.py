@@ -20,10 +20,13 @@ REASONS: dict[str, str] = {
     "Send the bundle to the party's operator, who can look at it and approve it (fedkd node approve).",
     Code.CLASS_OUTSIDE_SCHEMA: "The party's rows hold a class that the public schema does not name. Correct the "
     "label column, or add the class to schema.toml at the server and at every party.",
+    Code.HELD_BACK: "The party's steward rejected its answer, or nobody approved it in time, so nothing of it left. "
+    "Ask the party: it can see its answers and approve them (fedkd egress pending), and sets how long they wait.",
     Code.INTERNAL: "The party's code, or that of its model, raised an unexpected error. A simulation says where. "
     f"{_OWN_LOG}.",
-    Code.LEDGER_LOST: "The party's ledger, which records the privacy it has spent, is damaged, missing or older than "
-    f"it was, so the party refuses to answer. Its operator can restore the ledger from a backup. {_OWN_LOG}.",
+    Code.LEDGER_LOST: "The party's ledger, which records the privacy it has spent, or its egress log, which records "
+    "what has left it, is damaged, missing or older than it was, so the party refuses to answer. Its operator can "
+    f"restore it from a backup. {_OWN_LOG}.",
     Code.LIMIT_EXCEEDED: "The work took the party more time or memory than its owner allows for a visit, and was "
     "ended. Ask for less: a smaller model, fewer steps or fewer epochs. Its operator can raise round-limit-s or "
     "memory-limit-gb in the node config.",
@@ -34,7 +37,8 @@ REASONS: dict[str, str] = {
     Code.NO_ROWS: "The party has no private rows, or fewer than the number of parts the algorithm cuts them into. Give "
     "it more rows, or lower teachers-per-student.",
     Code.NOT_ALLOWED: "The party's own rules forbid what it was asked for: an algorithm that its allow does not "
-    "name, a model by import string, or model parameters out of the ranges for runs. Its operator can change the node "
+    "name, a model by import string, model parameters out of the ranges for runs, or a setting, a model or an hour "
+    "that a rule of the site excludes. Its operator can change the node "
     "config; the server cannot. The party's own log names the rule.",
     Code.PRIVACY_REQUIRED: "The party takes part only under differential privacy, and this run adds no noise. "
     "Choose a mechanism for the run, or let the party's operator remove require-privacy.",
@@ -46,6 +50,8 @@ REASONS: dict[str, str] = {
     "draws a second one, because no claim covers both together. Ask for the subset it has; its own log names it.",
     Code.SUBSET_LOST: "The party has already drawn its random subset, and the file that names the drawn rows is "
     "missing. It never draws a second one. Its operator can restore the file from a backup, or take the party out.",
+    Code.TOO_FEW_ROWS: "The party holds fewer rows of a class than its own rule asks (class-rows-at-least). Its "
+    "operator can change the rule, or take part once there are more rows.",
     Code.WITHHELD: "The reason is not given here because it may reveal something about private rows. It is in that "
     "party's own log, or known to the operator of the federation.",
     Code.WRONG_CONFIG: f"The party's own settings are wrong. {_OWN_LOG}.",

@@ -1,0 +1,165 @@
+"""What a run would send in its first round from a silo, computed by the code that sends it, with nothing leaving.
+
+A dry run is a run whose reply is held and never approved: the server's own strategy writes the first instruction, the
+real ClientApp answers it, and what then lies among the held replies is shown. Party and server work in a temporary
+folder with a copy of the party's ledger, so nothing is charged and no state changes.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context, Message
+
+from fedkd_flwr.apps.assembly import make_strategy, output_root
+from fedkd_flwr.apps.client_app import app
+from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.apps.in_process import InProcessGrid
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.data.tables import load_public
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.stores.held_replies import held_in
+from fedkd_flwr.stores.party_state import StoredReply
+from fedkd_flwr.strategies.base import new_record
+from fedkd_flwr.wire.records import open_reply
+
+__all__ = ["DryRun", "dry_run"]
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DryRun:
+    """What a run would send in its first round.
+
+    Parameters
+    ----------
+    code : str
+        "" where there is an answer; otherwise the code that would leave instead.
+    why : str
+        What the party's own log would say of it.
+    facts : dict
+        As in `Held.facts`; {} without an answer. A claim in it says that noise was drawn, here for nobody.
+    table : list of list of str
+        The answer as a table, its header first; [] where it is none.
+    reply : StoredReply
+        The exact answer.
+    fingerprint : str
+        Of the public set, to compare with the server's.
+    """
+
+    code: str
+    why: str
+    facts: Json
+    table: list[list[str]]
+    reply: StoredReply
+    fingerprint: str
+
+    @property
+    def noisy(self) -> bool:
+        """Whether a mechanism at the party drew something: the run draws anew."""
+        return self.facts.get("claim") is not None
+
+
+def dry_run(settings: Mapping[str, Any], node_settings: Mapping[str, Any]) -> DryRun:
+    """Return exactly what this run would send in its first round from this silo; nothing leaves or is charged.
+
+    Parameters
+    ----------
+    settings : mapping
+        The run config, by key, as `fedkd run` takes it. The server's public file is taken to be this silo's.
+    node_settings : mapping
+        The silo's node config, by key.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If a setting or the public set is wrong; what is wrong with the party's own rows is in the answer.
+    """
+    config, node = parse_run_config(settings), parse_node_config(node_settings)
+    if node.simulated:
+        way_out = "A dry run shows what a silo's own file gives; `fedkd simulate` shows the rest."
+        raise ConfigError(explain("data-path", "be given for a dry run", node.data_path, way_out))
+    public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
+    with tempfile.TemporaryDirectory(prefix="fedkd-dry-run-") as place, _party_log() as said:
+        folder = Path(place)
+        _copy_ledgers(output_root(node.state_dir, "state-dir"), folder / "state")
+        own = {"state-dir": str(folder / "state"), "approve": "always", "approve-within-s": 0.0, "reply-at": 0.0}
+        alone = {"min_parties": 1, "num_parties": 1, "output_dir": str(folder / "server"), "resume_from": ""}
+        code = _first_reply(config.model_copy(update=alone), public, dict(settings), {**node_settings, **own})
+        held = held_in(folder / "state")
+        empty: Json = {}
+        return DryRun(
+            code="" if held else code,
+            why="" if held else "\n".join(said),
+            facts=dict(held[0].facts) if held else empty,
+            table=held[0].table if held else [],
+            reply=held[0].reply if held else StoredReply(),
+            fingerprint=public.fingerprint,
+        )
+
+
+class _Answered(BaseException):
+    """Ends the server's loop after one answer; no `Exception`, because an in-process grid reports those as replies."""
+
+
+def _first_reply(config: RunConfig, public: PublicSet, settings: Json, node: Json) -> str:
+    """Have the run's own strategy and the real ClientApp do the first round; return the code of the reply."""
+    code = ""
+
+    def handler(message: Message, context: Context) -> Message:
+        nonlocal code
+        reply = app(message, context)
+        if message.metadata.message_type == "train":
+            code = open_reply(reply, "fit").code
+            raise _Answered
+        return reply
+
+    run_id = secrets.randbits(62)  # of no run: a ledger would take a known one for a repeated request
+    grid = InProcessGrid(handler, [node], settings, run_id=run_id)
+    record = new_record(config.card)
+    record.run_id = str(run_id)
+    strategy = make_strategy(config, public=public, test=None, num_nodes=1, record=record)
+    with suppress(_Answered):
+        strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
+    return code
+
+
+def _copy_ledgers(state: Path, to: Path) -> None:
+    """Copy what the party's rows have spent; replies that were sent are not needed for that."""
+    to.mkdir(mode=0o700)
+    if (state / "ledgers").is_dir():
+        shutil.copytree(state / "ledgers", to / "ledgers", ignore=shutil.ignore_patterns("replies", ".*.part"))
+
+
+@contextmanager
+def _party_log() -> Iterator[list[str]]:
+    """Collect what the party's log says of errors, and keep the other logs quiet."""
+    said: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    listener = Listener(logging.ERROR)
+    party, flower = logging.getLogger("flwr.party"), logging.getLogger("flwr")
+    before = party.propagate, flower.level
+    party.addHandler(listener)
+    party.propagate = False
+    flower.setLevel(logging.CRITICAL)
+    party.setLevel(logging.ERROR)
+    try:
+        yield said
+    finally:
+        party.removeHandler(listener)
+        party.propagate = before[0]
+        party.setLevel(logging.NOTSET)
+        flower.setLevel(before[1])

@@ -1,0 +1,184 @@
+"""A steward's desk: which replies wait, approving and rejecting them, and replies and logs as text."""
+
+from __future__ import annotations
+
+import csv
+import getpass
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.stores.held_replies import Decision, Held, held_in
+
+__all__ = ["answer_lines", "decide", "log_csv", "log_text", "pending", "who_asks"]
+
+
+def pending(state_dir: Path, *, party: str = "") -> list[Held]:
+    """Return the replies that wait for a decision in a party's state directory, the oldest first."""
+    return [held for held in held_in(state_dir) if held.waits and party in ("", held.facts["party"])]
+
+
+def decide(
+    run: str,
+    state_dir: Path,
+    *,
+    approved: bool,
+    reason: str = "",
+    by: str = "",
+    server_round: str = "",
+    party: str = "",
+) -> tuple[Held, Decision]:
+    """Approve or reject a reply that waits, and return it with the decision that holds.
+
+    Parameters
+    ----------
+    run : str
+        A run's id or the start of it, or its name; ``last``: the one that waits since the latest.
+    state_dir : Path
+        The party's state directory.
+    approved : bool
+        Whether it may leave.
+    reason : str
+        Why; a rejection needs one.
+    by : str
+        Who decides; by default whoever is logged in.
+    server_round : str
+        The round, or ``final``, where several wait.
+    party : str
+        The party, where several wait in one state directory.
+
+    Raises
+    ------
+    ConfigError
+        If a rejection has no reason, or not exactly one reply is meant.
+    DataError
+        If the reply was decided about before, or is not what the node described.
+    """
+    if not approved and not reason.strip():
+        way_out = f'fedkd egress reject {run} --state-dir {state_dir} --reason "..."'
+        raise ConfigError(explain("--reason", "be given with a rejection", reason, way_out))
+    waits = pending(state_dir, party=party)
+    meant = (
+        waits[-1:]
+        if run == "last"
+        else [
+            held for held in waits if str(held.facts["run"]).startswith(run) or (run and held.facts["run_name"] == run)
+        ]
+    )
+    meant = [held for held in meant if server_round in ("", str(held.facts["round"]))]
+    if len(meant) != 1:
+        listed = "; ".join(f"run {one.facts['run']} round {one.facts['round']} ({one.facts['party']})" for one in waits)
+        way_out = f"Waiting: {listed or 'none'}. See them: fedkd egress pending {state_dir}"
+        raise ConfigError(explain(f"RUN {run}", "name one reply that waits", f"{len(meant)} of them", way_out))
+    (held,) = meant
+    verdict = "approved" if approved else "rejected"
+    decision = held.decide("approved" if approved else "rejected", by=by or who_asks(), reason=reason)
+    if decision.verdict != verdict:
+        seen = f"{decision.verdict} {decision.when} by {decision.by or 'nobody'}"
+        way_out = "A decision stays. The party is asked again in the run's next round, if there is one."
+        raise DataError(explain(f"round {held.facts['round']} of run {held.facts['run']}", "wait", seen, way_out))
+    return held, decision
+
+
+def who_asks() -> str:
+    """Return the name under which somebody is logged in: what is written down, not a proof."""
+    return os.environ.get("SUDO_USER") or getpass.getuser()
+
+
+# ------------------------------------------------------------------------------------------------------------- text
+
+
+def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, rows: int) -> list[str]:
+    """Return a reply as lines of text: what it is, its arrays with their digests, and its first rows.
+
+    Parameters
+    ----------
+    facts : mapping
+        As in `Held.facts`.
+    table : list of list of str
+        As in `Held.table`.
+    rows : int
+        How many rows to show.
+    """
+    output, claim = facts["output"], facts["claim"]
+    lines = [
+        f"party      {_plain(facts['party'])}",
+        f"run        {_plain(facts['run'])} {_plain(facts['run_name'])}".rstrip(),
+        f"round      {facts['round']} of {_plain(facts['algorithm'])}",
+    ]
+    if claim is None:
+        lines.append("claim      none: no mechanism of this party makes the answer private")
+    else:
+        lines.append(f"claim      {_plain(claim['mechanism'])}")
+        lines.append(f"           protects one {claim['unit']} against {claim['adversary']}")
+    for rule in facts.get("rules", []):
+        lines.append(f"rule       {rule['rule']}: {_plain(rule['wanted'])}; {_plain(rule['seen'])}")
+    for array in output["arrays"]:
+        shape = " x ".join(map(str, array["shape"]))
+        lines.append(f"array      {array['name']}: {array['dtype']}, {shape}, {array['bytes']:,} bytes")
+        lines.append(f"           sha256 {array['sha256']}")
+    for name, value in output["metrics"].items():
+        shown = f"{value['bytes']:,} bytes, sha256 {value['sha256']}" if isinstance(value, dict) else _plain(str(value))
+        lines.append(f"beside     {name}: {shown}")
+    lines.append(f"beside     number of examples: {output['num_examples']:,}")
+    lines += [f"           {name}: {value}" for name, value in output["sender"].items()]
+    lines.append(f"digest     {output['sha256']}  ({output['bytes']:,} bytes of arrays)")
+    if len(table) > 1:
+        lines += ["", *_columns(table[: rows + 1])]
+        if len(table) - 1 > rows:
+            lines.append(f"... {len(table) - 1 - rows:,} rows more")
+    elif output["arrays"]:
+        lines += [
+            "",
+            "It cannot be shown as a table: no person can read a net's weights, nor changes to a lost answer.",
+        ]
+    return lines
+
+
+_LOG = ("number", "when", "run", "round", "algorithm", "left", "bytes", "digest", "claim", "approval", "rules broken")
+
+
+def _log_row(line: Mapping[str, Any]) -> list[str]:
+    if line.get("unreadable"):
+        return [str(line["number"]), "altered", *[""] * (len(_LOG) - 2)]
+    output, claim, approval = line.get("output") or {}, line.get("claim") or {}, line.get("approval") or {}
+    by = f" by {approval['by']}: {approval['reason']}" if approval.get("by") else ""
+    left = "answer" if line.get("left") else f"only the code {line.get('code', '')}"
+    return [
+        *(str(line.get(name, "")) for name in ("number", "when", "run", "round", "algorithm")),
+        left,
+        str(output.get("bytes", "")) if line.get("left") else "0",
+        str(output.get("sha256", ""))[:16],
+        str(claim.get("mechanism", "none")),
+        f"{approval.get('verdict', '')}{by}",
+        "; ".join(f"{one['rule']} ({one['seen']})" for one in line.get("rules", []) if not one["kept"]),
+    ]
+
+
+def log_text(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return the lines of an egress log as a table."""
+    return "\n".join(_columns([_LOG, *map(_log_row, lines)]))
+
+
+def log_csv(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return the lines of an egress log as CSV, with whole digests and each line's JSON in the last column."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*_LOG, "json"])
+    writer.writerows([*_log_row(line), json.dumps(line, sort_keys=True)] for line in lines)
+    return text.getvalue()
+
+
+def _columns(table: Sequence[Sequence[str]]) -> list[str]:
+    plain = [[_plain(str(cell))[:60] for cell in row] for row in table]
+    widths = [max(len(row[i]) for row in plain) for i in range(len(plain[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in plain]
+
+
+def _plain(text: object) -> str:
+    """Return text as one printable line: names come from elsewhere, and a terminal obeys some of them."""
+    return "".join(c if c.isprintable() else "?" for c in str(text))

@@ -1,0 +1,308 @@
+"""The door through which a party's replies leave: the site's rules, a steward's approval, the log; in that order.
+
+    rules   -> before anything is learnt: a broken one is refused by a code
+    charge  -> the privacy ledger is charged when the noise is drawn, before anybody is asked
+    steward -> the exact bytes are held on the disk until a person approves or rejects them, or the time is over
+    log     -> a line is on the disk before the reply leaves; what is not in the log does not leave
+
+**Why a rejected answer is charged.** Whoever rejects an answer tells the server something about it: that it was one to
+reject. And an answer that was rejected free of charge could be drawn again until one pleases, which no claim covers. So
+the charge comes with the draw, whatever the steward decides; a repeated request gets the same decision and never another
+draw; and a new run is a new draw with a new charge. Under these conditions "held back" or the answer is a function
+of the noisy answer alone, as long as the steward judges by what he is shown, which is the noisy answer and public rows.
+A steward who judges by private rows, too, tells the server one bit (and the time he took) that no claim covers.
+
+The code is the same for a rejection and for a time that ran out. When it comes tells when the steward decided; whether
+anybody is asked at all never depends on private rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any, Literal, NoReturn
+
+from fedkd_flwr.clients.site_rules import RuleResult, SiteRules, refuse_broken
+from fedkd_flwr.errors import Code, RefusalError, explain
+from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
+from fedkd_flwr.stores.egress_log import EgressLog, output_of
+from fedkd_flwr.stores.held_replies import Decision, HeldReplies
+from fedkd_flwr.stores.party_state import StoredReply
+
+__all__ = ["Approve", "Egress"]
+
+logger = logging.getLogger("flwr.party")
+
+Approve = Literal["never", "first-round", "always"]
+POLL_S = 1.0
+"""Seconds between two looks for a decision."""
+
+_SIGNATURE = {"party", "wire-version", "payload"}
+"""Metrics that every reply carries; they tell nothing of private rows."""
+
+
+class Egress:
+    """Decides whether one party's replies leave in one run, and writes down what leaves.
+
+    Parameters
+    ----------
+    log : EgressLog
+        The party's log; replies that wait lie beside it.
+    run_id, run_name : str
+        The run.
+    settings, models : mapping, sequence of str
+        What the run config says, by key, and the models that it names: what the rules are about.
+    rules : SiteRules
+        The site's.
+    approve : {"never", "first-round", "always"}
+        Which replies a steward has to approve: none; the first of a run, which then speaks for later ones of its kind;
+        or each that discloses anything.
+    within_s : float
+        Seconds after which a reply that nobody has decided about is held back for good.
+    until : float
+        The same as a time on the monotonic clock, where the server gives up then; infinite where nobody knows.
+    versions : mapping
+        Versions of what made the reply, for the log.
+    public_columns : callable, optional
+        Returns the names of the public columns and the public rows' values as people know them, for the table.
+    """
+
+    def __init__(
+        self,
+        log: EgressLog,
+        *,
+        run_id: str,
+        run_name: str = "",
+        settings: Mapping[str, Any] | None = None,
+        models: Sequence[str] = (),
+        rules: SiteRules | None = None,
+        approve: Approve = "never",
+        within_s: float = 3000.0,
+        until: float = float("inf"),
+        versions: Mapping[str, str] | None = None,
+        public_columns: Callable[[], tuple[Sequence[str], Sequence[Sequence[object]]]] | None = None,
+    ) -> None:
+        self.log, self.run_id, self.run_name = log, run_id, run_name
+        self.settings, self.models = dict(settings or {}), tuple(models)
+        self.rules = rules if rules is not None else SiteRules()
+        self.approve, self.within_s, self.until = approve, within_s, until
+        self.versions = dict(versions or {})
+        self.public_columns = public_columns
+        self.held = HeldReplies(log.directory / "held")
+        self._visit: dict[str, Any] = {}  # what the log's next line will say
+
+    # ---------------------------------------------------------------- rules
+
+    def check_run(self) -> None:
+        """Refuse a run whose settings or models break a rule, before a file is read; raises `RefusalError`."""
+        results = self.rules.of_run(self.settings, self.models)
+        self._note(results)
+        refuse_broken(results)
+
+    def check_round(
+        self,
+        server_round: int,
+        *,
+        algorithm: str,
+        told: Mapping[str, Any],
+        claim: Mapping[str, str] | None,
+        events: Sequence[tuple[Any, int]] | None,
+    ) -> None:
+        """Refuse a round that breaks a rule, or that a steward rejected before, while nothing is learnt yet.
+
+        Raises `RefusalError`.
+
+        Parameters
+        ----------
+        server_round : int
+            The round.
+        algorithm : str
+            The algorithm.
+        told : mapping
+            The settings that came with the instruction, by key: they decide, whatever the run config says.
+        claim : mapping, optional
+            What the reply claims, in words; None without noise at this party.
+        events : sequence of (event, int), optional
+            What it releases, for one record.
+        """
+        rounds = max(server_round, int(self.settings.get("num-rounds", 0)))
+        settings = {**self.settings, **told, "num-rounds": rounds}
+        self._begin(server_round, algorithm, told, claim, events)
+        results = self.rules.of_run(settings, self.models) + self.rules.of_round(events, datetime.now().astimezone())
+        self._note(results)
+        refuse_broken(results)
+        if (rejection := self._rejection(server_round)) is not None:  # nothing is drawn and charged in vain
+            self._hold_back(_said(self.approve, rejection))
+
+    def begin_final(self, *, algorithm: str, told: Mapping[str, Any]) -> None:
+        """Say that a final visit begins, in which metrics may leave."""
+        self._begin("final", algorithm, told, None, None)
+
+    def enough_rows(self, counts: Sequence[int]) -> bool:
+        """Tell whether each class that the party holds has as many rows as the site asks."""
+        results = self.rules.of_rows(counts)
+        self._note(results)
+        return all(one.kept for one in results)
+
+    def _begin(
+        self,
+        server_round: int | str,
+        algorithm: str,
+        told: Mapping[str, Any],
+        claim: Mapping[str, str] | None,
+        events: Sequence[tuple[Any, int]] | None,
+    ) -> None:
+        known = None if claim is None else {**claim, "events": [[event, n] for event, n in plain_events(events or ())]}
+        self._visit = {"round": server_round, "algorithm": algorithm, "settings": dict(told), "claim": known}
+
+    def _note(self, results: Iterable[RuleResult]) -> None:
+        self._visit.setdefault("rules", []).extend(asdict(one) for one in results)
+
+    # ---------------------------------------------------------------- leaving
+
+    @staticmethod
+    def discloses(reply: StoredReply) -> bool:
+        """Tell whether a reply holds more than a party's name and the version of what it speaks."""
+        return bool(reply.arrays or set(reply.metrics) - _SIGNATURE)
+
+    def let_out(
+        self,
+        reply: StoredReply,
+        *,
+        num_examples: int,
+        table: Callable[[], Iterable[Sequence[object]] | None],
+        sender: Mapping[str, object] | None = None,
+    ) -> None:
+        """Return when the reply may leave: approved where the site asks for that, and written down.
+
+        Parameters
+        ----------
+        reply : StoredReply
+            The exact reply, charged already where it has a claim.
+        num_examples : int
+            The number that is told beside it.
+        table : callable
+            Returns it as a table, for whoever approves; None where it is none.
+        sender : mapping, optional
+            What is told of this node beside it, which nothing learnt decides.
+
+        Raises
+        ------
+        RefusalError
+            If it was rejected, or nobody approved it in time (code ``held-back``).
+        DataError, OSError
+            If it cannot be written down.
+        """
+        self._visit["output"] = {**output_of(reply, num_examples=num_examples), "sender": dict(sender or {})}
+        approval = self._approval(reply, table)
+        if approval["verdict"] not in ("not asked", "approved"):
+            self._hold_back(approval)
+        self._visit["approval"] = approval
+        self._write(left=True, code="")
+
+    def _hold_back(self, approval: dict[str, str]) -> NoReturn:
+        self._visit["approval"] = approval
+        who = f" by {approval['by']}: {approval['reason']}" if approval["by"] else ""
+        way_out = "Nothing of it leaves; the server gets `held-back`, and the run goes on without this party."
+        what, seen = f"round {self._visit['round']} of run {self.run_id}", f"{approval['verdict']}{who}"
+        raise RefusalError(explain(what, "be approved here", seen, way_out), code=Code.HELD_BACK)
+
+    def refused(self, code: str) -> None:
+        """Write down that only a code leaves.
+
+        A code leaves even where that cannot be written down: it is one of a fixed list and holds nothing of any row.
+        """
+        try:
+            self._write(left=False, code=code)
+        except Exception:
+            logger.exception("%s: that only the code %s left could not be written down", self.log.party, code)
+
+    def _write(self, *, left: bool, code: str) -> None:
+        visit, self._visit = self._visit, {}
+        absent = {"round": None, "algorithm": "", "settings": {}, "claim": None, "rules": [], "output": None}
+        policy = {"policy": self.approve, "verdict": "not asked"}
+        run = {"run": self.run_id, "run_name": self.run_name, "left": left, "code": code, "versions": self.versions}
+        self.log.append({**absent, "approval": policy, **visit, **run})
+
+    # ---------------------------------------------------------------- approval
+
+    def _approval(self, reply: StoredReply, table: Callable[[], Iterable[Sequence[object]] | None]) -> dict[str, str]:
+        """Return who approved the reply; waits for that where it has to."""
+        final = self._visit.get("round") == "final"
+        if self.approve == "never" or not self.discloses(reply) or (self.approve == "first-round" and final):
+            return {"policy": self.approve, "verdict": "not asked"}
+        digest, covers = str(self._visit["output"]["sha256"]), self._kind(reply)
+        decision = self._rejection(self._visit["round"])
+        if decision is None:
+            earlier = self._decisions(self._visit["round"])
+            decision = next((one for one in earlier if self._approves(one, digest, covers)), None)
+        if decision is None:
+            decision = self._wait(reply, table, covers)
+            if decision.verdict == "approved" and decision.sha256 != digest:
+                logger.error("%s: other bytes than those held here were approved; nothing leaves", self.log.party)
+                decision = Decision(verdict="rejected", sha256=digest, covers=covers, reason="other bytes approved")
+        return _said(self.approve, decision)
+
+    def _decisions(self, server_round: int | str) -> list[Decision]:
+        """Return the decisions that may speak for a round's reply: its own, or where the run's first does, all."""
+        if self.approve == "first-round":
+            return self.held.decisions(self.run_id)
+        own = self.held.decision(self.run_id, server_round)
+        return [] if self.approve == "never" or own is None else [own]
+
+    def _rejection(self, server_round: int | str) -> Decision | None:
+        return next((one for one in self._decisions(server_round) if one.verdict == "rejected"), None)
+
+    def _approves(self, decision: Decision, digest: str, covers: str) -> bool:
+        return decision.sha256 == digest or (self.approve == "first-round" and decision.covers == covers)
+
+    def _kind(self, reply: StoredReply) -> str:
+        """Return a digest of what kind of reply it is: a run that asks for something else later is asked about anew."""
+        visit = self._visit
+        kind = [visit["algorithm"], visit["settings"], sorted(reply.arrays), visit["claim"] is not None]
+        return sha256(canonical(kind)).hexdigest()
+
+    def _wait(
+        self, reply: StoredReply, table: Callable[[], Iterable[Sequence[object]] | None], covers: str
+    ) -> Decision:
+        seconds = max(min(self.within_s, self.until - time.monotonic()), 0.0)
+        end, now = time.monotonic() + seconds, datetime.now(UTC)
+        facts = {
+            **self._visit,
+            "run": self.run_id,
+            "run_name": self.run_name,
+            "party": self.log.party,
+            "covers": covers,
+            "since": now.isoformat(timespec="seconds"),
+            "until": (now + timedelta(seconds=seconds)).isoformat(timespec="seconds"),
+        }
+        held = self.held.put(reply, facts, table())
+        logger.warning(
+            "%s: its reply to round %s of run %s waits for approval until %s. See it: fedkd egress pending %s. Then: "
+            "fedkd egress approve %s --state-dir %s, or fedkd egress reject.",
+            self.log.party,
+            facts["round"],
+            self.run_id,
+            facts["until"],
+            self.log.directory.parents[1],
+            self.run_id,
+            self.log.directory.parents[1],
+        )
+        decision = held.decision
+        while decision is None and time.monotonic() < end:
+            time.sleep(min(POLL_S, max(end - time.monotonic(), 0.0)))
+            decision = held.decision
+        decision = decision or held.decide("expired")
+        if decision.verdict != "expired":
+            held.remove()
+        return decision
+
+
+def _said(policy: Approve, decision: Decision) -> dict[str, str]:
+    """Return a decision as the log has it."""
+    said = {name: getattr(decision, name) for name in ("verdict", "by", "reason", "when")}
+    return {"policy": policy, **said}

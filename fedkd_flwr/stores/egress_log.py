@@ -1,0 +1,359 @@
+"""What has left a party, line by line: each line holds the digest of the one before, so no change stays unseen.
+
+In ``state-dir/egress/<party>/``:
+
+| file | holds |
+|---|---|
+| ``log.jsonl`` | one JSON object a line, in canonical form (sorted keys, no spaces); lines are only ever appended |
+| ``head.json`` | how many lines there are, and the digest of the last: a log that was cut at its end is noticed |
+| ``lock`` | held while a line is written |
+| ``held/`` | replies that wait for a steward: `fedkd_flwr.stores.held_replies` |
+
+A line is on the disk, and the head after it, before its reply leaves. A crash in between leaves a line whose reply did
+not leave, or half a line, which the next writer removes; never a reply without its line.
+
+Whoever can write to both files can write another log and a head that fits it. So compare the head's short form
+(`short_head`) with one that was kept elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain
+from fedkd_flwr.files import make_folder, write_atomic
+from fedkd_flwr.privacy.ledger.entry import canonical
+from fedkd_flwr.stores.files import file_name, locked
+from fedkd_flwr.stores.party_state import StoredReply
+
+__all__ = ["EgressLog", "ReadLog", "egress_logs_in", "output_of", "read_log", "short_head"]
+
+VERSION = 1
+_FIRST = "0" * 64  # what the first line names as the one before
+_HEAD_KEYS = {"version", "party", "lines", "digest", "start", "size"}
+_WAY_OUT = (
+    "Move its folder away and keep it as evidence, or restore its newest backup if nothing left after it; "
+    "`fedkd egress verify` says which line is wrong."
+)
+
+
+def output_of(reply: StoredReply, *, num_examples: int = 0) -> dict[str, Any]:
+    """Describe what a reply holds, without its arrays' values: names, shapes, dtypes, bytes and digests.
+
+    Parameters
+    ----------
+    reply : StoredReply
+        The exact reply. Its digest is the one that a privacy ledger's entry has for the same reply.
+    num_examples : int
+        The number that is told beside the arrays.
+
+    Returns
+    -------
+    dict
+        Plain JSON. An array's digest is SHA-256 of its bytes as it travels, row by row, without Flower's header of 128
+        bytes. Metrics that are bytes are described by their length and digest.
+    """
+    arrays = [
+        {
+            "name": name,
+            "dtype": str(array.dtype),
+            "shape": list(array.shape),
+            "bytes": array.nbytes,
+            "sha256": sha256(array.tobytes()).hexdigest(),
+        }
+        for name, array in reply.arrays.items()
+    ]
+    metrics = {
+        name: {"bytes": len(value), "sha256": sha256(value).hexdigest()} if isinstance(value, bytes) else _finite(value)
+        for name, value in reply.metrics.items()
+    }
+    return {
+        "sha256": sha256(reply.to_bytes()).hexdigest(),
+        "bytes": sum(array.nbytes for array in reply.arrays.values()),
+        "arrays": arrays,
+        "metrics": metrics,
+        "num_examples": num_examples,
+    }
+
+
+def short_head(lines: int, digest: str) -> str:
+    """Return a head that can be read out on the telephone: the number of lines and the start of the last digest.
+
+    >>> short_head(12, "3f2a9c0177b1e0d4" + 48 * "0")
+    '12-3f2a-9c01-77b1-e0d4'
+    """
+    return "-".join([str(lines), *(digest[i : i + 4] for i in range(0, 16, 4))])
+
+
+class EgressLog:
+    """The log of one party. Nothing here removes or changes a line.
+
+    Parameters
+    ----------
+    root : str or Path
+        The party's state directory.
+    party : str
+        The party's name.
+    lock_timeout_s : float
+        How long to wait for another process of this party, in seconds.
+    """
+
+    def __init__(self, root: str | Path, *, party: str, lock_timeout_s: float = 60.0) -> None:
+        self.party, self.lock_timeout_s = party, lock_timeout_s
+        self.directory = Path(root).expanduser() / "egress" / file_name(party)
+        self.path = self.directory / "log.jsonl"
+        self.head_path = self.directory / "head.json"
+
+    def append(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Write one line and the head, to the disk, and return the line.
+
+        Parameters
+        ----------
+        fields : mapping
+            Plain JSON; number, time, party and the chain's digests are added.
+
+        Raises
+        ------
+        DataError
+            If the log does not fit its head (code ``ledger-lost``): nothing is written then, and nothing may leave.
+        OSError
+            If the disk is full, for instance; the log is then as it was.
+        """
+        make_folder(self.directory)
+        with locked(self.directory / "lock", timeout_s=self.lock_timeout_s):
+            number, previous, size = self._end()
+            line = {
+                **fields,
+                "version": VERSION,
+                "number": number + 1,
+                "when": datetime.now(UTC).isoformat(timespec="seconds"),
+                "party": self.party,
+                "previous": previous,
+            }
+            line["line"] = _digest(line)
+            data = canonical(line) + b"\n"
+            self._write(data, size)
+            self._write_head(number + 1, str(line["line"]), size, size + len(data))
+            return line
+
+    def _write(self, data: bytes, size: int) -> None:
+        """Append bytes behind ``size``; what a crash left behind it was never a line."""
+        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(handle, size)
+            os.lseek(handle, size, os.SEEK_SET)
+            try:
+                left = memoryview(data)
+                while left:
+                    left = left[os.write(handle, left) :]
+                os.fsync(handle)
+            except BaseException:
+                os.ftruncate(handle, size)
+                raise
+        finally:
+            os.close(handle)
+
+    def _write_head(self, lines: int, digest: str, start: int, size: int) -> None:
+        head = {"version": VERSION, "party": self.party, "lines": lines, "digest": digest, "start": start, "size": size}
+        write_atomic(self.head_path, canonical(head) + b"\n")  # syncs the folder, and so the log's name
+
+    def _end(self) -> tuple[int, str, int]:
+        """Return the number of lines, the last one's digest, and the bytes of whole lines; only the end is read."""
+        if not self.path.exists() and not self.head_path.exists():
+            self._write_head(0, _FIRST, 0, 0)  # first, so that a log without a head is one whose head was removed
+            return 0, _FIRST, 0
+        head = _read_head(self.head_path)
+        if head is None:
+            raise _lost(f"head {self.head_path}", "be there", "no such file, and a log")
+        if head["party"] != self.party:
+            raise _lost(f"egress log {self.path}", f"be of {self.party}", str(head["party"]))
+        lines, digest, size = int(head["lines"]), str(head["digest"]), int(head["size"])
+        data = b""
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                file.seek(int(head["start"]))
+                data = file.read()
+        last, tail = data[: size - int(head["start"])], data[size - int(head["start"]) :]
+        if lines and (_read_line(last.removesuffix(b"\n")) or {}).get("line") != digest:
+            raise _lost(f"egress log {self.path}", f"end with line {lines}, of digest {digest[:16]}", "another end")
+        for raw in tail.split(b"\n")[:-1]:  # one line more than the head: the process ended between the two
+            line = _read_line(raw)
+            if line is None or (line.get("number"), line.get("previous")) != (lines + 1, digest):
+                raise _lost(f"egress log {self.path}", f"go on after line {lines}", "a line that does not follow it")
+            lines, digest, size = lines + 1, str(line["line"]), size + len(raw) + 1
+        return lines, digest, size
+
+
+@dataclass(frozen=True)
+class ReadLog:
+    """A log as it was read.
+
+    Parameters
+    ----------
+    path : Path
+        Its file.
+    lines : list of dict
+        Its lines, as far as they are JSON.
+    problems : list of str
+        What is wrong with it, in whole sentences; none for a log that holds.
+    notes : list of str
+        What else to know.
+    """
+
+    path: Path
+    lines: list[dict[str, Any]]
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def head(self) -> str:
+        """The short form of the last line."""
+        return short_head(len(self.lines), str(self.lines[-1].get("line", "")) if self.lines else _FIRST)
+
+    def check_kept(self, kept: str) -> str:
+        """Return why the log does not go on from a head in its short form that was kept elsewhere; "" if it does.
+
+        Raises
+        ------
+        ConfigError
+            If ``kept`` is no such head.
+        """
+        if not re.fullmatch(r"\d+(-[0-9a-f]{4}){4}", kept):
+            raise ConfigError(explain("--head", "be a head as `fedkd egress verify` prints it", kept))
+        number = int(kept.partition("-")[0])
+        if number > len(self.lines):
+            return f"The kept head {kept} is of line {number}, and the log has {len(self.lines)}: lines were removed."
+        found = short_head(number, str(self.lines[number - 1].get("line", "")) if number else _FIRST)
+        return "" if found == kept else f"Line {number} has the head {found}, and not {kept}: the log was rewritten."
+
+
+def read_log(path: Path) -> ReadLog:
+    """Read a log and check each line and its head; it only reads, and takes no lock.
+
+    Parameters
+    ----------
+    path : Path
+        A ``log.jsonl``, with ``head.json`` beside it.
+
+    Raises
+    ------
+    DataError
+        If there is neither.
+    """
+    head_path = path.with_name("head.json")
+    if not path.exists() and not head_path.exists():
+        raise DataError(explain(f"egress log {path}", "be there", "no such file", "Give a party's state-dir."))
+    found = ReadLog(path, [])
+    try:  # before the log: a line that is written meanwhile only makes the log longer
+        head = _read_head(head_path)
+    except DataError as error:
+        head = {}
+        found.problems.append(str(error))
+    data = path.read_bytes() if path.exists() else b""
+    previous = _FIRST
+    *raws, torn = data.split(b"\n")
+    for number, raw in enumerate(raws, start=1):
+        line = _read_line(raw)
+        if line is None:
+            found.problems.append(f"Line {number} was altered: its digest is not that of its content.")
+            line = {"line": "", "previous": "", "number": number, "unreadable": True}
+        elif line.get("previous") != previous or line.get("number") != number:
+            found.problems.append(
+                f"Line {number} does not follow the one before it: lines were removed, added or put in another order."
+            )
+        elif head and line.get("party") != head.get("party"):
+            found.problems.append(f"Line {number} is of another party, {line.get('party')!r}.")
+        previous = str(line.get("line", ""))
+        found.lines.append(line)
+    if torn:
+        found.notes.append("Half a line stands at the end: a process ended while it wrote, and nothing left with it.")
+    _compare_with_head(found, head)
+    return found
+
+
+def _compare_with_head(found: ReadLog, head: Mapping[str, Any] | None) -> None:
+    count = len(found.lines)
+    if head is None:
+        found.problems.append(f"The head {found.path.with_name('head.json')} is missing: lines may have been cut off.")
+    elif head:
+        lines = int(head["lines"])
+        if lines > count:
+            found.problems.append(
+                f"The head names {lines} lines, and there are {count}: lines were cut off at the end."
+            )
+        elif lines and found.lines[lines - 1].get("line") != head["digest"]:
+            found.problems.append(f"Line {lines} is not the one that the head names: it was replaced.")
+        elif count > lines + 1:
+            found.problems.append(f"The head names {lines} lines, and there are {count}: lines were added without it.")
+        elif count > lines:
+            found.notes.append("The head is one line behind: a process ended, or is writing. That line counts.")
+
+
+def egress_logs_in(path: Path) -> list[Path]:
+    """Return the files of the egress logs in a state directory, in an ``egress`` folder or in a party's; or the file.
+
+    Raises
+    ------
+    DataError
+        If there is none.
+    """
+    if path.is_file():
+        return [path]
+    patterns = ("log.jsonl", "*/log.jsonl", "egress/*/log.jsonl", "head.json", "*/head.json", "egress/*/head.json")
+    found = {
+        one.with_name("log.jsonl")
+        for pattern in patterns
+        for one in path.glob(pattern)
+        if "egress" in one.parts[-3:-1]  # a ledger's head has the same name
+    }
+    if not found:
+        way_out = "Give a party's state-dir: fedkd egress log /srv/st-mary/state"
+        raise DataError(explain(f"path {path}", "hold an egress log", "none", way_out))
+    return sorted(found)
+
+
+def _digest(line: Mapping[str, Any]) -> str:
+    return sha256(canonical({key: value for key, value in line.items() if key != "line"})).hexdigest()
+
+
+def _read_line(raw: bytes) -> dict[str, Any] | None:
+    """Return a line; None for bytes that this module did not write as they are."""
+    try:
+        line = json.loads(raw)
+        whole = isinstance(line, dict) and canonical(line) == raw and line.get("line") == _digest(line)
+    except (ValueError, ConfigError, RecursionError):
+        return None
+    return line if whole else None
+
+
+def _read_head(path: Path) -> dict[str, Any] | None:
+    """Return a head; None if there is no such file."""
+    if not path.exists():
+        return None
+    try:
+        head = json.loads(path.read_bytes())
+        counts = [head[key] for key in ("lines", "start", "size")]
+        whole = (
+            head.keys() == _HEAD_KEYS and head["version"] == VERSION and re.fullmatch("[0-9a-f]{64}", head["digest"])
+        )
+        if not (whole and all(type(one) is int and one >= 0 for one in counts)):
+            raise ValueError(f"keys {', '.join(head)}")
+    except Exception as error:  # anything may stand in a damaged file
+        raise _lost(f"head {path}", "be whole", f"this: {error!r}") from error
+    return dict(head)
+
+
+def _lost(source: str, rule: str, seen: str) -> DataError:
+    return DataError(explain(source, rule, seen, _WAY_OUT), code=Code.LEDGER_LOST)
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and value - value != 0.0 else value

@@ -1,0 +1,309 @@
+"""The door: what leaves a party, what is held, what a decision is about, and what is written down."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from federation import fedct_grid, party, rows
+
+from fedkd_flwr.algorithms.fedct import FedCTConfig
+from fedkd_flwr.apps.steward import decide, pending
+from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.clients import egress as door
+from fedkd_flwr.clients.egress import Egress
+from fedkd_flwr.clients.site_rules import SiteRules, parse_hours
+from fedkd_flwr.errors import Code, ConfigError, DataError
+from fedkd_flwr.stores.egress_log import EgressLog, read_log
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import PartyState, StoredReply
+from fedkd_flwr.strategies import FedCT
+from fedkd_flwr.wire.label_codec import decode_labels
+
+NOISY = FedCTConfig(label_epsilon=1.0, label_mechanism="randomized-response")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(door, "POLL_S", 0.02)
+
+
+def _guarded(folder, name="a", *, run="1", counts=20, ledger=True, **changes):
+    """A party with a door, a ledger and a state of its own."""
+    own = folder / name
+    asks = {key: changes.pop(key) for key in ("approve", "within_s", "rules") if key in changes}
+    X, y = changes.pop("rows", rows(counts, seed=ord(name)))
+    settings = {
+        "run_id": run,
+        "state": PartyState(own, run_id=run, party=name),
+        "egress": Egress(EgressLog(own, party=name), run_id=run, **asks),
+        "share_metrics": (),
+        **changes,
+    }
+    if ledger:
+        settings["ledger"] = LedgerStore(own, party=name, data_digest="ab" * 16)
+    return party(name, X, y, **settings)
+
+
+def _run(members, config=None, rounds=1, **keywords):
+    grid = fedct_grid(members, **keywords)
+    strategy = FedCT(config=config or FedCTConfig(), public=members[0].public, min_train_nodes=1, min_available_nodes=2)
+    strategy.start(grid, num_rounds=rounds)
+    return grid, strategy.record
+
+
+def _log(member):
+    found = read_log(member.egress.log.path)
+    assert found.problems == []
+    return found.lines
+
+
+def _steward(member, *decisions):
+    """Decide about one reply after the other, in a thread, as a person would at another terminal."""
+
+    def work():
+        for verdict in decisions:
+            while not (waits := pending(member.egress.log.directory.parents[1]) if _exists(member) else []):
+                time.sleep(0.01)
+            tables.append((dict(waits[0].facts), waits[0].table))
+            decide("last", member.egress.log.directory.parents[1], approved=verdict, reason="seen", by="Ada")
+
+    tables: list = []
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread, tables
+
+
+def _exists(member):
+    return member.egress.log.directory.parents[1].is_dir()
+
+
+def _arrays(grid, node):
+    return [
+        reply.content.array_records["fitres.parameters"]
+        for reply in grid.replies
+        if reply.metadata.src_node_id == node and "fitres.parameters" in reply.content
+    ]
+
+
+# ------------------------------------------------------------------------------------------------- what is written
+
+
+def test_each_reply_is_in_the_log_with_the_digest_of_what_arrived(tmp_path):
+    members = [_guarded(tmp_path, name) for name in "ab"]
+    grid, record = _run(members, rounds=2)
+    lines = _log(members[0])
+    assert [(line["round"], line["left"], line["code"]) for line in lines] == [
+        (1, True, ""),
+        (2, True, ""),
+        ("final", True, ""),
+    ]
+    for line, sent in zip(lines, _arrays(grid, 1000), strict=False):
+        (array,) = sent.values()
+        assert line["output"]["arrays"][0]["sha256"] == sha256(array.numpy().tobytes()).hexdigest()
+    assert lines[0]["settings"]["steps-per-round"] == 200
+    assert lines[0]["claim"] is None
+    assert record.rounds[0].rejected == []
+
+
+def test_the_log_and_the_ledger_name_one_reply_by_one_digest(tmp_path):
+    members = [_guarded(tmp_path, name) for name in "ab"]
+    _run(members, NOISY)
+    line, entry = _log(members[0])[0], members[0].ledger.load().entries[0]
+    assert line["output"]["sha256"] == entry.reply_digest
+    assert line["claim"]["mechanism"] == entry.mechanism
+    assert line["claim"]["events"] == [[event, count] for event, count in entry.events]
+
+
+def test_a_reply_that_cannot_be_written_down_does_not_leave(tmp_path, monkeypatch):
+    members = [_guarded(tmp_path, name) for name in "ab"]
+
+    def full(fields):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(members[0].egress.log, "append", full)
+    grid, record = _run(members)
+    assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "internal")]
+    assert [len(arrays) for arrays in _arrays(grid, 1000)] == [0]
+
+
+def test_a_refusal_is_written_down_too(tmp_path):
+    members = [_guarded(tmp_path, "a", allow=frozenset()), _guarded(tmp_path, "b")]
+    _run(members)
+    assert [(line["left"], line["code"]) for line in _log(members[0])][:1] == [(False, "not-allowed")]
+
+
+# ---------------------------------------------------------------------------------------------------------- approval
+
+
+def test_what_was_approved_is_what_leaves_and_the_table_says_what_the_bytes_say(tmp_path):
+    members = [_guarded(tmp_path, "a", approve="always"), _guarded(tmp_path, "b")]
+    thread, shown = _steward(members[0], True)
+    grid, record = _run(members)
+    thread.join(5)
+    ((facts, table),) = shown
+    (sent,) = _arrays(grid, 1000)[0].values()
+    labels = decode_labels(sent.numpy(), public=members[0].spec, server_round=1)[0]
+    assert table[0] == ["public row", "label"]
+    assert [row[1] for row in table[1:]] == [("red", "green", "blue")[label] for label in labels]
+    line = _log(members[0])[0]
+    assert line["output"] == facts["output"]
+    assert {key: line["approval"][key] for key in ("verdict", "by", "reason")} == {
+        "verdict": "approved",
+        "by": "Ada",
+        "reason": "seen",
+    }
+    assert record.rounds[0].answered == ["a", "b"]
+    assert pending(tmp_path / "a") == []
+    assert not list((tmp_path / "a").rglob("held/*.npz"))
+
+
+@pytest.mark.parametrize("rejected", [True, False], ids=["rejected", "expired"])
+@pytest.mark.parametrize("config", [FedCTConfig(), NOISY], ids=["without noise", "with noise"])
+def test_nothing_of_an_answer_that_nobody_approves_leaves_and_the_run_names_the_party(tmp_path, rejected, config):
+    members = [_guarded(tmp_path, "a", approve="always", within_s=5.0 if rejected else 0.05), _guarded(tmp_path, "b")]
+    if rejected:
+        _steward(members[0], False)
+    grid, record = _run(members, config)
+    assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "held-back")]
+    assert [len(arrays) for arrays in _arrays(grid, 1000)] == [0]
+    assert record.status == "completed"
+    line = _log(members[0])[0]
+    assert (line["left"], line["code"], line["approval"]["verdict"]) == (
+        False,
+        "held-back",
+        "rejected" if rejected else "expired",
+    )
+    assert line["output"]["bytes"] > 0  # what was held back
+    # noise that was drawn is paid for, whatever the steward decides; without noise nothing was told
+    assert len(members[0].ledger.load().entries) == (config is NOISY)
+
+
+def test_a_rejected_answer_that_is_asked_for_again_is_neither_drawn_nor_charged_nor_shown_again(tmp_path):
+    member = _guarded(tmp_path, "a", approve="always", within_s=5.0)
+    thread, _ = _steward(member, False)
+    _run([member, _guarded(tmp_path, "b")], NOISY)
+    thread.join(5)
+    first = member.ledger.load().entries
+    again = _guarded(tmp_path, "a", approve="always", within_s=5.0)
+    began = time.monotonic()
+    _, record = _run([again, _guarded(tmp_path, "b")], NOISY)
+    assert time.monotonic() - began < 4.0
+    assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "held-back")]
+    assert again.ledger.load().entries == first
+    lines = [line for line in _log(again) if line["round"] == 1]
+    assert [(line["left"], line["approval"]["verdict"]) for line in lines] == [(False, "rejected")] * 2
+    assert [line["output"] is None for line in lines] == [False, True]  # the second time nothing was made
+
+
+def test_the_first_round_s_approval_speaks_for_later_ones_of_its_kind_only(tmp_path):
+    member = _guarded(tmp_path, "a", approve="first-round", within_s=5.0)
+    thread, shown = _steward(member, True)
+    _, record = _run([member, _guarded(tmp_path, "b")], rounds=2)
+    thread.join(5)
+    assert len(shown) == 1
+    assert [one.answered for one in record.rounds] == [["a", "b"]] * 2
+    member = _guarded(tmp_path, "a", approve="first-round", within_s=0.0, rows=rows(20, seed=3))
+    _, record = _run([member, _guarded(tmp_path, "b")], FedCTConfig(steps_per_round=7), rounds=1)
+    # the same run asks for something else: nobody has approved that
+    said = {
+        line["settings"]["steps-per-round"]: line["approval"]["verdict"] for line in _log(member) if line["round"] == 1
+    }
+    assert said == {200: "approved", 7: "expired"}
+
+
+def test_a_rejected_first_round_holds_the_whole_run_back(tmp_path):
+    member = _guarded(tmp_path, "a", approve="first-round", within_s=5.0)
+    thread, shown = _steward(member, False)
+    _, record = _run([member, _guarded(tmp_path, "b")], NOISY, rounds=3)
+    thread.join(5)
+    assert len(shown) == 1
+    assert [[one.code for one in each.rejected] for each in record.rounds] == [["held-back"]] * 3
+    assert len(member.ledger.load().entries) == 1  # after the rejection nothing is drawn, and nothing is charged
+
+
+def test_bytes_that_somebody_changed_while_they_waited_are_not_approved(tmp_path):
+    member = _guarded(tmp_path, "a", approve="always")
+    held = member.egress.held.put(
+        StoredReply(arrays={"labels": np.zeros(3, np.uint8)}),
+        {
+            "run": "1",
+            "run_name": "",
+            "round": 1,
+            "party": "a",
+            "covers": "x",
+            "since": "2026",
+            "until": "9999",
+            "output": {"sha256": "0" * 64},
+        },
+        None,
+    )
+    assert pending(tmp_path / "a")[0].path == held.path
+    with pytest.raises(DataError, match=r"held reply .* must be the bytes of digest"):
+        decide("1", tmp_path / "a", approved=True)
+
+
+def test_a_decision_names_one_reply_and_a_rejection_its_reason(tmp_path):
+    (tmp_path / "state").mkdir()
+    with pytest.raises(ConfigError, match="name one reply that waits, got 0 of them"):
+        decide("1", tmp_path / "state", approved=True)
+    with pytest.raises(ConfigError, match="--reason must be given with a rejection"):
+        decide("1", tmp_path / "state", approved=False)
+
+
+def test_a_node_that_asks_nobody_leaves_no_note_of_noise_free_replies_for_one_that_was_rejected(tmp_path):
+    member = _guarded(tmp_path, "a", approve="always", within_s=0.0)
+    _run([member, _guarded(tmp_path, "b")])
+    assert member.ledger.load().entries == ()
+
+
+# ------------------------------------------------------------------------------------------------------------- rules
+
+
+def test_a_broken_rule_refuses_before_anything_is_learnt(tmp_path, monkeypatch):
+    now = time.localtime()
+    hours = parse_hours(f"{(now.tm_hour + 2) % 24:02d}:00-{(now.tm_hour + 3) % 24:02d}:00")
+    members = [_guarded(tmp_path, "a", rules=SiteRules(hours=hours)), _guarded(tmp_path, "b")]
+    learn = FedCTClient.learn
+
+    def learnt(client, instruction):
+        assert client.party.name != "a"
+        return learn(client, instruction)
+
+    monkeypatch.setattr(FedCTClient, "learn", learnt)
+    _, record = _run(members)
+    assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "not-allowed")]
+    (rule,) = _log(members[0])[0]["rules"]
+    assert (rule["rule"], rule["kept"]) == ("hours", False)
+
+
+def test_too_few_rows_of_a_class_are_refused_by_a_code_where_there_is_no_claim(tmp_path):
+    few = rows(20, seed=1, classes=(0, 1))
+    few = np.concatenate([few[0], rows(1, seed=2, classes=(2,))[0]]), np.append(few[1], np.int16(2))
+    members = [_guarded(tmp_path, "a", rules=SiteRules(class_rows=3), rows=few), _guarded(tmp_path, "b")]
+    _, record = _run(members)
+    assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "too-few-rows")]
+
+
+def test_beside_a_claim_too_few_rows_show_in_no_code_and_the_fixed_answer_is_charged(tmp_path, caplog):
+    members = [_guarded(tmp_path, "a", rules=SiteRules(class_rows=1000)), _guarded(tmp_path, "b")]
+    with caplog.at_level(logging.CRITICAL):
+        grid, record = _run(members, NOISY)
+    assert record.rounds[0].answered == ["a", "b"]
+    assert record.rounds[0].rejected == []
+    sizes = [sum(array.numpy().nbytes for array in _arrays(grid, node)[0].values()) for node in (1000, 1001)]
+    assert abs(sizes[0] - sizes[1]) <= 2  # the mechanism's output, as of any party
+    assert len(members[0].ledger.load().entries) == 1
+    (rule,) = _log(members[0])[0]["rules"]
+    assert (rule["rule"], rule["kept"]) == ("class-rows-at-least", False)
+
+
+def test_codes_that_private_rows_decide_are_withheld_by_a_party_that_demands_privacy(tmp_path):
+    from fedkd_flwr.clients.base import _TELLING
+
+    assert Code.TOO_FEW_ROWS in _TELLING
+    assert Code.HELD_BACK not in _TELLING

@@ -1,0 +1,80 @@
+"""The rules of a site: what they read, and what keeps them."""
+
+from __future__ import annotations
+
+from datetime import datetime, time
+
+import pytest
+
+from fedkd_flwr.clients.site_rules import SiteRules, parse_hours, parse_setting_rules, refuse_broken
+from fedkd_flwr.errors import Code, ConfigError, RefusalError
+from fedkd_flwr.privacy.cost.events import PureEvent
+
+KNOWN = {"num-rounds", "fedct.quorum", "fedmd.share", "centralised"}
+
+
+def _kept(text, **settings):
+    rules = SiteRules(settings=parse_setting_rules(text, KNOWN))
+    named = {key.replace("_", "-"): value for key, value in settings.items()}
+    return [one.kept for one in rules.of_run(named, [])]
+
+
+def test_settings_are_compared_as_numbers_or_as_words():
+    assert _kept("num-rounds<=10, num-rounds>=2", num_rounds=10) == [True, True]
+    assert _kept("num-rounds<=10, num-rounds>=2", num_rounds=11) == [False, True]
+    assert _kept("centralised=false", centralised=False) == [True]
+    assert _kept("centralised=false", centralised=True) == [False]
+    assert _kept("num-rounds<=10", num_rounds=float("nan")) == [False]
+    assert _kept("num-rounds<=10", num_rounds="many") == [False]
+    assert _kept("fedmd.share=argmax", num_rounds=1) == [True]  # not a setting of this run
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("num-rounds<10", "KEY<=NUMBER"),
+        ("num-rounds<=many", "KEY<=NUMBER"),
+        ("rounds<=10", "name settings of runs, got 'rounds'"),
+        ("dd.share=argmax", "Did you mean fedmd.share?"),
+    ],
+)
+def test_a_rule_that_says_nothing_is_an_error(text, match):
+    with pytest.raises(ConfigError, match=match):
+        parse_setting_rules(text, KNOWN)
+
+
+def test_hours_may_end_on_the_next_day():
+    def kept(hours, at):
+        rules = SiteRules(hours=parse_hours(hours))
+        return rules.of_round(None, datetime.combine(datetime(2026, 1, 1), time.fromisoformat(at)))[0].kept
+
+    assert [kept("08:00-18:00", at) for at in ("07:59", "08:00", "17:59", "18:00")] == [False, True, True, False]
+    assert [kept("22:00-06:00", at) for at in ("21:59", "22:00", "05:59", "06:00")] == [False, True, True, False]
+    assert parse_hours("") is None
+    for text in ("8-18", "08:00", "08:00-08:00", "25:00-26:00"):
+        with pytest.raises(ConfigError, match="two times of the day"):
+            parse_hours(text)
+
+
+def test_a_reply_without_a_claim_costs_more_than_any_rule_allows():
+    rules = SiteRules(reply_epsilon=2.0)
+    now = datetime(2026, 1, 1)
+    costs = [None, [(PureEvent(2.0), 1)], [(PureEvent(2.0), 2)]]
+    assert [rules.of_round(events, now)[0].kept for events in costs] == [False, True, False]
+
+
+def test_rows_are_counted_for_the_classes_a_party_holds():
+    rules = SiteRules(class_rows=5)
+    kept = [rules.of_rows(counts)[0].kept for counts in ([5, 0, 9], [4, 9, 9], [0, 0, 0])]
+    assert kept == [True, False, False]
+
+
+def test_models_that_a_run_names_must_be_among_those_allowed():
+    rules = SiteRules(models=frozenset({"knn"}))
+    assert [rules.of_run({}, models)[0].kept for models in (["knn"], [], ["knn", "mlp"])] == [True, True, False]
+
+
+def test_a_broken_rule_is_a_refusal_that_names_it():
+    with pytest.raises(RefusalError, match=r"hours of this site must be kept \(08:00-09:00\), got '10:00'") as found:
+        refuse_broken(SiteRules(hours=parse_hours("08:00-09:00")).of_round(None, datetime(2026, 1, 1, 10)))
+    assert found.value.code == Code.NOT_ALLOWED

@@ -1,0 +1,195 @@
+"""The commands `fedkd egress ...`: what a steward sees, and what the exit codes say."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.stores.egress_log import EgressLog, output_of, read_log
+from fedkd_flwr.stores.held_replies import HeldReplies
+from fedkd_flwr.stores.party_state import StoredReply
+
+SCHEMA = Schema(columns=(Column(name="age", kind="numeric"),), classes=("low", "high"), label="income")
+REPLY = StoredReply(arrays={"labels": np.arange(5, dtype=np.uint8)}, metrics={"party": "a", "payload": "labels"})
+
+
+def _hold(state, *, run="8797555162871205416", server_round=1, party="a", until="9999-01-01T00:00:00+00:00"):
+    facts = {
+        "run": run,
+        "run_name": "monday",
+        "round": server_round,
+        "party": party,
+        "algorithm": "fedct",
+        "claim": None,
+        "rules": [],
+        "covers": "c",
+        "since": "2026-11-22T12:00:00+00:00",
+        "until": until,
+        "output": output_of(REPLY, num_examples=5),
+    }
+    table = [["public row", "age", "label"], *([i, 20 + i, "low\x1b[31m"] for i in range(5))]
+    return HeldReplies(EgressLog(state, party=party).directory / "held").put(REPLY, facts, table)
+
+
+@pytest.fixture
+def log(tmp_path):
+    made = EgressLog(tmp_path, party="a")
+    for i in range(3):
+        made.append(
+            {
+                "run": "7",
+                "run_name": "monday",
+                "round": i + 1,
+                "algorithm": "fedct",
+                "left": i < 2,
+                "code": "" if i < 2 else "held-back",
+                "claim": None,
+                "rules": [{"rule": "hours", "wanted": "08:00-18:00", "seen": "19:00", "kept": i < 2}],
+                "output": output_of(REPLY),
+                "approval": {"policy": "always", "verdict": "rejected", "by": "Ada", "reason": "a, b"},
+            }
+        )
+    return made
+
+
+# ---------------------------------------------------------------------------------------------------------- waiting
+
+
+def test_what_waits_is_shown_as_a_table_and_no_name_obeys_the_terminal(fedkd, tmp_path):
+    _hold(tmp_path)
+    done = fedkd("egress", "pending", tmp_path, "--rows", "2")
+    assert done.code == 0
+    assert "public row  age  label" in done.out
+    assert "... 3 rows more" in done.out
+    assert "\x1b" not in done.out
+    assert f"fedkd egress approve 8797555162871205416 --state-dir {tmp_path}" in done.out
+    (shown,) = json.loads(fedkd("egress", "pending", tmp_path, "--json").out)
+    assert shown["output"]["sha256"] == output_of(REPLY)["sha256"]
+
+
+def test_what_nobody_decided_about_in_time_no_longer_waits(fedkd, tmp_path):
+    _hold(tmp_path, until="2020-01-01T00:00:00+00:00")
+    assert fedkd("egress", "pending", tmp_path).out == "No reply waits for approval.\n"
+    assert fedkd("egress", "approve", "last", "--state-dir", tmp_path).code == 2
+
+
+@pytest.mark.parametrize("name", ["879", "monday"])
+def test_a_run_is_named_by_its_id_its_start_its_name_or_last(fedkd, tmp_path, name):
+    held = _hold(tmp_path)
+    done = fedkd("egress", "approve", name, "--state-dir", tmp_path, "--reason", "seen", "--by", "Ada")
+    assert done.code == 0
+    assert done.out.startswith("approved: round 1 of run 8797555162871205416 (a), by Ada")
+    assert (held.decision.verdict, held.decision.reason) == ("approved", "seen")
+    assert held.decision.sha256 == output_of(REPLY)["sha256"]
+
+
+def test_a_rejection_needs_a_reason_and_a_decision_stays(fedkd, tmp_path):
+    held = _hold(tmp_path)
+    assert "--reason must be given" in fedkd("egress", "reject", "last", "--state-dir", tmp_path).err
+    assert held.decision is None
+    assert fedkd("egress", "reject", "last", "--state-dir", tmp_path, "--reason", "no").code == 0
+    assert held.decide("approved").verdict == "rejected"
+    assert "0 of them" in fedkd("egress", "approve", "last", "--state-dir", tmp_path).err
+
+
+def test_where_several_wait_a_round_or_a_party_says_which(fedkd, tmp_path):
+    _hold(tmp_path, server_round=1)
+    _hold(tmp_path, server_round="final")
+    _hold(tmp_path, party="b")
+    done = fedkd("egress", "approve", "monday", "--state-dir", tmp_path)
+    assert (done.code, "3 of them" in done.err) == (2, True)
+    assert fedkd("egress", "approve", "monday", "--party", "b", "--state-dir", tmp_path).code == 0
+    assert fedkd("egress", "approve", "monday", "--round", "final", "--state-dir", tmp_path).code == 0
+    assert fedkd("egress", "approve", "monday", "--state-dir", tmp_path).code == 0
+
+
+# -------------------------------------------------------------------------------------------------------------- log
+
+
+def test_the_log_comes_as_a_table_as_csv_and_as_json(fedkd, log, tmp_path):
+    text = fedkd("egress", "log", tmp_path).out
+    assert "only the code held-back" in text
+    assert "rejected by Ada: a, b" in text
+    rows = list(csv.DictReader(fedkd("egress", "log", tmp_path, "--csv").out.splitlines()))
+    assert [row["rules broken"] for row in rows] == ["", "", "hours (19:00)"]
+    lines = read_log(log.path).lines
+    assert [json.loads(row["json"]) for row in rows] == lines
+    assert json.loads(fedkd("egress", "log", log.path, "--json", "--run", "monday").out) == lines
+    assert json.loads(fedkd("egress", "log", tmp_path, "--json", "--run", "8").out) == []
+
+
+def test_verify_says_by_its_exit_code_whether_the_log_holds(fedkd, log, tmp_path):
+    done = fedkd("egress", "verify", tmp_path)
+    head = read_log(log.path).head
+    assert (done.code, f"head   {head}" in done.out) == (0, True)
+    log.append({"round": 4})
+    assert fedkd("egress", "verify", tmp_path, "--head", head).code == 0
+    log.path.write_bytes(log.path.read_bytes().replace(b'"by":"Ada"', b'"by":"Bob"'))
+    done = fedkd("egress", "verify", tmp_path)
+    assert done.code == 1
+    assert "WRONG  Line 1 was altered" in done.out
+    (said,) = json.loads(fedkd("egress", "verify", tmp_path, "--json").out)
+    assert (said["holds"], said["head"].partition("-")[0]) == (False, "4")
+
+
+def test_a_log_written_anew_holds_only_without_the_head_that_was_kept(fedkd, log, tmp_path):
+    kept = read_log(log.path).head
+    other = EgressLog(tmp_path / "other", party="a")
+    for _ in range(3):
+        other.append({"left": True})
+    assert fedkd("egress", "verify", other.path).code == 0
+    done = fedkd("egress", "verify", other.path, "--head", kept)
+    assert (done.code, "was rewritten" in done.out) == (1, True)
+
+
+def test_no_log_is_said_with_a_way_out(fedkd, tmp_path):
+    done = fedkd("egress", "verify", tmp_path)
+    assert (done.code, "Give a party's state-dir" in done.err) == (2, True)
+
+
+# ---------------------------------------------------------------------------------------------------------- dry run
+
+
+@pytest.fixture
+def silo(tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "public.csv").write_text("age\n" + "\n".join(str(a) for a in rng.integers(20, 80, 12)) + "\n")
+    ages = rng.integers(20, 80, 20)
+    (tmp_path / "own.csv").write_text(
+        "age,income\n" + "\n".join(f"{a},{'high' if a > 50 else 'low'}" for a in ages) + "\n"
+    )
+    SCHEMA.write(tmp_path / "schema.toml")
+    return f'party="a" data-path="{tmp_path}/own.csv" public-path="{tmp_path}/public.csv" state-dir="{tmp_path}/state"'
+
+
+def test_a_dry_run_prints_the_table_the_bytes_and_the_digest_and_writes_them_where_asked(fedkd, silo, tmp_path):
+    words = ("egress", "dry-run", "model=decision-tree", "--node-config", silo)
+    done = fedkd(*words, "--rows", "3", "--csv", tmp_path / "t.csv", "--bytes", tmp_path / "bytes")
+    assert done.code == 0, done.err
+    assert "claim      none" in done.out
+    assert "... 9 rows more" in done.out
+    assert "Nothing left, and nothing was charged." in done.out
+    table = list(csv.reader((tmp_path / "t.csv").read_text().splitlines()))
+    assert (table[0], len(table)) == (["public row", "age", "label"], 13)
+    said = json.loads(fedkd(*words, "--json").out)
+    assert said["output"]["sha256"] in done.out
+    assert (tmp_path / "bytes" / "labels.bin").stat().st_size == said["output"]["bytes"]
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_dry_run_of_a_run_that_the_silo_refuses_says_which_code_would_leave(fedkd, silo):
+    words = ("egress", "dry-run", "model=decision-tree", "--node-config", silo)
+    done = fedkd(*words, "--node", "allow-models=knn", "--node", "require-privacy=true")
+    assert done.code == 1
+    assert "only the code privacy-required would leave" in done.out or "only the code not-allowed" in done.out
+
+
+def test_a_wrong_word_is_said_before_anything_is_computed(fedkd, silo):
+    done = fedkd("egress", "dry-run", "--node-config", silo, "--node", "hours=8-18")
+    assert (done.code, "hours must be two times of the day" in done.err) == (2, True)
+    done = fedkd("egress", "dry-run", "modle=knn", "--node-config", silo)
+    assert (done.code, "Did you mean" in done.err) == (2, True)
