@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.trust import Said, confirmed, trusts
+from fedkd_flwr.labels.trust import Said, can_tell, confirmed, trusts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
 __all__ = [
@@ -234,7 +234,8 @@ class DensityVote:
     - its trust ``g_k`` is ``min(1, 2 t_k / median t)^2``, where t_k is how far its densities move together with those
       of the other parties, weighed by their own t (`fedkd_flwr.labels.trust.confirmed`). Only parties with rows of a
       class judge what is said of it, so the one party that knows a disease is not voted down by those that guess; what
-      it says, true or not, can then not be checked.
+      it says, true or not, can then not be checked. Where fewer than half of the parties are confirmed every trust
+      is 1.
 
     With two classes, the public rows' own class shares are estimated from the ratios too. If more than a fifth of the
     rows differ, pi_c is the mean of both (public rows of Adult with 55 % positive for 24 %: .80 right for .74). With
@@ -343,7 +344,8 @@ class DensityVote:
             for answer in self._answers
         ]
         weights = self._weights() / max(float(np.median(self._weights())), 1e-12)
-        return trusts(confirmed(said, num_public=num_public, weights=weights))
+        found = confirmed(said, num_public=num_public, weights=weights)
+        return trusts(found) if can_tell(found) else np.ones(len(found))
 
     def consensus(self) -> tuple[Labels, NDArray[np.float64]]:
         """Return the label of each row, and how much of its density the label's class has.

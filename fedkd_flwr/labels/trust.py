@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.labels.voting import ABSTAIN, Labels, is_informative
 
-__all__ = ["TRUST_UNIT", "Said", "confirmed", "label_trusts", "trusted_weights", "trusts"]
+__all__ = ["TRUST_UNIT", "Said", "can_tell", "confirmed", "label_trusts", "trusted_weights", "trusts"]
 
 TRUST_UNIT = 100
 """Votes that trust weighs are counted in hundredths: whole numbers keep ties exact."""
@@ -125,6 +125,17 @@ def trusts(found: NDArray[np.float64]) -> NDArray[np.float64]:
     return counted
 
 
+def can_tell(found: NDArray[np.float64]) -> bool:
+    """Tell whether enough is confirmed to know who is wrong: something of at least half of the parties, and of three.
+
+    Where most parties are judged by nobody, those who claim to know everything would judge alone.
+
+    >>> can_tell(np.array([0.8, 0.6, 0.7, 0.0])), can_tell(np.array([np.nan, np.nan, np.nan, 0.0]))
+    (True, False)
+    """
+    return bool((np.nan_to_num(found) >= _LEAST_CONFIRMED).sum() >= max(_LEAST_VOTERS, len(found) / 2))
+
+
 def _relative(found: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what was confirmed, over its median; 1 where nobody can judge."""
     known = found[~np.isnan(found)]
@@ -156,7 +167,7 @@ def label_trusts(answers: Sequence[Labels], *, num_classes: int) -> NDArray[np.f
         return None
     said = [_said(labels, num_classes) for labels in answers]
     found = confirmed(said, num_public=num_public, weights=np.ones(len(said)), least_variance=_LEAST_VARIANCE)
-    if (np.nan_to_num(found) >= _LEAST_CONFIRMED).sum() < max(_LEAST_VOTERS, len(answers) / 2):
+    if not can_tell(found):
         return None
     # a party that labels every row alike has a rule of its own (`voter_weights`), and is no yardstick
     alike = np.array([not is_informative(labels) for labels in answers])
