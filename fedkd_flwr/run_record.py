@@ -141,7 +141,11 @@ class PartyRecord:
     class_counts: list[int] = field(default_factory=list)  # its private rows by class, where they are known
     notes: list[str] = field(default_factory=list)  # warnings about this party
     public_fit: float | None = None  # how much of its rows the public rows show it, as its density ratios say
-    trust: float | None = None  # how far the others' density ratios confirm its own; 1: fully
+    trust: float | None = (
+        None  # how far the others' answers confirm its last ones, 0 to 1; None: that could not be told
+    )
+    agreement: float | None = None  # share of labelled public rows on which its last labels were the consensus
+    class_agreement: list[float] = field(default_factory=list)  # the same on the rows of each class of the consensus
 
     def report(self, metrics: Mapping[str, Any], *, num_classes: int) -> None:
         """Store what the party reported at the end. What has a wrong type, size or range is left out, with a note."""

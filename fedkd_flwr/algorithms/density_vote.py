@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.labels.auto import choose_rule
-from fedkd_flwr.labels.density import DensityVote, default_ratio_bits, public_fit, ratios_of
+from fedkd_flwr.labels.density import DensityVote, Robust, default_ratio_bits, public_fit, ratios_of
 from fedkd_flwr.labels.voting import Labels
 
 __all__ = ["DENSITY_RATIO", "Choice", "PartyRatios", "choose"]
@@ -69,7 +69,12 @@ class Choice:
 
 
 def choose(
-    sent: Mapping[str, PartyRatios], *, num_parties: int, votes: NDArray[np.integer], may_estimate: bool
+    sent: Mapping[str, PartyRatios],
+    *,
+    num_parties: int,
+    votes: NDArray[np.integer],
+    may_estimate: bool,
+    robust: Robust = "trust",
 ) -> Choice:
     """Return the rule that a round's answers support, and the consensus where it is that of ratios.
 
@@ -83,6 +88,8 @@ def choose(
         Labels of each class, of all parties together: what is known of class shares where nobody sent counts.
     may_estimate : bool
         Whether the algorithm can take Dawid-Skene.
+    robust : {"trust", "none"}
+        As in `fedkd_flwr.labels.density.DensityVote`.
 
     Examples
     --------
@@ -101,7 +108,7 @@ def choose(
     for name, said in sent.items():
         ratios = said.ratios
         if vote is None:
-            vote = DensityVote(num_public=len(ratios), num_classes=num_classes)
+            vote = DensityVote(num_public=len(ratios), num_classes=num_classes, robust=robust)
         vote.add(ratios, said.class_counts)
         fits[name] = public_fit(ratios, said.class_counts)
     enough = vote is not None and 2 * len(sent) >= num_parties

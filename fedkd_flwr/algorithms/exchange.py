@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,8 @@ from fedkd_flwr.algorithms.card import ExchangeConfig, setting
 from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import Ties
-from fedkd_flwr.labels.voting import Uninformative
+from fedkd_flwr.labels.trust import TRUST_UNIT, label_trusts, trusted_weights
+from fedkd_flwr.labels.voting import HALF, Labels, Uninformative, is_informative, voter_weights
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, label_mechanism
 
 __all__ = [
@@ -24,9 +26,11 @@ __all__ = [
     "StepsConfig",
     "TiesConfig",
     "VoteFacts",
+    "VoterWeights",
     "VotersConfig",
     "epochs_on_pooled",
     "steps_on_pooled",
+    "weigh_voters",
 ]
 
 LabelMechanism = Literal["none", "auto", "randomized-response", "xor"]
@@ -53,6 +57,16 @@ class VotersConfig(TiesConfig):
         "auto", only={"informative_voters_only": (True,)}
     )
     """How: they cast half their votes, or none. auto: half in FedKT and PATE, none in FedCT."""
+
+    robust: Literal["auto", "none"] = setting("auto")
+    """What a party counts whose answers the others do not confirm: labels swapped, nearly all of one class, or random.
+    auto: less, down to nothing, except beside noise, where the claim rests on what each vote counts. none: as much as
+    anybody, which reproduces the papers."""
+
+    @property
+    def weighs_by_trust(self) -> bool:
+        """Whether parties count by how far others confirm them."""
+        return self.robust == "auto" and not self.noisy
 
     @property
     def voters_rule(self) -> Uninformative:
@@ -186,11 +200,54 @@ class VoteFacts:
         class.
     kept_share : float or None
         Expected share of answers that the parties' noise left as they were; None without it.
+    trusts : ndarray of shape (num_parties,), float64, or None
+        What each party's votes counted for, 0 to 1, as far as others confirm them; None where all count alike.
     """
 
     discounted: int = 0
     class_voters: NDArray[np.int32] | None = None
     kept_share: float | None = None
+    trusts: NDArray[np.float64] | None = None
+
+
+class VoterWeights(NamedTuple):
+    """What each party's votes count.
+
+    Parameters
+    ----------
+    units : ndarray of shape (num_parties,), int64
+        How many units it casts.
+    unit : int
+        How many units make one vote.
+    alike : ndarray of shape (num_parties,), bool
+        Which parties label every row alike. Where trust weighs, such votes label no row on which nobody else votes.
+    trusts : ndarray of shape (num_parties,), float64, or None
+        How far others confirm each party; None where that does not weigh, because it is not to, or cannot be told.
+    """
+
+    units: NDArray[np.int64]
+    unit: int
+    alike: NDArray[np.bool_]
+    trusts: NDArray[np.float64] | None
+
+
+def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes: int) -> VoterWeights:
+    """Return what each party's votes count: by what its own labels tell, and by how far others confirm them.
+
+    Examples
+    --------
+    >>> good, nearly_alike = np.tile([0, 1, 2], 10), np.array([1] * 29 + [0])
+    >>> answers = [good, good, good, nearly_alike]
+    >>> weigh_voters(answers, config=VotersConfig(), num_classes=3).units.tolist()
+    [200, 200, 200, 4]
+    >>> weigh_voters(answers, config=VotersConfig(robust="none"), num_classes=3).units.tolist()
+    [2, 2, 2, 2]
+    """
+    weights = voter_weights(answers, uninformative=config.voters_rule)
+    alike = np.array([not is_informative(labels) for labels in answers])
+    if config.weighs_by_trust and (trusts := label_trusts(answers, num_classes=num_classes)) is not None:
+        return VoterWeights(trusted_weights(weights, trusts, alike), HALF * TRUST_UNIT, alike, trusts)
+    return VoterWeights(np.array(weights, dtype=np.int64), HALF, alike, None)
 
 
 def steps_on_pooled(model: Any, X: NDArray[Any], y: NDArray[Any], *, config: StepsConfig, rounds: int) -> object:

@@ -20,6 +20,7 @@ from fedkd_flwr.algorithms.exchange import (
     VoteFacts,
     VotersConfig,
     steps_on_pooled,
+    weigh_voters,
 )
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import dawid_skene, majority, qualified_majority
@@ -141,9 +142,12 @@ def aggregate(
     """
     votes, weights, facts = _count(answers, config, num_classes)
     if config.consensus == "dawid-skene":
+        # it learns each party's errors, also a liar's: leaving out whom nobody confirms only loses what that tells
+        # (after noise every party tells classes apart)
+        counted = voter_weights(answers, uninformative="count" if config.noisy else config.voters_rule)
         # few iterations and equal classes: EM run to its end fits the first votes' mistakes under label skew
         labels, probs = dawid_skene(
-            [labels for labels, weight in zip(answers, weights, strict=True) if weight],
+            [labels for labels, weight in zip(answers, counted, strict=True) if weight] or answers,
             num_classes=num_classes,
             max_iterations=5,
             tolerance=0.0,
@@ -174,16 +178,22 @@ def _count(
             counter.add(labels)
         votes = mechanism.debias(counter.votes, len(answers))
         return votes, np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
-    weights = np.array(voter_weights(answers, uninformative=config.voters_rule))
-    discounted = int((weights < HALF).sum())
+    weighed = weigh_voters(answers, config=config, num_classes=num_classes)
+    weights = weighed.units
+    discounted = int((np.array(voter_weights(answers, uninformative=config.voters_rule)) < HALF).sum())
     if not weights.any():
-        weights[:] = HALF  # nobody tells classes apart
+        weights = np.full_like(weights, weighed.unit)  # nobody tells classes apart
     if config.voters_rule != "half":
-        weights //= HALF
-    for labels, weight in zip(answers, weights, strict=True):
+        weights = weights // HALF
+    idle = VoteCounter(num_public=len(answers[0]), num_classes=num_classes)
+    for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
         if weight:
-            counter.add(labels, weight=int(weight))
-    return counter.votes, weights, VoteFacts(discounted=discounted, class_voters=counter.class_voters)
+            (idle if alike else counter).add(labels, weight=int(weight))
+    kept = idle.votes if weighed.trusts is None else idle.votes * counter.votes.any(axis=1, keepdims=True)
+    facts = VoteFacts(
+        discounted=discounted, class_voters=counter.class_voters + idle.class_voters, trusts=weighed.trusts
+    )
+    return counter.votes + kept, weights, facts
 
 
 CARD = Card(

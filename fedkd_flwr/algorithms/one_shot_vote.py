@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import setting
-from fedkd_flwr.algorithms.exchange import EpsilonConfig, VoteFacts, VotersConfig
+from fedkd_flwr.algorithms.exchange import EpsilonConfig, VoteFacts, VotersConfig, weigh_voters
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import majority
 from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, VoteCounter, consistent_labels, voter_weights
@@ -157,7 +157,7 @@ def tally(
     Returns
     -------
     votes : ndarray of shape (num_public, num_classes), int32
-        In units of ``1 / config.unit`` votes.
+        In units of ``1 / config.unit`` votes; in hundredths of them where ``facts.trusts`` weigh.
     facts : VoteFacts
 
     Examples
@@ -169,20 +169,25 @@ def tally(
     >>> tally(answers, config=config, num_classes=2)[0].tolist()
     [[4, 0], [0, 2]]
     """
-    weights = voter_weights(answers, uninformative=config.voters_rule)
-    discounted = sum(weight < HALF for weight in weights)
-    if not any(weights) and config.privacy != "server":
-        weights = [HALF] * len(answers)  # nobody tells classes apart; under noise this would depend on all parties
-    counter = VoteCounter(num_public=answers[0].shape[-1], num_classes=num_classes)
+    weighed = weigh_voters(answers, config=config, num_classes=num_classes)
+    weights = weighed.units
+    discounted = int((np.array(voter_weights(answers, uninformative=config.voters_rule)) < HALF).sum())
+    if not weights.any() and config.privacy != "server":
+        weights = np.full_like(
+            weights, weighed.unit
+        )  # nobody tells classes apart; under noise this would depend on all parties
+    counter, idle = (VoteCounter(num_public=answers[0].shape[-1], num_classes=num_classes) for _ in range(2))
     class_voters = np.zeros(num_classes, dtype=np.int32)
-    for labels, weight in zip(answers, weights, strict=True):
-        if not (units := weight * config.unit // HALF):
+    for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
+        if not (units := int(weight) * config.unit // HALF):
             continue
         cast = consistent_labels(labels)[None] if consistent else labels
         for one in cast:
-            counter.add(one, weight=units * len(labels) // len(cast))
+            (idle if alike else counter).add(one, weight=units * len(labels) // len(cast))
         class_voters[np.unique(cast[cast != ABSTAIN])] += 1
-    return counter.votes, VoteFacts(discounted=discounted, class_voters=class_voters)
+    kept = idle.votes if weighed.trusts is None else idle.votes * counter.votes.any(axis=1, keepdims=True)
+    facts = VoteFacts(discounted=discounted, class_voters=class_voters, trusts=weighed.trusts)
+    return counter.votes + kept, facts
 
 
 def aggregate(

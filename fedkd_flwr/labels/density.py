@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.labels.trust import Said, can_tell, confirmed, trusts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
 __all__ = [
@@ -41,14 +42,12 @@ _KEPT_OF_LARGEST = 0.5  # of a row's ratios: smaller ones cost bytes and change 
 _NOBODYS = 0.02  # the sum of all densities below which a row has no label
 _FAMILIAR = 0.5  # of the public density: a row that is at least so dense among a party's own rows looks like them
 _MOST_LIFT = 4.0  # of a class whose ratios are too small on average
-_PRIOR = 0.02  # of a party's claims that count as confirmed, so that one whom nobody can judge is trusted
-_TRUST_STEPS = 6
 _MOST_TOLD = 10.0  # times the median party's weight: what one party's counts may say of the class shares
 _OTHER_SHARES = (
     0.2  # of the rows are of other classes than among the private rows: no chance any more (found: 0.00-0.12)
 )
 _MIXTURE_STEPS = 100
-_LEAST_MEDIAN = 0.3  # where parties share few rows all are confirmed little, and differences still tell
+_MOST_SAID = 3.0  # times the public density: what one row may count in a correlation
 
 
 def density_ratios(probs: NDArray[np.floating], class_counts: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -220,9 +219,6 @@ class _Answer(NamedTuple):
     places: NDArray[np.int64]
     values: NDArray[np.float32]
     class_counts: NDArray[np.int64]
-    rows: NDArray[np.int64]  # the rows that it claims most of ...
-    classes: NDArray[np.int64]  # ... the class it takes each for ...
-    claims: NDArray[np.float32]  # ... and how surely the row is like its own, at most 1
     familiar: NDArray[np.int64]  # rows about as dense among its own as among the public ones
 
 
@@ -235,10 +231,11 @@ class DensityVote:
     - its weight ``w_k`` is the root of its number of rows, and at most that of the median party;
     - a class's ratios are divided by their mean over the public rows, which is 1 for honest ones (where the mean is
       below 1 they are raised, at most fourfold);
-    - its trust ``g_k`` is ``min(1, 2 t_k / max(median t, 0.3))^2``, where t_k is how far the other parties, weighed by
-      their own t, take the rows that it claims for the same class, above what two independent labellings of the same
-      class shares would agree. Only parties with rows of the claimed class judge it, so the one party that knows a
-      disease is not voted down by those that guess; what it says, true or not, can then not be checked.
+    - its trust ``g_k`` is ``min(1, 2 t_k / median t)^2``, where t_k is how far its densities move together with those
+      of the other parties, weighed by their own t (`fedkd_flwr.labels.trust.confirmed`). Only parties with rows of a
+      class judge what is said of it, so the one party that knows a disease is not voted down by those that guess; what
+      it says, true or not, can then not be checked. Where fewer than half of the parties are confirmed every trust
+      is 1.
 
     With two classes, the public rows' own class shares are estimated from the ratios too. If more than a fifth of the
     rows differ, pi_c is the mean of both (public rows of Adult with 55 % positive for 24 %: .80 right for .74). With
@@ -307,16 +304,11 @@ class DensityVote:
         shares = counts / max(counts.sum(), 1)
         densities = ratios * (factors * shares)
         places = np.flatnonzero(densities)
-        claims = np.minimum(densities.sum(axis=1), 1.0)
-        rows = np.flatnonzero(claims)
         self._answers.append(
             _Answer(
                 places=places,
                 values=densities.reshape(-1)[places].astype(np.float32),
                 class_counts=counts,
-                rows=rows,
-                classes=densities.argmax(axis=1)[rows],
-                claims=claims[rows].astype(np.float32),
                 familiar=np.flatnonzero(ratios @ (np.minimum(factors, 1.0) * shares) >= _FAMILIAR),
             )
         )
@@ -339,33 +331,21 @@ class DensityVote:
         return self._trusts
 
     def _found_trusts(self) -> NDArray[np.float64]:
-        confirmed = np.ones(len(self._answers))
         if self._robust == "none" or len(self._answers) < 3:
-            return confirmed  # two parties that contradict each other accuse each other alike
-        weights = self._weights() / max(float(np.median(self._weights())), 1e-12)
-        # surer claims count more: squares keep what merely spills over onto other parties' rows small
-        claims = [answer.claims.astype(np.float64) ** 2 for answer in self._answers]
-        # how far a party can judge a class: not at all without rows of it, fully from an equal share on
-        can_judge = [
-            np.minimum(self._shape[1] * answer.class_counts / max(answer.class_counts.sum(), 1), 1.0)
+            return np.ones(len(self._answers))  # two parties that contradict each other accuse each other alike
+        num_public, num_classes = self._shape
+        said = [
+            Said(
+                answer.places,
+                np.minimum(answer.values, _MOST_SAID),
+                # fully from an equal share of its rows on
+                np.minimum(num_classes * answer.class_counts / max(answer.class_counts.sum(), 1), 1.0),
+            )
             for answer in self._answers
         ]
-        for _ in range(_TRUST_STEPS):
-            cast = [weight * part * claim for weight, part, claim in zip(weights, confirmed, claims, strict=True)]
-            votes, judged = np.zeros(self._shape), np.zeros(self._shape)
-            for answer, own, judges in zip(self._answers, cast, can_judge, strict=True):
-                votes[answer.rows, answer.classes] += own
-                judged[answer.rows] += own[:, None] * judges
-            confirmed = np.array(
-                [
-                    _confirmed(answer, claim, own, votes, judged, judges)
-                    for answer, claim, own, judges in zip(self._answers, claims, cast, can_judge, strict=True)
-                ]
-            )
-        # honest parties differ in how much others know of their rows, so only those far below the median count less
-        expected = max(float(np.median(confirmed)), _LEAST_MEDIAN)
-        trusts: NDArray[np.float64] = np.clip(2 * confirmed / expected, 0.0, 1.0) ** 2
-        return trusts
+        weights = self._weights() / max(float(np.median(self._weights())), 1e-12)
+        found = confirmed(said, num_public=num_public, weights=weights)
+        return trusts(found) if can_tell(found) else np.ones(len(found))
 
     def consensus(self) -> tuple[Labels, NDArray[np.float64]]:
         """Return the label of each row, and how much of its density the label's class has.
@@ -408,33 +388,6 @@ class DensityVote:
             return sizes
         median = float(np.median(sizes))
         return np.minimum(np.sqrt(sizes * median), median)
-
-
-def _confirmed(
-    answer: _Answer,
-    claims: NDArray[np.float64],
-    own: NDArray[np.float64],
-    votes: NDArray[np.float64],
-    judged: NDArray[np.float64],
-    judges: NDArray[np.float64],
-) -> float:
-    """Return how far the others' votes confirm a party's: 1 fully, 0 no better than chance."""
-    rows, classes = answer.rows, answer.classes
-    each = np.arange(len(rows))
-    others = votes[rows]
-    others[each, classes] -= own
-    for_class = others[each, classes]
-    # of the others, those that have rows of the claimed class; one median party's claim is enough to know a row
-    by_judges = judged[rows, classes] - own * judges[classes]
-    weights = claims * np.minimum(1.0, by_judges)
-    known = weights.sum()
-    agreed = weights @ np.minimum(for_class / np.maximum(by_judges, 1e-12), 1.0)
-    others /= np.maximum(others.sum(axis=1), 1e-12)[:, None]
-    own_shares = np.bincount(classes, weights=weights, minlength=votes.shape[1]) / max(known, 1e-12)
-    chance = min(float(own_shares @ (weights @ others)) / max(known, 1e-12), 0.9)
-    above_chance = max((agreed - known * chance) / (1.0 - chance), 0.0)
-    given = _PRIOR * claims.sum()
-    return float(min((above_chance + given) / max(known + given, 1e-12), 1.0))
 
 
 def _mixture(ratios: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:

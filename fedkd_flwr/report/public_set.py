@@ -10,7 +10,7 @@ from fedkd_flwr.report.formatting import is_number, plain, share
 from fedkd_flwr.report.html import Html, table, tag
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
-__all__ = ["consensus_line", "fit_line", "fits", "public_fit_plot", "public_set"]
+__all__ = ["agreement_line", "consensus_line", "fit_line", "fits", "public_fit_plot", "public_set"]
 
 _NAMED_PARTIES = 40
 
@@ -36,24 +36,27 @@ def fit_line(record: RunRecord) -> str:
     return f"{spread.text()}; lowest: {plain(found[0][0].name, 30)}"
 
 
+def agreement_line(record: RunRecord) -> str:
+    """Return how far each party's last labels were the consensus, with the lowest; "" where none is known."""
+    known = sorted((p.agreement, p.name) for p in record.parties if is_number(p.agreement))
+    spread = derived.spread(agreed for agreed, _ in known)
+    return f"{spread.text()}; lowest: {plain(known[0][1], 30)}" if spread is not None else ""
+
+
 def public_set(record: RunRecord) -> Iterator[Html]:
     """Yield which consensus was chosen and why, and how far the public rows resemble each party's own."""
     if line := consensus_line(record):
         yield tag("p", tag("b", "Consensus: "), line)
     if not (found := fits(record)):
         return
-    trust = {p.name: p.trust for p, _ in found}
-    told = any(map(is_number, trust.values()))
-    header = ["party", "public set fit", *["trust"] * told]
-    body = [[p.name, share(fit), *[share(trust[p.name])] * told] for p, fit in found]
+    header = ["party", "public set fit"]
+    body = [[p.name, share(fit)] for p, fit in found]
     yield table(header, body, numbers=range(1, len(header)), label="How well the public rows fit each party")
     text = (
         "Public set fit is 1 where the public rows show all of a party's kinds of rows, and 0 where they come from "
         "elsewhere; models that are never sure give less, and so do few rows. It needs no labels. A bad public set is "
         "the first reason why such a federation fails: a party with a low fit gains little from these rows."
     )
-    if told:
-        text += " Trust is how far the other parties' ratios confirm a party's own."
     yield tag("p", text, class_="soft")
 
 

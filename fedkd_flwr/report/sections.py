@@ -43,8 +43,10 @@ def parties(record: RunRecord) -> Iterator[Html]:
     noted = any(p.notes for p in record.parties)
     if seen and derived.simulation_only(record):
         yield tag("p", f"Accuracies are computed from private rows. They are {SIMULATION_ONLY}.", class_="warn")
-    numbers = range(1 + named, len(header) + weighed)
-    header += ["model's size"] * weighed + ["notes"] * noted
+    agreed = any(is_number(p.agreement) for p in record.parties)
+    trusted = any(is_number(p.trust) for p in record.parties)
+    numbers = range(1 + named, len(header) + agreed + trusted + weighed)
+    header += ["agreement"] * agreed + ["trust"] * trusted + ["model's size"] * weighed + ["notes"] * noted
     body = []
     for party in record.parties:
         cells = [party.name, *[party.model] * named]
@@ -53,6 +55,7 @@ def parties(record: RunRecord) -> Iterator[Html]:
             known = is_number(alone) and is_number(after)
             gain = f"{after - alone:+.3f}" if known else "–"  # type: ignore[operator]
             cells += [share(alone)] + [share(after), gain] * after_too
+        cells += [share(party.agreement)] * agreed + [share(party.trust)] * trusted
         cells += [size(party.model_bytes)] * weighed + [" ".join(map(note_sentence, party.notes))] * noted
         body.append(cells)
     yield table(header, body, numbers=numbers, label="Each party's accuracy")
@@ -64,6 +67,13 @@ def parties(record: RunRecord) -> Iterator[Html]:
         )
         if not after_too and is_number(record.server_accuracy):
             text += " The result of this run is the server's model; the parties trained none with it."
+        yield tag("p", text, class_="soft")
+    if agreed or trusted:
+        text = (
+            "Agreement is the share of labelled public rows on which the party's last labels were the consensus. A "
+            "party that holds few classes agrees less. Trust is how far the other parties confirm its answers, 0 to 1, "
+            "and what they count for; Dawid-Skene estimates each party's errors instead."
+        )
         yield tag("p", text, class_="soft")
 
 

@@ -10,7 +10,7 @@ from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
 from fedkd_flwr.report.home import home_warning
-from fedkd_flwr.report.public_set import consensus_line, fit_line
+from fedkd_flwr.report.public_set import agreement_line, consensus_line, fit_line
 from fedkd_flwr.report.reasons import note_sentence
 from fedkd_flwr.report.standing import progress, standing
 from fedkd_flwr.report.useless import useless
@@ -76,6 +76,8 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
         if any(is_number(v) for v in values):
             later = f"first round {share(values[0])}, last {share(values[-1])}"
             yield label, later if len(values) > 1 else share(values[0])
+    if line := agreement_line(record):
+        yield "agreement by party", line
     for rows, where in ROWS.items():
         figure = derived.figure_used(record, rows)
         both = derived.pairs(record, rows, figure)

@@ -78,6 +78,7 @@ class FedCT(LabelExchange):
             rng=self.rng("ties", server_round),
         )
         this.kept_share = facts.kept_share
+        self.note_facts(facts, answers)
         if server_round == 1:
             self.note_votes(facts, answers, consensus)
         return consensus

@@ -5,6 +5,7 @@ down   the consensus so far, with abstentions         up   one or more label arr
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,13 @@ from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
-from fedkd_flwr.strategies.vote_notes import advice, lost_classes, uninformative_parties
+from fedkd_flwr.strategies.vote_notes import (
+    DISAGREES,
+    advice,
+    disagreeing_parties,
+    lost_classes,
+    uninformative_parties,
+)
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.ratio_codec import decode_ratios
 from fedkd_flwr.wire.records import Reply, Room, Scalar
@@ -179,15 +186,27 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             num_parties=len(answers),
             votes=np.bincount(cast[cast != ABSTAIN], minlength=self.spec.num_classes),
             may_estimate=may_estimate,
+            robust="trust" if self.config.weighs_by_trust else "none",
         )
         if self.record.consensus_rule != self.choice.rule:
             log(INFO, "\tconsensus: %s. %s", self.choice.rule, self.choice.reason)
         self.record.consensus_rule, self.record.consensus_reason = self.choice.rule, self.choice.reason
         for party, fit in self.choice.public_fit.items():
             self.record.party(party).public_fit = fit
-        for party, trust in self.choice.trust.items():
-            self.record.party(party).trust = trust
+        self.note_trusts(answers, None if self.choice.labels is None else self.choice.trust)
         return self.choice
+
+    def note_facts(self, facts: VoteFacts, answers: Sequence[PartyLabels]) -> None:
+        """Write down what each party's labels counted for in a vote."""
+        names = [answer.party for answer in answers]
+        self.note_trusts(
+            answers, None if facts.trusts is None else dict(zip(names, facts.trusts.tolist(), strict=True))
+        )
+
+    def note_trusts(self, answers: Sequence[PartyLabels], trusts: Mapping[str, float] | None) -> None:
+        """Write down what each party's answers counted for; forget it where others could not tell."""
+        for answer in answers:
+            self.record.party(answer.party).trust = None if trusts is None else trusts.get(answer.party)
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> ArrayRecord:
         """Form the consensus, describe it in the record, and return it as plain labels."""
@@ -215,10 +234,29 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         elif self.payload == "labels":
             shares = [agreement(labels, vote) for a in answers for labels in a.labels]
             this.agreement = float(np.mean(shares))
+            if self.config.privacy != "server":  # there, labels without noise are nobody's but the server's
+                self._name_who_disagrees(answers, vote)
         changed = [a.changed_share for a in answers if a.changed_share is not None]
         this.changed_share = float(np.mean(changed)) if changed else None
         if self.public.y is not None and labelled.any():
             this.consensus_accuracy = float((vote[labelled] == self.public.y[labelled]).mean())
+
+    def _name_who_disagrees(self, answers: Sequence[PartyLabels], vote: Labels) -> None:
+        """Write down how far each party's labels are the consensus, and a note on those that the others do not confirm.
+
+        Beside noise at the parties this is post-processing of what they released.
+        """
+        classes = range(self.spec.num_classes)
+        won = np.bincount(vote[vote != ABSTAIN], minlength=self.spec.num_classes)
+        for answer in answers:
+            party, agreed = self.record.party(answer.party), answer.labels == vote
+            party.agreement = float(np.mean([agreement(labels, vote) for labels in answer.labels]))
+            party.class_agreement = [float(agreed[:, vote == c].mean()) if won[c] else math.nan for c in classes]
+        present = [self.record.party(answer.party) for answer in answers]
+        for party in present:
+            party.notes = [note for note in party.notes if not note.startswith(DISAGREES)]
+        for name, text in disagreeing_parties(present).items():
+            self.record.party(name).notes.append(text)
 
     def note_votes(
         self, facts: VoteFacts, answers: Sequence[PartyLabels], vote: Labels, rows: NDArray[np.int64] | None = None

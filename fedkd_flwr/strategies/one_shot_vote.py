@@ -129,6 +129,8 @@ class OneShotVote(LabelExchange):
             consistent=self.consistent,
         )
         choice = self.chosen(answers, may_estimate=False)
+        if choice is None or choice.labels is None:
+            self.note_facts(facts, answers)
         if choice is not None and choice.labels is not None:
             answered = NoisyAnswers(labels=choice.labels)
         else:

@@ -12,8 +12,14 @@ import numpy as np
 
 from fedkd_flwr.algorithms.exchange import VotersConfig
 from fedkd_flwr.labels import ABSTAIN, Labels, is_informative
+from fedkd_flwr.run_record import PartyRecord
 
-__all__ = ["advice", "lost_classes", "uninformative_parties"]
+__all__ = ["DISAGREES", "advice", "disagreeing_parties", "lost_classes", "uninformative_parties"]
+
+DISAGREES = "agrees with the consensus on "
+"""How a note on a party begins whose answers the others do not confirm."""
+
+_DOUBTED = 0.25  # of a full vote: parties that count less are named
 
 _NAMED = 5  # more parties or classes than this are counted, not named
 
@@ -46,6 +52,33 @@ def uninformative_parties(labels: Mapping[str, Labels], *, config: VotersConfig,
     gives, casts = ("gives", "casts") if one else ("give", "cast")
     cast = "no vote" if config.voters_rule == "leave-out" else "half a vote" if one else "half a vote each"
     return f"{len(blind)} of {len(labels)} parties {gives} every public row one class, and {casts} {cast}: {who}."
+
+
+def disagreeing_parties(parties: Sequence[PartyRecord]) -> dict[str, str]:
+    """Return, by party, a note on each whose answers the others do not confirm.
+
+    Parameters
+    ----------
+    parties : sequence of PartyRecord
+        Those that answered, with their ``agreement`` and ``trust``. Nobody is named where trust is not known: there
+        is no telling who is wrong.
+
+    Examples
+    --------
+    >>> parties = [PartyRecord(name=n, agreement=a, trust=t) for n, a, t in [("a", 0.9, 1.0), ("b", 0.12, 0.0)]]
+    >>> print(disagreeing_parties(parties)["b"])
+    agrees with the consensus on 12 % of the rows (others: 90 to 90 %), with a trust of 0.00: its labels are wrong, swapped, nearly all of one class, or from other data.
+    """  # noqa: E501 - a doctest's output is one line
+    doubted = [p for p in parties if p.trust is not None and p.trust < _DOUBTED and p.agreement is not None]
+    others = [100 * p.agreement for p in parties if p not in doubted and p.agreement is not None]
+    if not others:
+        return {}
+    return {
+        p.name: f"{DISAGREES}{100 * (p.agreement or 0.0):.0f} % of the rows (others: {min(others):.0f} to"
+        f" {max(others):.0f} %), with a trust of {p.trust:.2f}: its labels are wrong, swapped,"
+        " nearly all of one class, or from other data."
+        for p in doubted
+    }
 
 
 def lost_classes(labels: Mapping[str, Labels], vote: Labels, *, classes: Sequence[str]) -> Iterator[str]:

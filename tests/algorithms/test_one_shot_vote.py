@@ -376,3 +376,47 @@ def test_impossible_settings_are_refused(settings, message):
 
 def test_a_threshold_is_a_choice_beside_an_epsilon():
     assert PATEConfig(noise="confident-gaussian", threshold=3.0, epsilon=1.0).threshold == 3.0
+
+
+# ------------------------------------------------------------------------------------------------ liars
+
+
+def _with_liars(count=60):
+    """Seven parties of two students that are often right, and three that give all rows but one class 2."""
+    rng, truth = np.random.default_rng(3), np.arange(count) % 3
+    honest = [np.where(rng.random((2, count)) < 0.5, truth, rng.integers(3, size=(2, count))) for _ in range(7)]
+    liar = np.full((2, count), 2)
+    liar[:, 0] = 1
+    return [one.astype(np.int16) for one in (*honest, *[liar] * 3)], truth
+
+
+def test_liars_that_evade_the_rule_on_uninformative_voters_no_longer_win():
+    answers, truth = _with_liars()
+    right = {}
+    for robust in ("auto", "none"):
+        votes, facts = _tally(answers, robust=robust)
+        right[robust] = (votes.argmax(axis=1) == truth).mean()
+    assert right["none"] < 0.85
+    assert right["auto"] > 0.9
+    assert facts.trusts is None
+    assert (_tally(answers)[1].trusts[7:] < 0.1).all()
+
+
+def test_beside_noise_no_vote_depends_on_what_others_say():
+    answers, _ = _with_liars()
+    noisy = {"noise": "gaussian", "sigma": 2.0}
+    found, facts = tally(answers, config=PATEConfig(**noisy), num_classes=3)
+    plain, _ = tally(answers, config=PATEConfig(**noisy, robust="none"), num_classes=3)
+    assert facts.trusts is None
+    assert found.tolist() == plain.tolist()
+
+
+def test_where_trust_weighs_rows_with_votes_of_parties_that_label_all_alike_only_have_none():
+    answers, _ = _with_liars()
+    answers = [*answers[:7], *[np.full_like(answers[0], 2)] * 3]
+    for one in answers[:7]:
+        one[1, 5] = (one[0, 5] + 1) % 3  # students in dispute
+    votes, facts = _tally(answers)
+    assert facts.trusts is not None
+    assert votes[5].tolist() == [0, 0, 0]
+    assert votes.any(axis=1).mean() > 0.9

@@ -36,4 +36,4 @@ def test_table_and_page_say_what_was_chosen_and_why(fitted, tmp_path):
     assert "public set fit            0.500" in text
     page = Page(written(fitted, tmp_path))
     assert "majority: The public rows look like nobody's data." in page.text
-    assert "Trust is how far" in page.text
+    assert "how far the other parties confirm" in page.text

@@ -125,3 +125,31 @@ def test_a_vote_that_labels_nothing_says_which_setting_to_change(settings, way_o
     strategy = _strategy(**settings)
     strategy._describe(RoundRecord(server_round=2), [])
     assert strategy.record.notes[0].startswith(f"The vote of round 2 labels no public row. {way_out}")
+
+
+def _told(config, count=60):
+    """Return the record of a vote of four parties, the last of which swaps the classes."""
+    strategy = FedCT(config=config, public=public_set(count))
+    rng, truth = np.random.default_rng(2), np.arange(count) % 2
+    said = [np.where(rng.random(count) < 0.9, truth, 1 - truth) for _ in range(3)]
+    this = RoundRecord(server_round=1)
+    strategy.combine_answers(1, _answers(*said, 1 - truth), this)
+    return strategy.record
+
+
+def test_a_liar_is_named_by_agreement_and_counts_nothing():
+    record = _told(FedCTConfig(consensus="majority"))
+    *honest, liar = record.parties
+    assert all(p.agreement > 0.8 and p.trust == 1.0 and not p.notes for p in honest)
+    assert (liar.agreement, liar.trust) == (pytest.approx(0.05, abs=0.1), pytest.approx(0.0, abs=0.01))
+    assert "its labels are wrong, swapped" in liar.notes[0]
+    assert liar.class_agreement[:2] == pytest.approx([liar.agreement] * 2, abs=0.1)
+    assert np.isnan(liar.class_agreement[2])  # no row of the consensus has this class
+    assert all(not p.notes for p in record.publishable().parties)
+    assert all(p.agreement is None for p in record.publishable().parties)
+
+
+def test_without_trust_nobody_is_accused():
+    record = _told(FedCTConfig(consensus="majority", robust="none"))
+    assert all(p.trust is None and not p.notes for p in record.parties)
+    assert record.parties[-1].agreement < 0.3

@@ -1,0 +1,235 @@
+"""Three of ten parties lie: every attack against every rule of the vote, with trust (the default) and without.
+
+    python benchmarks/liars.py --data-root /data --cache /tmp/answers --out benchmarks/results/liars.json
+
+Ten parties are trained once for each data set, skew and seed, as FedKT's and FedCT's clients train them; then three of
+them lie in what they would send, all in the same way:
+
+- ``flip``: each class is said to be the next one;
+- ``target``: every public row gets one class;
+- ``all but one``: every row but one gets it;
+- ``most``: all but a twentieth of the rows, which get random classes;
+- ``random``: random classes.
+
+Beside the labels they lie with their density ratios: the class they say gets the largest ratio there is, and class
+counts are multiplied by 1,000. *Right* is the share of public rows that the consensus labels right; a row
+without a label counts as wrong. *Server* is the accuracy of a forest taught by the consensus, on test rows. *Seven* is
+the same rule, without trust, on the seven honest parties alone: what a vote that knew the liars would reach. *Named*
+are parties whose trust is below a quarter, which a run's record, table and page name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import shlex
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import RandomForestClassifier
+
+from fedkd_flwr.algorithms import fedct, one_shot_vote
+from fedkd_flwr.algorithms.density_vote import PartyRatios, choose
+from fedkd_flwr.algorithms.fedct import FedCTConfig
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
+from fedkd_flwr.apps.assembly import make_client, simulated_pool
+from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.clients.party import Instruction
+from fedkd_flwr.labels import ABSTAIN, default_ratio_bits
+from fedkd_flwr.seeds import derive_seed
+
+PARTIES, LIARS = 10, 3
+SIZES = {"digits": (900, 400, 497), "a9a": (3000, 1000, 3000)}
+SKEWS: dict[str, dict[str, Any]] = {
+    "iid": {"partitioner": "iid"},
+    "0.5": {"partitioner": "dirichlet", "dirichlet-alpha": 0.5},
+    "0.1": {"partitioner": "dirichlet", "dirichlet-alpha": 0.1, "min-party-rows": 5},
+    "one class": {"partitioner": "pathological", "classes-per-party": 1},
+}
+ATTACKS = ("flip", "target", "all but one", "most", "random")
+RULES = ("fedkt majority", "fedct majority", "fedct qualified-majority", "fedct dawid-skene", "density-ratio")
+DOUBTED = 0.25
+
+
+class Answers(NamedTuple):
+    """What ten honest parties say."""
+
+    students: NDArray[np.int16]  # (parties, 2, public rows): FedKT's
+    labels: NDArray[np.int16]  # (parties, public rows): FedCT's
+    codes: NDArray[np.uint8]  # (parties, public rows, classes): density ratios
+    counts: NDArray[np.int64]  # (parties, classes)
+
+    def only(self, parties: NDArray[np.int64]) -> Answers:
+        """Return the answers of these parties."""
+        return Answers(*(array[parties] for array in self))
+
+
+def run_config(algorithm: str, data: str, skew: str, seed: int, root: str) -> RunConfig:
+    """Return the settings of a simulation."""
+    private, public, test = SIZES[data]
+    settings: dict[str, Any] = {
+        "algorithm": algorithm, "dataset": data, "data-root": str(Path(root).absolute()), "num-private": private,
+        "num-public": public, "num-test": test, "party-test-fraction": 0.0, "model": "random-forest",
+        "model-params": "n_estimators=20", "seed": seed, **SKEWS[skew],
+    }  # fmt: skip
+    return parse_run_config(settings)
+
+
+def answers_of(data: str, skew: str, seed: int, root: str, cache: Path | None) -> Answers:
+    """Train the parties, or read what an earlier call kept."""
+    kept = cache and cache / f"{data}_{skew.replace(' ', '-')}_{seed}.npz"
+    if kept and kept.exists():
+        return Answers(**np.load(kept))
+    found: dict[str, list[Any]] = {name: [] for name in Answers._fields}
+    kt = FedKTConfig(seed=seed, students_per_party=2, teachers_per_student=5)
+    for algorithm, asked in (("fedkt", kt), ("fedct", FedCTConfig(seed=seed))):
+        config = run_config(algorithm, data, skew, seed, root)
+        for i in range(PARTIES):
+            client = make_client(config, parse_node_config({"partition-id": i, "num-partitions": PARTIES}), "liars")
+            own = derive_seed(seed, client.party.name)
+            visit = Instruction(server_round=1, config=asked, ratios=algorithm == "fedkt", party_seed=own)
+            values = client.learn(visit).values
+            if algorithm == "fedct":
+                found["labels"].append(values["labels"][0])
+            else:
+                found["students"].append(values["labels"])
+                found["codes"].append(values["ratios"])
+                found["counts"].append(values["class-counts"])
+    made = Answers(**{name: np.array(values) for name, values in found.items()})
+    if kept:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(kept, **made._asdict())
+    return made
+
+
+def lied(answers: Answers, attack: str, liars: NDArray[np.int64], rng: np.random.Generator) -> Answers:
+    """Return the answers where these parties lie."""
+    made = Answers(*(array.copy() for array in answers))
+    num_public, num_classes = made.codes.shape[1:]
+    target = 1 if num_classes == 2 else int(rng.integers(num_classes))  # of two classes the rare one harms most
+    largest = 2 ** default_ratio_bits(num_classes) - 1
+    for k in liars:
+        said = made.codes[k].argmax(axis=1)
+        for labels in (*made.students[k], made.labels[k], said):
+            if attack == "flip":
+                labels[:] = (labels + 1) % num_classes
+            elif attack == "random":
+                labels[:] = rng.integers(num_classes, size=num_public)
+            else:
+                odd = {"target": 0, "all but one": 1, "most": num_public // 20}[attack]
+                rows = rng.choice(num_public, odd, replace=False)
+                labels[:] = target
+                labels[rows] = (target + rng.integers(1, num_classes, size=odd)) % num_classes
+        quiet = made.codes[k].max(axis=1) == 0 if attack == "flip" else np.zeros(num_public, dtype=bool)
+        made.codes[k] = 0
+        made.codes[k][np.arange(num_public), said] = np.where(quiet, 0, largest)
+        claimed = np.bincount(said, minlength=num_classes)
+        made.counts[k] = 1000 * np.ceil(made.counts[k].sum() * claimed / num_public).astype(np.int64)
+    return made
+
+
+def vote(rule: str, answers: Answers, robust: Any, seed: int) -> tuple[NDArray[np.int16], NDArray[np.float64] | None]:
+    """Return the consensus of a rule, and what each party counted; None where agreement could not tell."""
+    num_classes, rng = answers.counts.shape[1], np.random.default_rng(seed)
+    if rule == "density-ratio":
+        sent = {f"{k}": PartyRatios(codes=c, class_counts=n) for k, (c, n) in enumerate(zip(*answers[2:], strict=True))}
+        votes = answers.counts.sum(axis=0)
+        weighed: Any = "trust" if robust == "auto" else "none"
+        choice = choose(sent, num_parties=len(sent), votes=votes, may_estimate=False, robust=weighed)
+        nobody = np.full(answers.codes.shape[1], ABSTAIN, dtype=np.int16)  # the public rows resemble nobody's
+        labels = nobody if choice.labels is None else choice.labels
+        return labels, np.array(list(choice.trust.values())) if robust == "auto" and choice.trust else None
+    algorithm, consensus = rule.split()
+    if algorithm == "fedkt":
+        config = FedKTConfig(robust=robust, consensus="majority")
+        cast, facts = one_shot_vote.tally(list(answers.students), config=config, num_classes=num_classes)
+        return one_shot_vote.aggregate(cast, config=config, rng=rng).labels, facts.trusts
+    settings = FedCTConfig(robust=robust, consensus=consensus)  # type: ignore[arg-type]
+    labels, facts = fedct.aggregate(list(answers.labels), config=settings, num_classes=num_classes, rng=rng)
+    return labels, facts.trusts
+
+
+def measured(data: str, skew: str, seed: int, root: str, cache: Path | None) -> dict[str, Any]:
+    """Return, by attack and rule, how much is right with trust, without it, and by the honest alone."""
+    answers = answers_of(data, skew, seed, root, cache)
+    pool = simulated_pool(run_config("fedkt", data, skew, seed, root))
+    truth, rng = pool.public.y, np.random.default_rng(seed)
+    liars = np.sort(rng.choice(PARTIES, LIARS, replace=False))
+    honest = np.setdiff1d(np.arange(PARTIES), liars)
+
+    def taught(labels: NDArray[np.int16]) -> float:
+        known = labels != ABSTAIN
+        if not known.any():
+            return 0.0
+        forest = RandomForestClassifier(20, random_state=seed).fit(pool.public.X[known], labels[known])
+        return float((forest.predict(pool.X_test) == pool.y_test).mean())
+
+    found: dict[str, Any] = {}
+    for attack in ("none", *ATTACKS):
+        said = answers if attack == "none" else lied(answers, attack, liars, rng)
+        found[attack] = {}
+        for rule in RULES:
+            one: dict[str, Any] = {}
+            for robust in ("auto", "none"):
+                labels, trusts = vote(rule, said, robust, seed)
+                one[f"right {robust}"] = float((labels == truth).mean())
+                if rule in ("fedkt majority", "density-ratio"):
+                    one[f"server {robust}"] = taught(labels)
+                if robust == "auto" and trusts is not None:
+                    doubted = np.flatnonzero(trusts < DOUBTED)
+                    one["liars named"] = int(np.isin(doubted, liars).sum()) if attack != "none" else 0
+                    one["honest named"] = len(doubted) - one["liars named"]
+            seven = vote(rule, answers.only(honest), "none", seed)[0]
+            one["right seven"] = float((seven == truth).mean())
+            found[attack][rule] = one
+    return found
+
+
+def table(found: dict[str, Any]) -> str:
+    """Return the means over seeds as a Markdown table: right with trust / without / the seven honest alone."""
+    lines = ["| data, skew | rule | " + " | ".join(("none", *ATTACKS)) + " | named: liars, honest |"]
+    lines.append("|---" * (len(ATTACKS) + 4) + "|")
+    for case, seeds in found.items():
+        for rule in RULES:
+            cells = []
+            for attack in ("none", *ATTACKS):
+                ones = [one[attack][rule] for one in seeds.values()]
+                means = [float(np.mean([one[f"right {kind}"] for one in ones])) for kind in ("auto", "none", "seven")]
+                cells.append(" / ".join(f"{x:.3f}".removeprefix("0") for x in means))
+            told = [one[attack][rule] for one in seeds.values() for attack in ATTACKS]
+            names = [np.mean([one.get(f"{who} named", 0) for one in told]) for who in ("liars", "honest")]
+            lines.append(f"| {case} | {rule} | " + " | ".join(cells) + f" | {names[0]:.1f}, {names[1]:.1f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Parse the command line, train or read the answers, lie, and tabulate."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-root", required=True, help="folder of the data sets")
+    parser.add_argument("--data", nargs="+", default=list(SIZES))
+    parser.add_argument("--skews", nargs="+", default=list(SKEWS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[301, 302, 303, 304, 305])
+    parser.add_argument("--cache", type=Path, help="folder that keeps the parties' answers between calls")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    options = parser.parse_args()
+    for name in ("flwr", "flwr.party"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    found: dict[str, Any] = {}
+    for data in options.data:
+        for skew in options.skews:
+            for seed in options.seeds:
+                one = measured(data, skew, seed, options.data_root, options.cache)
+                found.setdefault(f"{data}, {skew}", {})[seed] = one
+            print(f"{data}, {skew}: {len(options.seeds)} seeds", file=sys.stderr, flush=True)
+            if options.out:
+                command = shlex.join(["python", "benchmarks/liars.py", *sys.argv[1:]])
+                options.out.write_text(json.dumps({"command": command, "found": found}, indent=1) + "\n")
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main()

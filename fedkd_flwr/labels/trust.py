@@ -1,0 +1,214 @@
+"""How far other parties confirm what a party says, and what its votes then count.
+
+A party that swaps classes, says one class almost everywhere, or says anything at random does not move together with the
+others, whatever the class shares are. Only those who know a class judge what is said of it, so that the one party that
+knows a disease is not silenced by those that never saw it; what it says, true or not, can then not be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.labels.voting import ABSTAIN, Labels, is_informative
+
+__all__ = ["TRUST_UNIT", "Said", "can_tell", "confirmed", "label_trusts", "trusted_weights", "trusts"]
+
+TRUST_UNIT = 100
+"""Votes that trust weighs are counted in hundredths: whole numbers keep ties exact."""
+
+_STEPS = 10  # of the iteration that weighs each judge by how far it is confirmed itself
+_LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, for nobody can know better
+_LEAST_VARIANCE = 0.1  # of a class's labels over the rows, so that one odd row makes no constant answer informative
+_LEAST_CONFIRMED = 0.05  # correlation above what chance gives
+_MOST_ALIKE = 0.1  # of the others' votes: what all parties that label every row alike may cast together
+_LEAST_ROWS = 30  # of fewer public rows any correlation may be chance
+_LEAST_VOTERS = 3  # two parties that contradict each other accuse each other alike
+
+
+class Said(NamedTuple):
+    """What one party says of the public rows: how strongly it gives classes to rows.
+
+    Parameters
+    ----------
+    places : ndarray of shape (num_said,), int64
+        Places in the flat (row, class) array, each once.
+    values : ndarray of shape (num_said,), float
+        Above 0.
+    judges : ndarray of shape (num_classes,), float64
+        How far the party can judge each class, 0 to 1.
+    """
+
+    places: NDArray[np.int64]
+    values: NDArray[np.floating]
+    judges: NDArray[np.float64]
+
+
+def confirmed(
+    said: Sequence[Said], *, num_public: int, weights: NDArray[np.float64], least_variance: float = 0.0
+) -> NDArray[np.float64]:
+    """Return how far the others confirm each party: (num_parties,), within [0, 1]; NaN where nobody can judge it.
+
+    For each class that is the correlation, over the public rows, of what the party says with the weighed sum of what
+    the others say; negative ones count as 0. The mean over classes goes by how much the party says of each. Judges
+    count by how far they are confirmed themselves: a power iteration, in which a minority that agrees with itself
+    alone fades.
+
+    Parameters
+    ----------
+    said : sequence of Said
+        By party.
+    num_public : int
+        Number of public rows.
+    weights : ndarray of shape (num_parties,), float64
+        What a party's judgement counts to begin with.
+    least_variance : float
+        The least variance that is taken for what a party says of a class.
+
+    Examples
+    --------
+    Three parties agree on four rows, and the fourth swaps the classes:
+
+    >>> def says(labels):
+    ...     return Said(np.arange(4) * 2 + labels, np.ones(4), np.ones(2))
+    >>> four = [says(np.array(labels)) for labels in ([0, 1, 1, 0],) * 3 + ([1, 0, 0, 1],)]
+    >>> confirmed(four, num_public=4, weights=np.ones(4)).round(2).tolist()
+    [1.0, 1.0, 1.0, 0.0]
+    """
+    num_classes = len(said[0].judges)
+    judges = np.array([one.judges for one in said])
+    classes = [one.places % num_classes for one in said]
+    sums = np.array(
+        [np.bincount(c, weights=one.values, minlength=num_classes) for c, one in zip(classes, said, strict=True)]
+    )
+    squares = np.array(
+        [np.bincount(c, weights=one.values**2, minlength=num_classes) for c, one in zip(classes, said, strict=True)]
+    )
+    squares = np.maximum(squares - sums**2 / num_public, 0.0)  # around each class's mean
+    found = np.full(len(said), np.nan)
+    counted = weights
+    for _ in range(_STEPS):
+        shares = counted[:, None] * judges
+        total = np.zeros(num_public * num_classes)
+        for one, which, share in zip(said, classes, shares, strict=True):
+            total[one.places] += one.values * share[which]
+        total = total.reshape(num_public, num_classes)
+        total -= total.mean(axis=0)
+        variance, flat, able = (total**2).sum(axis=0), total.reshape(-1), shares.sum(axis=0)
+        for k, (one, which, share) in enumerate(zip(said, classes, shares, strict=True)):
+            with_total = np.bincount(which, weights=one.values * flat[one.places], minlength=num_classes)
+            with_others = with_total - share * squares[k]
+            others = np.maximum(variance - 2 * share * with_total + share**2 * squares[k], 0.0)
+            scale = np.sqrt(np.maximum(squares[k], least_variance * num_public) * others)
+            agreed = np.clip(with_others / np.maximum(scale, 1e-9), 0.0, 1.0)
+            judged = np.clip(able - share, 0.0, 1.0) * sums[k]
+            if judged.sum() > _LEAST_JUDGED * sums[k].sum():
+                found[k] = judged @ agreed / judged.sum()
+            else:
+                found[k] = np.nan if sums[k].any() else 0.0  # who says nothing has nothing confirmed
+        counted = weights * np.minimum(_relative(found), 1.0)
+    return found
+
+
+def trusts(found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what each party counts, within [0, 1]: ``min(1, 2 t / median t)^2``, and 1 where nobody can judge it.
+
+    Honest parties differ in how much others know of their rows, so only those far below the median count less.
+
+    >>> trusts(np.array([0.8, 0.6, 0.7, 0.1, np.nan])).round(2).tolist()
+    [1.0, 1.0, 1.0, 0.09, 1.0]
+    """
+    counted: NDArray[np.float64] = np.clip(2 * _relative(found), 0.0, 1.0) ** 2
+    return counted
+
+
+def can_tell(found: NDArray[np.float64]) -> bool:
+    """Tell whether enough is confirmed to know who is wrong: something of at least half of the parties, and of three.
+
+    Where most parties are judged by nobody, those who claim to know everything would judge alone.
+
+    >>> can_tell(np.array([0.8, 0.6, 0.7, 0.0])), can_tell(np.array([np.nan, np.nan, np.nan, 0.0]))
+    (True, False)
+    """
+    return bool((np.nan_to_num(found) >= _LEAST_CONFIRMED).sum() >= max(_LEAST_VOTERS, len(found) / 2))
+
+
+def _relative(found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what was confirmed, over its median; 1 where nobody can judge."""
+    known = found[~np.isnan(found)]
+    middle = float(np.median(known)) if known.size else 0.0
+    return np.where(np.isnan(found), 1.0, found / max(middle, 1e-9))
+
+
+def label_trusts(answers: Sequence[Labels], *, num_classes: int) -> NDArray[np.float64] | None:
+    """Return what each party's labels count, 0 to 1; None where agreement cannot tell who is wrong.
+
+    It cannot with fewer than three parties or thirty rows, nor where fewer than half of the parties are confirmed:
+    under extreme label skew most honest parties give nearly all rows one class, and then a liar looks like them.
+
+    Parameters
+    ----------
+    answers : sequence of ndarray of shape (num_public,) or (num_arrays, num_public), int16
+        Each party's labels; several arrays count as shares of one vote.
+    num_classes : int
+        Number of classes.
+
+    Examples
+    --------
+    >>> good, nearly_alike = np.tile([0, 1, 2], 10), np.array([1] * 29 + [0])
+    >>> label_trusts([good, good, good, nearly_alike], num_classes=3).round(1).tolist()
+    [1.0, 1.0, 1.0, 0.0]
+    """
+    num_public = answers[0].shape[-1]
+    if len(answers) < _LEAST_VOTERS or num_public < _LEAST_ROWS:
+        return None
+    said = [_said(labels, num_classes) for labels in answers]
+    found = confirmed(said, num_public=num_public, weights=np.ones(len(said)), least_variance=_LEAST_VARIANCE)
+    if not can_tell(found):
+        return None
+    # a party that labels every row alike has a rule of its own (`voter_weights`), and is no yardstick
+    alike = np.array([not is_informative(labels) for labels in answers])
+    counted = np.zeros(len(answers))
+    counted[~alike] = trusts(found[~alike])
+    return counted
+
+
+def trusted_weights(weights: Sequence[int], trust: NDArray[np.float64], alike: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return what each party's votes count, in hundredths of ``weights``.
+
+    Parties that label every row alike shift all rows by the same amount, so their number must not decide: together they
+    cast at most a tenth of what the others cast.
+
+    Parameters
+    ----------
+    weights : sequence of int
+        As `fedkd_flwr.labels.voting.voter_weights` gives them.
+    trust : ndarray of shape (num_parties,), float64
+        As `label_trusts` gives it.
+    alike : ndarray of shape (num_parties,), bool
+        Which parties label every row alike.
+
+    Examples
+    --------
+    >>> trusted_weights([2, 2, 2, 1, 1], np.array([1.0, 1.0, 0.2, 0.0, 0.0]), np.arange(5) > 2).tolist()
+    [200, 200, 40, 22, 22]
+    """
+    base = np.asarray(weights, dtype=np.float64) * TRUST_UNIT
+    counted = np.where(alike, 0.0, base * trust)
+    idle = np.where(alike, base, 0.0)
+    idle *= min(1.0, _MOST_ALIKE * counted.sum() / max(idle.sum(), 1e-12))
+    return np.rint(counted + idle).astype(np.int64)
+
+
+def _said(labels: Labels, num_classes: int) -> Said:
+    arrays = np.atleast_2d(labels)
+    rows = np.broadcast_to(np.arange(arrays.shape[1]), arrays.shape)[arrays != ABSTAIN]
+    cast = arrays[arrays != ABSTAIN].astype(np.int64)
+    places, counts = np.unique(rows * num_classes + cast, return_counts=True)
+    values = counts / len(arrays)
+    mass = np.bincount(places % num_classes, weights=values, minlength=num_classes)
+    # fully from an equal share of its labels on
+    return Said(places, values, np.minimum(num_classes * mass / max(mass.sum(), 1e-12), 1.0))

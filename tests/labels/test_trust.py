@@ -1,0 +1,91 @@
+"""Who confirms whom: liars against honest parties of all kinds, and where agreement cannot tell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.labels.trust import Said, confirmed, label_trusts, trusted_weights, trusts
+from fedkd_flwr.labels.voting import ABSTAIN
+
+ROWS, CLASSES = 200, 5
+RNG = np.random.default_rng(1)
+TRUTH = RNG.integers(CLASSES, size=ROWS)
+
+
+def _honest(known=range(CLASSES), right=0.8):
+    """Labels of a party that knows these classes and takes all other rows for one of them."""
+    said = np.where(np.isin(TRUTH, list(known)) & (RNG.random(ROWS) < right), TRUTH, RNG.choice(list(known), ROWS))
+    return said.astype(np.int16)
+
+
+def _lie(how):
+    labels = _honest()
+    if how == "flip":
+        return (labels + 1) % CLASSES
+    if how == "random":
+        return RNG.integers(CLASSES, size=ROWS).astype(np.int16)
+    said = np.full(ROWS, 3, dtype=np.int16)
+    said[: {"all alike": 0, "all but one": 1, "all but ten": 10}[how]] = 1
+    return said
+
+
+@pytest.mark.parametrize("how", ["flip", "random", "all alike", "all but one", "all but ten"])
+def test_three_of_ten_liars_count_next_to_nothing_and_the_honest_in_full(how):
+    found = label_trusts([_honest() for _ in range(7)] + [_lie(how) for _ in range(3)], num_classes=CLASSES)
+    assert (found[:7] == 1.0).all()
+    assert (found[7:] < 0.1).all()
+
+
+def test_honest_parties_that_know_few_classes_keep_their_votes():
+    known = [range(5), range(4), (1, 2, 3), (3, 4), (0, 4), (0, 1, 2), range(5)]
+    assert (label_trusts([_honest(one) for one in known], num_classes=CLASSES) > 0.9).all()
+
+
+def test_the_only_party_that_knows_a_class_keeps_its_votes():
+    sick = np.where(TRUTH == 4, 4, _honest((0, 1))).astype(np.int16)  # class 4, and two that others know too
+    others = [_honest((0, 1, 2, 3)) for _ in range(6)]
+    assert label_trusts([sick, *others], num_classes=CLASSES)[0] > 0.8
+
+
+def test_students_count_as_shares_and_abstentions_as_nothing():
+    unsure = np.stack([_honest(), _honest()])
+    unsure[:, :50] = ABSTAIN
+    found = label_trusts([unsure, *(_honest() for _ in range(3)), _lie("flip")[None]], num_classes=CLASSES)
+    assert found[0] == 1.0
+    assert found[-1] < 0.1
+
+
+def test_nobody_is_accused_where_agreement_cannot_tell():
+    assert label_trusts([_honest(), _lie("flip")], num_classes=CLASSES) is None  # two accuse each other alike
+    few = [labels[:29] for labels in (_honest(), _honest(), _honest(), _lie("flip"))]
+    assert label_trusts(few, num_classes=CLASSES) is None
+    one_class_each = [np.full(ROWS, c % CLASSES, np.int16) for c in range(7)]
+    assert label_trusts([*one_class_each, *(_lie("all but ten") for _ in range(3))], num_classes=CLASSES) is None
+
+
+def test_the_order_of_parties_does_not_matter():
+    answers = [*(_honest() for _ in range(4)), _lie("flip")]
+    assert label_trusts(answers[::-1], num_classes=CLASSES) == pytest.approx(
+        label_trusts(answers, num_classes=CLASSES)[::-1]
+    )
+
+
+def test_correlations_equal_numpys_where_all_judge_alike():
+    dense = RNG.random((3, 40, 2)) + np.arange(40)[:, None] / 40  # all above 0
+    said = [Said(np.arange(80), one.reshape(-1), np.ones(2)) for one in dense]
+    # equal judges stay equal only in the first step, so one party judges and the other two do not
+    said = [one._replace(judges=np.full(2, float(k == 0))) for k, one in enumerate(said)]
+    found = confirmed(said, num_public=40, weights=np.ones(3))
+    for k in (1, 2):
+        by_class = [np.corrcoef(dense[k][:, c], dense[0][:, c])[0, 1] for c in range(2)]
+        assert found[k] == pytest.approx(np.average(by_class, weights=dense[k].sum(axis=0)))
+    assert np.isnan(found[0])  # nobody judges the judge
+    assert trusts(np.array([np.nan, np.nan])).tolist() == [1.0, 1.0]
+
+
+def test_parties_that_label_every_row_alike_cast_a_tenth_together_at_most():
+    counted = trusted_weights([2] * 9 + [1] * 6, np.ones(15), np.arange(15) > 8)
+    assert counted[:9].tolist() == [200] * 9
+    assert counted[9:].sum() == pytest.approx(180)
+    assert trusted_weights([2, 2, 2, 0], np.ones(4), np.arange(4) > 2).tolist() == [200, 200, 200, 0]
