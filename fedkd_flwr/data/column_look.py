@@ -26,6 +26,8 @@ _FEW_NUMBERS = 10  # a column with fewer different numbers may hold codes
 _FEW_WORDS = 0.05  # greatest share of cells that are no number in a column of numbers
 _PROSE_WORDS = 5  # a text of at least so many words counts as prose
 _SAMPLE = 2000
+_FEW_DATES = 3  # fewer different numbers may be codes that look like dates by chance
+_COMPACT = re.compile(r"(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 
 _NAME_OF_ID = re.compile(
     r"(?i)(^|[\W_])(id|ids|nr|no|num|number|nummer|key|uuid|index|idx|row|zeile|unnamed)([\W_\d]|$)|nummer$|(?-i:[a-z](ID|Id|Nr|No)$)"
@@ -146,6 +148,13 @@ def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLoo
             raise DataError(
                 explain(f"column {name!r}", "hold finite numbers", f"{numbers[row - 1]} in row {row}", way_out)
             )
+        if _are_compact_dates(pd.unique(values.dropna())):
+            seen = ColumnLook(name=name, reading=replace(words, dates="compact"))
+            numbers, bad = seen.reading.parse(values)
+            if not bad.any():
+                seen.repaired = len(numbers) - int(np.isnan(numbers).sum())
+                seen.notes.append(f"all cells look like {_shape_of('compact')}: read as {seen.read_as}")
+                return _numeric(seen, numbers)
         return _numeric(ColumnLook(name=name, reading=words), numbers)
     if kind == "M":
         reading = replace(words, dates="iso")
@@ -177,7 +186,8 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
         return _categorical(seen, texts, counts, len(values))
     nothing = np.array([text not in MISSING and text not in rules.missing for text in texts]) & ~unread
     nothing &= np.isnan(numbers)  # a dash among numbers
-    if not unread.any() and not np.isnan(numbers).all():
+    compact = _are_compact_dates([text for text, number in zip(texts, numbers, strict=True) if not np.isnan(number)])
+    if not compact and not unread.any() and not np.isnan(numbers).all():
         _say_what_is_empty(seen, codes, counts, texts, nothing)
         seen.reading, seen.shapes = replace(seen.reading, limits=rules.limits), _shapes_of_numbers(texts, numbers)
         if seen.shapes["point?"] or not seen.shapes["point"]:
@@ -185,7 +195,9 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
         if decimal != "," or not seen.shapes["point?"] or seen.shapes["point"]:
             return _numeric(seen, np.append(numbers, np.nan)[codes])
     suspects = [text for text, bad in zip(texts, unread, strict=True) if bad] or [t for t in texts if t not in MISSING]
-    reading = _dates(suspects, seen, rules) or _number_rule(suspects, seen, decimal)
+    reading = (
+        Reading(dates="compact") if compact else _dates(suspects, seen, rules) or _number_rule(suspects, seen, decimal)
+    )
     if seen.problem:
         return seen
     if reading is not None:
@@ -287,6 +299,23 @@ def _left_out(seen: ColumnLook, why: str, missing: int) -> ColumnLook:
 # --------------------------------------------------------------------------------------------- how its cells are read
 
 
+def _are_compact_dates(values: Any) -> bool:
+    """Tell whether numbers are dates such as 20210312: nearly all of them, within 1900 to 2099.
+
+    Of all numbers with eight digits one in a thousand is such a date.
+    """
+    dates = sum(bool(_COMPACT.match(str(value))) for value in values[:_SAMPLE])
+    if dates < _FEW_DATES or dates < (1 - _FEW_WORDS) * len(values[:_SAMPLE]):
+        return False
+    _, bad = Reading(dates="compact").parse(values)
+    return int(bad.sum()) <= _FEW_WORDS * len(values)
+
+
+def _shape_of(dates: str) -> str:
+    """Return what dates of a kind look like: ``dates (12.03.2021)``."""
+    return DATES[dates].partition(" as ")[0]
+
+
 def _dates(texts: list[str], seen: ColumnLook, rules: Rules) -> Reading | None:
     """Return the rule for dates or times that most texts fit; where day and month cannot be told apart, a problem."""
     sample = [text for text in texts[:_SAMPLE] if text.casefold() not in EMPTY_WORDS]
@@ -296,7 +325,7 @@ def _dates(texts: list[str], seen: ColumnLook, rules: Rules) -> Reading | None:
     way = min(unread, key=lambda way: unread[way])
     if 5 * unread[way] > len(sample):
         return None
-    if way in ("iso", "time"):
+    if way not in ("day-first", "month-first"):
         return Reading(dates=way)
     day, month = (Reading(dates=one).distinct(texts)[1].sum() for one in ("day-first", "month-first"))
     if all(re.match(r"\d{1,2}\.", text) for text in sample):  # with points, the day comes first everywhere
@@ -389,7 +418,7 @@ def one_decimal_sign(seen: list[ColumnLook], rules: Rules) -> list[ColumnLook]:
             one.problem = explain(f"column {one.name!r}", rule, f"commas before three digits only ({one.example})")
             one.choices = {
                 "If 1,234 there means 1.234": {"decimal": ","},
-                "If it means one thousand": {"decimal": "."},
+                "If 1,234 means one thousand": {"decimal": "."},
             }
         elif unclear and of_file == "," and one.reading.thousands == ",":
             one.reading = replace(one.reading, decimal=",", thousands="")
@@ -413,14 +442,14 @@ def _say_what_was_read(
     rule = replace(seen.reading, missing=(), limits="")
     _, plain_bad = PLAIN.distinct(texts)
     total = counts[good | limited | bad].sum()
-    needed = good & (plain_bad | (rule.thousands == "."))
+    needed = good & (plain_bad | (rule.thousands == ".") | (rule.dates == "compact"))
     seen.repaired = int(counts[needed].sum() + (counts[limited].sum() if seen.reading.limits == "number" else 0))
     if needed.any():
         seen.example = _shown(codes, texts, needed, 1)
         percent = int(100 * counts[needed].sum() // total)
         share = "all cells" if percent == 100 else f"{percent} %"
         if rule.dates:
-            what = f"{share} look like {DATES[rule.dates].partition(' as ')[0]}: read as {seen.read_as}"
+            what = f"{share} look like {_shape_of(rule.dates)}: read as {seen.read_as}"
         elif rule.decimal == ",":
             what = f"{share} look like decimal-comma numbers: read so ({_rule('decimal', ',')})"
         elif rule.unit and not rule.thousands:
