@@ -26,6 +26,7 @@ _FEW_NUMBERS = 10  # a column with fewer different numbers may hold codes
 _FEW_WORDS = 0.05  # greatest share of cells that are no number in a column of numbers
 _PROSE_WORDS = 5  # a text of at least so many words counts as prose
 _SAMPLE = 2000
+_LONG = 5  # different whole numbers, all longer than so many digits and equally long, may be identifiers
 _FEW_DATES = 3  # fewer different numbers may be codes that look like dates by chance
 _COMPACT = re.compile(r"(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 
@@ -34,8 +35,8 @@ _NAME_OF_ID = re.compile(
 )
 _SPACED = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _CELL = re.compile(
-    r"(?:(?:[<>]=?|[≤≥])\s*)?(?P<before>[$€£¥])?\s*(?P<body>[+-]?(?:\d[\d.,' \u00a0\u2009\u202f]*\d|\d|[.,]\d+))\s*"
-    r"(?P<behind>[%‰°$€£¥µμ]?[A-Za-z/%²³µμ°]*)"
+    r"(?:(?:[<>]=?|[≤≥])\s*)?(?P<before>[$€£¥])?\s*(?P<body>[+-]?(?:\d[\d.,' \u00a0\u2009\u202f]*\d|\d|[.,]\d+))"
+    r"(?P<exponent>[eE][+-]?\d+)?\s*(?P<behind>[%‰°$€£¥µμ]?[A-Za-z/%²³µμ°]*)"
 )
 _SHAPES = {  # what the signs in the digits of a number say; the first that fits
     "whole": re.compile(r"[+-]?\d+"),
@@ -221,7 +222,7 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
             found = np.append(numbers, np.nan)
             found[:-1][bad] = np.nan
             return _numeric(seen, found[codes])
-        if enough and share < 0.5:
+        if good.any() and share < (0.5 if enough else _FEW_WORDS):
             _mixed(seen, codes, counts, texts, good | limited, bad)
     return _categorical(seen, texts, counts, len(values))
 
@@ -239,7 +240,8 @@ def _numeric(seen: ColumnLook, numbers: NDArray[np.float64]) -> ColumnLook:
         return seen
     counter, named = high - low + 1 == len(known), bool(_NAME_OF_ID.search(seen.name))
     unnamed = seen.name.startswith(("column-", "Unnamed"))
-    if not (counter or named or unnamed) or len(np.unique(known)) < len(known):
+    long = low >= 10**_LONG and len(f"{low:.0f}") == len(f"{high:.0f}")
+    if not (counter or named or unnamed or long) or len(np.unique(known)) < len(known):
         return seen
     seen.identifies = named or unnamed
     what = f"each row has its own whole number, {low:.0f} to {high:.0f}"
@@ -285,7 +287,11 @@ def _categorical(seen: ColumnLook, texts: list[str], counts: NDArray[np.intp], n
         return _left_out(seen, what, seen.missing)
     if many > _MANY_CATEGORIES:
         seen.notes.append(f"{many:,} categories: slow, and each says little ({_rule('drop', seen.name)} leaves it out)")
-    elif many == 1 and known_rows > 1:
+    alike = {text.casefold(): text for text in sorted(distinct)}
+    if many <= _MANY_CATEGORIES and len(alike) < many:
+        twins = next((text, alike[text.casefold()]) for text in sorted(distinct) if alike[text.casefold()] != text)
+        seen.notes.append(f"{' and '.join(map(repr, twins))} are different categories, as they are spelt otherwise")
+    if many == 1 and known_rows > 1:
         seen.notes.append(f"constant: it says nothing ({_rule('drop', seen.name)})")
     return seen
 
@@ -362,7 +368,8 @@ def _shapes(texts: list[str]) -> tuple[Counter[str], set[str], set[str]]:
         if re.match(r"[+-]?\d{1,3}('\d{3})+", body):
             body = body.replace("'", "")
             groups.add("'")
-        shapes[next((name for name, pattern in _SHAPES.items() if pattern.fullmatch(body)), "none")] += 1
+        shape = next((name for name, pattern in _SHAPES.items() if pattern.fullmatch(body)), "none")
+        shapes[shape.rstrip("?") if found["exponent"] else shape] += 1  # before an exponent stand no thousands
     return shapes, units - {""}, groups
 
 

@@ -164,8 +164,11 @@ def _schema_command(words: Mapping[str, str]) -> str:
     return " ".join(["fedkd schema TABLE", *(f"--{key} {value}" for key, value in words.items())])
 
 
-def note_lines(notes: Sequence[ColumnNote]) -> list[str]:
-    """Return the notes as a table of text; of a wide table only columns with something to say, and how many others."""
+def note_lines(notes: Sequence[Any]) -> list[str]:
+    """Return notes, or a record's `columns`, as a table of text.
+
+    Of a wide table these are only columns with something to say, and how many others.
+    """
     told = [note for note in notes if len(notes) <= _MANY_COLUMNS or note.note or note.repaired or note.missing]
     cells = [("column", "read as", "repaired", "empty", "note")]
     cells += [(n.name or "(file)", n.read_as, f"{n.repaired:,}", f"{n.missing:,}", n.note) for n in told]

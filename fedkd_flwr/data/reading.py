@@ -82,6 +82,7 @@ _MONTHS = {
     for name in names.split()
 }
 _EPOCH = date(1970, 1, 1).toordinal()
+_DIGITS_OF_DATE = 10_000_000  # numbers from here on are dates such as 20210312; smaller ones are days already
 _SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d)")
 
 
@@ -153,8 +154,11 @@ class Reading:
         bad : ndarray of shape (n,), bool
         """
         array = values if isinstance(values, np.ndarray) else pd.Series(values).to_numpy()
-        if array.dtype.kind in "biuf" and self.dates != "compact":
+        if array.dtype.kind in "biuf":
             numbers = array.astype(np.float64)
+            if self.dates == "compact" and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
+                numbers[dates] = self.distinct([str(int(number)) for number in numbers[dates]])[0]
+                return numbers, np.isinf(numbers) | (dates & np.isnan(numbers))
             return numbers, np.isinf(numbers)
         if array.dtype.kind == "M":
             days = array.astype("datetime64[us]").astype(np.int64) / 86_400e6
@@ -193,10 +197,10 @@ class Reading:
     def _spelt(self, value: object) -> str | float:
         """Return a value that is no text: numbers as they are, dates in the form that is looked for, others as text."""
         if isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_):
+            if self.dates == "compact" and np.isfinite(value):
+                return str(int(value)) if value >= _DIGITS_OF_DATE else float(value)
             if not self.dates:
                 return float(value)
-            if self.dates == "compact" and np.isfinite(value) and value == int(value):
-                return str(int(value))
         if isinstance(value, date) and self.dates not in ("", "time"):
             return _days(value)
         if isinstance(value, bytes):

@@ -44,6 +44,7 @@ DAYS = [pd.Timestamp("2020-01-01") + pd.Timedelta(days=3 * i) for i in range(N)]
         ([f"{v:,.2f}" for v in NUMBERS], {"thousands": ","}),
         ([f"{v:,.2f}".replace(",", "'") for v in NUMBERS], {"thousands": "'"}),
         ([f"{v:,.1f}".replace(",", " ").replace(".", ",") for v in NUMBERS], {"decimal": ",", "thousands": " "}),
+        ([f"{v:.3E}".replace(".", ",") for v in NUMBERS], {"decimal": ","}),
         ([f"{v:.1f} %" for v in NUMBERS], {"unit": "%"}),
         ([f"{v:.1f}mg/l".replace(".", ",") for v in NUMBERS], {"unit": "mg/l", "decimal": ","}),
         ([f"{d:%Y-%m-%d}" for d in DAYS], {"dates": "iso"}),
@@ -209,6 +210,16 @@ def test_a_number_that_each_row_has_of_its_own_is_suspected_by_its_name_or_by_co
     column, note = _found(rng.permutation(N).astype(str))
     assert column.kind == "numeric"  # a count of rows by another name may be a feature
     assert "an identifier? It is read as numbers (drop=x leaves it out)" in note.note
+    column, note = _found(rng.choice(9 * 10**9, N, replace=False) + 10**9)  # such as a medical record's number
+    assert column.kind == "numeric"
+    assert "an identifier? It is read as numbers" in note.note
+
+
+def test_a_word_among_few_numbers_and_categories_that_differ_in_case_are_said():
+    _, note = _found([str(i % 5) for i in range(N - 1)] + ["Total"])
+    assert "99 % of the cells are numbers, others are not: 'Total' in row 120 (missing=Total reads" in note.note
+    _, note = _found(["Yes", "yes", "no"] * (N // 3))
+    assert "'Yes' and 'yes' are different categories" in note.note
 
 
 def test_rare_classes_and_rows_without_a_label_are_said():
@@ -273,7 +284,9 @@ def test_a_messy_table_is_split_as_its_clean_twin(tmp_path):
     )
     clean["y"] = rng.choice(["no", "yes"], rows)
     clean.loc[6, "x"] = 0.5
+    clean["since"] = clean["day"] // 3
     messy = clean.assign(
+        since=[f"{pd.Timestamp('1970-01-01') + pd.Timedelta(days=int(d)):%Y%m%d}" for d in clean["since"]],
         id=[f"P{i}" for i in range(rows)],
         x=[f"{x:.3f}".replace(".", ",") for x in clean["x"]],
         day=[f"{pd.Timestamp('1970-01-01') + pd.Timedelta(days=int(d)):%d.%m.%Y}" for d in clean["day"]],

@@ -103,6 +103,7 @@ def _one(reading, value):
         (Reading(dates="named"), "January 1970", "bad"),
         (Reading(dates="compact"), "19700102", 1.0),
         (Reading(dates="compact"), 19700102, 1.0),
+        (Reading(dates="compact"), 3, 3.0),  # days already
         (Reading(dates="compact"), "19700102.0", 1.0),
         (Reading(dates="compact"), "19700102T120000Z", 1.5),
         (Reading(dates="compact"), "19701302", "bad"),
