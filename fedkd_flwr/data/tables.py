@@ -519,7 +519,7 @@ def _refuse_text_above(text: str, path: Path, width: int, before: int) -> None:
     if width > 1 or len(lines) < 3:
         return
     counts = {sign: [line.count(sign) for line in lines] for sign in ",;\t|"}
-    sign = max(counts, key=lambda sign: min(counts[sign][-20:]))
+    sign = max(counts, key=lambda sign: min(counts[sign][len(lines) // 2 :]))
     if (most := min(counts[sign][len(lines) // 2 :])) == 0:
         return
     first = next(i for i, number in enumerate(counts[sign]) if number >= most)
