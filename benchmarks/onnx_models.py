@@ -102,17 +102,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-root", default="")
     parser.add_argument("--data", nargs="*", default=[*TABLES, *IMAGES])
+    parser.add_argument("--models", nargs="*", default=[], help="only these")
+    parser.add_argument("--rows", type=int, default=3000, help="at most so many test rows of the larger sets")
     options = parser.parse_args()
     found = []
     for name in options.data:
-        most = 3000 if name in ("adult", "mushroom", *IMAGES) else 0
-        pool = load_pool(name, seed=1, data_root=options.data_root, num_test=most if name != "mushroom" else 2000)
+        most = options.rows if name in ("adult", "mushroom", *IMAGES) else 0
+        pool = load_pool(
+            name, seed=1, data_root=options.data_root, num_test=most if name != "mushroom" else min(most, 2000)
+        )
         models = [m for m in NAMES if m != "transformer" and not m.startswith("cnn-fedmd-")]
         if name not in IMAGES:
             models = [m for m in models if not m.startswith("cnn")]
         else:
             models = ["random-forest", "mlp", *(m for m in models if m.startswith("cnn"))]
-        for model_name in models:
+        for model_name in [one for one in models if one in (options.models or models)]:
             X, y = (array[: 200 if model_name == "rulefit" else 1000] for array in (pool.X, pool.y))
             params = FEW_STEPS if model_name.startswith("cnn") else SMALL.get(model_name, {})
             model = make_model(

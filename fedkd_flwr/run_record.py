@@ -18,7 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.errors import DataError, FedkdError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.processes import ProcessRecord
 from fedkd_flwr.run_frames import frame
@@ -294,7 +294,7 @@ class RunRecord:
             return
         kind = type(error).__name__
         if isinstance(error, Exception):
-            self.status, self.reason = "failed", str(error) or kind
+            self.status, self.reason = "failed", str(error) if isinstance(error, FedkdError) else cause(error)
         else:
             self.status, self.reason = "stopped", _STOPS.get(kind, f"its process was told to end ({kind})")
 

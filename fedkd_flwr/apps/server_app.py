@@ -31,7 +31,7 @@ from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.live_run import LiveRun
 from fedkd_flwr.apps.model_cards import write_cards
 from fedkd_flwr.apps.tracking import parse_tools
-from fedkd_flwr.apps.try_models import try_models
+from fedkd_flwr.apps.try_models import try_final_model, try_models
 from fedkd_flwr.apps.versions import installed_versions
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
@@ -104,6 +104,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     else:
         log(INFO, "loading the public set %s", config.public_path)
         public, test = load_public(config.public_path, config.schema_path or None, labels=config.public_label), None
+        _take_notes(try_final_model(config, public), record)
     record.num_public, record.num_classes = public.num_rows, public.num_classes
     record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
     if config.rehearsal:
@@ -124,9 +125,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         if config.num_parties and len(nodes) > config.num_parties:
             way_out = "Give both the same number: num-supernodes in --federation-config."
             raise ConfigError(explain("num-parties", f"equal the {len(nodes)} SuperNodes", config.num_parties, way_out))
-        for note in try_models(config, len(nodes)):
-            log(WARN, "%s", note)
-            record.notes.append(note)
+        _take_notes(try_models(config, len(nodes)), record)
         check_simulation(config, len(nodes))
         log(INFO, "%d parties registered; starting their processes", len(nodes))
         names = start_processes(grid, nodes, config.round_timeout_s)
@@ -212,6 +211,12 @@ def first_settings(config: RunConfig, public: PublicSet) -> dict[str, Any]:
     }
 
 
+def _take_notes(notes: list[str], record: RunRecord) -> None:
+    for note in notes:
+        log(WARN, "%s", note)
+        record.notes.append(note)
+
+
 def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
     """Log and record what was done to each column of a user's table."""
     from fedkd_flwr.data.look import note_lines
@@ -220,8 +225,7 @@ def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
     for line in note_lines(pool.columns) if pool.columns else ():
         log(INFO, "%s", line)
     if pool.next_command:
-        record.notes.append(f"columns were left out, or look like identifiers; to say so: {pool.next_command}")
-        log(WARN, "%s", record.notes[-1])
+        _take_notes([f"columns were left out, or look like identifiers; to say so: {pool.next_command}"], record)
 
 
 def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunConfig:

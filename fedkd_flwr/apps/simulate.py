@@ -9,6 +9,7 @@ import json
 import os
 import queue
 import secrets
+import shlex
 import signal
 import subprocess
 import sys
@@ -226,6 +227,8 @@ class Simulation:
         record = Path(current.log).with_name("record.json")
         current.record = str(record) if record.is_file() else ""
         current.reason = f"its process ended ({how}); the record has the rounds until then"
+        if current.record:
+            current.reason += f". Its page: {shlex.join(['fedkd', 'report', current.record])}"
         return current
 
     def _tell(self, line: str) -> None:

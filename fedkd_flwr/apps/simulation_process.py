@@ -91,6 +91,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     from fedkd_flwr.apps.party_processes import ProcessGrid
     from fedkd_flwr.apps.server_app import federate
     from fedkd_flwr.apps.simulate import Ended
+    from fedkd_flwr.data.look import note_lines
     from fedkd_flwr.report.table import summary_table
     from fedkd_flwr.run_record import RunRecord
 
@@ -127,7 +128,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
         seed=record.seed,
         reason=record.reason,
         figures=record.mean_accuracies(),
-        table=summary_table(record),
+        table="\n".join([*(note_lines(record.columns) if record.columns else ()), summary_table(record)]),
         record=str(folder / "record.json"),
         report=str(report) if report.is_file() else "",
         log=str(log),

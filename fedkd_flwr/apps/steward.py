@@ -125,7 +125,7 @@ def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, ro
         shown = f"{value['bytes']:,} bytes, sha256 {value['sha256']}" if isinstance(value, dict) else _plain(str(value))
         lines.append(f"beside     {name}: {shown}")
     lines.append(f"beside     number of examples: {output['num_examples']:,}")
-    lines += [f"           {name}: {value}" for name, value in output["sender"].items()]
+    lines += [f"           {name}: {_plain(str(value))}" for name, value in output.get("sender", {}).items()]
     lines.append(f"digest     {output['sha256']}  ({output['bytes']:,} bytes of arrays)")
     if len(table) > 1:
         lines += ["", *_columns(table[: rows + 1])]

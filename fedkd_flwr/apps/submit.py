@@ -23,6 +23,7 @@ __all__ = ["FlowerError", "Submitted", "flower", "follow", "status", "submit"]
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 # by name it may be another environment's, or nowhere on the PATH
 _FLWR = (sys.executable, "-P", "-c", "from flwr.cli.app import app; app()")
+_CODE = re.compile(r"\[code: \d+\] ")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -116,6 +117,7 @@ def flower(*arguments: str, run: Callable[..., Any] = subprocess.run) -> dict[st
         answer = {"success": False, "error-message": said}
     if answer.get("success") is not True:
         why = " ".join(str(answer.get("error-message") or said).replace("Error:", "").split())
+        why = _CODE.split(why)[-1].removesuffix(".")  # before its code stands what it was about to do
         way_out = "`flwr config list` shows the connections; `fedkd devnet 3` starts a federation to try."
         raise FlowerError(explain(f"flwr {arguments[0]}", "be accepted by Flower", f"an error: {why[:400]}", way_out))
     return answer

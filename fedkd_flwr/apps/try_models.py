@@ -1,4 +1,7 @@
-"""A user's own models, tried on a few rows before round 1 of a simulation, in a process that can be ended."""
+"""A user's own models, tried on a few rows before round 1, in a process that can be ended.
+
+In a simulation these are all models that the run names; a real server tries its own one, on public rows.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,11 @@ from fedkd_flwr.apps.config import RunConfig
 from fedkd_flwr.apps.limits import Limits, limits_of
 from fedkd_flwr.apps.models import model_factory
 from fedkd_flwr.data.datasets import Pool
+from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesError, cause, explain, is_users, place_of
 from fedkd_flwr.models.zoo import pick_model
 
-__all__ = ["try_models"]
+__all__ = ["try_final_model", "try_models"]
 
 _ROWS = 24
 _COPY_S = 0.5  # a copy of the process that the model forked may take so long to come out of fit
@@ -52,11 +56,36 @@ def try_models(config: RunConfig, num_parties: int) -> list[str]:
         spec, params = config.model_of(role)
         picked = [pick_model(spec, i) for i in range(num_parties if spec else 0)]
         named |= {(one, params): None for one in picked if ":" in one}
-    return [note for spec, params in named for note in _tried(config, spec, params)]
+    return [note for spec, params in named for note in _tried(config, spec, params, simulated_pool(config))]
 
 
-def _tried(config: RunConfig, spec: str, params: str) -> list[str]:
-    pool, seconds = simulated_pool(config), config.try_models_s
+def try_final_model(config: RunConfig, public: PublicSet) -> list[str]:
+    """Do what `try_models` does with the model that a real server trains: on public rows, with made-up labels.
+
+    What fails there would otherwise fail after all parties have answered.
+    """
+    roles = ("final", "student", "model") if "final" in config.card.roles else ()
+    spec, params = next((given for given in map(config.model_of, roles) if given[0]), ("", ""))
+    if ":" not in (picked := pick_model(spec, 0) if spec else "") or not config.try_models_s or not hasattr(os, "fork"):
+        return []
+    rows = np.arange(public.num_rows)
+    y = (rows % public.num_classes).astype(np.int16)
+    nothing = public.X[:0], y[:0]
+    pool = Pool(
+        X=public.X,
+        y=y,
+        X_test=nothing[0],
+        y_test=nothing[1],
+        public=public,
+        rows=rows,
+        texts=public.texts,
+        test_texts=None if public.texts is None else public.texts[:0],
+    )
+    return _tried(config, picked, params, pool)
+
+
+def _tried(config: RunConfig, spec: str, params: str, pool: Pool) -> list[str]:
+    seconds = config.try_models_s
     usual = limits_of(seconds, 0.0)
     name, memory = f"model {spec}", usual.memory if usual else 0
     names = ("try-models-s", "three quarters of this machine's memory")

@@ -195,7 +195,7 @@ class PartyClient(NumPyClient, ABC):
             self._require_claim(private)
             self._require_rows(private)
             party = self.party
-            # unknown where an array names the rows to ask, which is not here: then only a budget with nothing left is seen
+            # unknown where an array names the rows to ask, which is not here: then only a spent budget is seen
             exact = self.charge(instruction) if private and type(self).num_rows is PartyClient.num_rows else None
             if exact is not None or not private:
                 self._obey(instruction, exact, final=False)

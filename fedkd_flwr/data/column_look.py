@@ -26,14 +26,17 @@ _FEW_NUMBERS = 10  # a column with fewer different numbers may hold codes
 _FEW_WORDS = 0.05  # greatest share of cells that are no number in a column of numbers
 _PROSE_WORDS = 5  # a text of at least so many words counts as prose
 _SAMPLE = 2000
+_LONG = 5  # different whole numbers, all longer than so many digits and equally long, may be identifiers
+_FEW_DATES = 3  # fewer different numbers may be codes that look like dates by chance
+_COMPACT = re.compile(r"(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 
 _NAME_OF_ID = re.compile(
     r"(?i)(^|[\W_])(id|ids|nr|no|num|number|nummer|key|uuid|index|idx|row|zeile|unnamed)([\W_\d]|$)|nummer$|(?-i:[a-z](ID|Id|Nr|No)$)"
 )
 _SPACED = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _CELL = re.compile(
-    r"(?:(?:[<>]=?|[≤≥])\s*)?(?P<before>[$€£¥])?\s*(?P<body>[+-]?(?:\d[\d.,' \u00a0\u2009\u202f]*\d|\d|[.,]\d+))\s*"
-    r"(?P<behind>[%‰°$€£¥µμ]?[A-Za-z/%²³µμ°]*)"
+    r"(?:(?:[<>]=?|[≤≥])\s*)?(?P<before>[$€£¥])?\s*(?P<body>[+-]?(?:\d[\d.,' \u00a0\u2009\u202f]*\d|\d|[.,]\d+))"
+    r"(?P<exponent>[eE][+-]?\d+)?\s*(?P<behind>[%‰°$€£¥µμ]?[A-Za-z/%²³µμ°]*)"
 )
 _SHAPES = {  # what the signs in the digits of a number say; the first that fits
     "whole": re.compile(r"[+-]?\d+"),
@@ -146,6 +149,13 @@ def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLoo
             raise DataError(
                 explain(f"column {name!r}", "hold finite numbers", f"{numbers[row - 1]} in row {row}", way_out)
             )
+        if _are_compact_dates(pd.unique(values.dropna())):
+            seen = ColumnLook(name=name, reading=replace(words, dates="compact"))
+            numbers, bad = seen.reading.parse(values)
+            if not bad.any():
+                seen.repaired = len(numbers) - int(np.isnan(numbers).sum())
+                seen.notes.append(f"all cells look like {_shape_of('compact')}: read as {seen.read_as}")
+                return _numeric(seen, numbers)
         return _numeric(ColumnLook(name=name, reading=words), numbers)
     if kind == "M":
         reading = replace(words, dates="iso")
@@ -177,7 +187,8 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
         return _categorical(seen, texts, counts, len(values))
     nothing = np.array([text not in MISSING and text not in rules.missing for text in texts]) & ~unread
     nothing &= np.isnan(numbers)  # a dash among numbers
-    if not unread.any() and not np.isnan(numbers).all():
+    compact = _are_compact_dates([text for text, number in zip(texts, numbers, strict=True) if not np.isnan(number)])
+    if not compact and not unread.any() and not np.isnan(numbers).all():
         _say_what_is_empty(seen, codes, counts, texts, nothing)
         seen.reading, seen.shapes = replace(seen.reading, limits=rules.limits), _shapes_of_numbers(texts, numbers)
         if seen.shapes["point?"] or not seen.shapes["point"]:
@@ -185,7 +196,9 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
         if decimal != "," or not seen.shapes["point?"] or seen.shapes["point"]:
             return _numeric(seen, np.append(numbers, np.nan)[codes])
     suspects = [text for text, bad in zip(texts, unread, strict=True) if bad] or [t for t in texts if t not in MISSING]
-    reading = _dates(suspects, seen, rules) or _number_rule(suspects, seen, decimal)
+    reading = (
+        Reading(dates="compact") if compact else _dates(suspects, seen, rules) or _number_rule(suspects, seen, decimal)
+    )
     if seen.problem:
         return seen
     if reading is not None:
@@ -209,7 +222,7 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
             found = np.append(numbers, np.nan)
             found[:-1][bad] = np.nan
             return _numeric(seen, found[codes])
-        if enough and share < 0.5:
+        if good.any() and share < (0.5 if enough else _FEW_WORDS):
             _mixed(seen, codes, counts, texts, good | limited, bad)
     return _categorical(seen, texts, counts, len(values))
 
@@ -227,7 +240,8 @@ def _numeric(seen: ColumnLook, numbers: NDArray[np.float64]) -> ColumnLook:
         return seen
     counter, named = high - low + 1 == len(known), bool(_NAME_OF_ID.search(seen.name))
     unnamed = seen.name.startswith(("column-", "Unnamed"))
-    if not (counter or named or unnamed) or len(np.unique(known)) < len(known):
+    long = low >= 10**_LONG and len(f"{low:.0f}") == len(f"{high:.0f}")
+    if not (counter or named or unnamed or long) or len(np.unique(known)) < len(known):
         return seen
     seen.identifies = named or unnamed
     what = f"each row has its own whole number, {low:.0f} to {high:.0f}"
@@ -273,7 +287,11 @@ def _categorical(seen: ColumnLook, texts: list[str], counts: NDArray[np.intp], n
         return _left_out(seen, what, seen.missing)
     if many > _MANY_CATEGORIES:
         seen.notes.append(f"{many:,} categories: slow, and each says little ({_rule('drop', seen.name)} leaves it out)")
-    elif many == 1 and known_rows > 1:
+    alike = {text.casefold(): text for text in sorted(distinct)}
+    if many <= _MANY_CATEGORIES and len(alike) < many:
+        twins = next((text, alike[text.casefold()]) for text in sorted(distinct) if alike[text.casefold()] != text)
+        seen.notes.append(f"{' and '.join(map(repr, twins))} are different categories, as they are spelt otherwise")
+    if many == 1 and known_rows > 1:
         seen.notes.append(f"constant: it says nothing ({_rule('drop', seen.name)})")
     return seen
 
@@ -287,6 +305,23 @@ def _left_out(seen: ColumnLook, why: str, missing: int) -> ColumnLook:
 # --------------------------------------------------------------------------------------------- how its cells are read
 
 
+def _are_compact_dates(values: Any) -> bool:
+    """Tell whether numbers are dates such as 20210312: nearly all of them, within 1900 to 2099.
+
+    Of all numbers with eight digits one in a thousand is such a date.
+    """
+    dates = sum(bool(_COMPACT.match(str(value))) for value in values[:_SAMPLE])
+    if dates < _FEW_DATES or dates < (1 - _FEW_WORDS) * len(values[:_SAMPLE]):
+        return False
+    _, bad = Reading(dates="compact").parse(values)
+    return int(bad.sum()) <= _FEW_WORDS * len(values)
+
+
+def _shape_of(dates: str) -> str:
+    """Return what dates of a kind look like: ``dates (12.03.2021)``."""
+    return DATES[dates].partition(" as ")[0]
+
+
 def _dates(texts: list[str], seen: ColumnLook, rules: Rules) -> Reading | None:
     """Return the rule for dates or times that most texts fit; where day and month cannot be told apart, a problem."""
     sample = [text for text in texts[:_SAMPLE] if text.casefold() not in EMPTY_WORDS]
@@ -296,7 +331,7 @@ def _dates(texts: list[str], seen: ColumnLook, rules: Rules) -> Reading | None:
     way = min(unread, key=lambda way: unread[way])
     if 5 * unread[way] > len(sample):
         return None
-    if way in ("iso", "time"):
+    if way not in ("day-first", "month-first"):
         return Reading(dates=way)
     day, month = (Reading(dates=one).distinct(texts)[1].sum() for one in ("day-first", "month-first"))
     if all(re.match(r"\d{1,2}\.", text) for text in sample):  # with points, the day comes first everywhere
@@ -333,7 +368,8 @@ def _shapes(texts: list[str]) -> tuple[Counter[str], set[str], set[str]]:
         if re.match(r"[+-]?\d{1,3}('\d{3})+", body):
             body = body.replace("'", "")
             groups.add("'")
-        shapes[next((name for name, pattern in _SHAPES.items() if pattern.fullmatch(body)), "none")] += 1
+        shape = next((name for name, pattern in _SHAPES.items() if pattern.fullmatch(body)), "none")
+        shapes[shape.rstrip("?") if found["exponent"] else shape] += 1  # before an exponent stand no thousands
     return shapes, units - {""}, groups
 
 
@@ -389,7 +425,7 @@ def one_decimal_sign(seen: list[ColumnLook], rules: Rules) -> list[ColumnLook]:
             one.problem = explain(f"column {one.name!r}", rule, f"commas before three digits only ({one.example})")
             one.choices = {
                 "If 1,234 there means 1.234": {"decimal": ","},
-                "If it means one thousand": {"decimal": "."},
+                "If 1,234 means one thousand": {"decimal": "."},
             }
         elif unclear and of_file == "," and one.reading.thousands == ",":
             one.reading = replace(one.reading, decimal=",", thousands="")
@@ -413,14 +449,14 @@ def _say_what_was_read(
     rule = replace(seen.reading, missing=(), limits="")
     _, plain_bad = PLAIN.distinct(texts)
     total = counts[good | limited | bad].sum()
-    needed = good & (plain_bad | (rule.thousands == "."))
+    needed = good & (plain_bad | (rule.thousands == ".") | (rule.dates == "compact"))
     seen.repaired = int(counts[needed].sum() + (counts[limited].sum() if seen.reading.limits == "number" else 0))
     if needed.any():
         seen.example = _shown(codes, texts, needed, 1)
         percent = int(100 * counts[needed].sum() // total)
         share = "all cells" if percent == 100 else f"{percent} %"
         if rule.dates:
-            what = f"{share} look like {DATES[rule.dates].partition(' as ')[0]}: read as {seen.read_as}"
+            what = f"{share} look like {_shape_of(rule.dates)}: read as {seen.read_as}"
         elif rule.decimal == ",":
             what = f"{share} look like decimal-comma numbers: read so ({_rule('decimal', ',')})"
         elif rule.unit and not rule.thousands:

@@ -164,8 +164,11 @@ def _schema_command(words: Mapping[str, str]) -> str:
     return " ".join(["fedkd schema TABLE", *(f"--{key} {value}" for key, value in words.items())])
 
 
-def note_lines(notes: Sequence[ColumnNote]) -> list[str]:
-    """Return the notes as a table of text; of a wide table only columns with something to say, and how many others."""
+def note_lines(notes: Sequence[Any]) -> list[str]:
+    """Return notes, or a record's `columns`, as a table of text.
+
+    Of a wide table these are only columns with something to say, and how many others.
+    """
     told = [note for note in notes if len(notes) <= _MANY_COLUMNS or note.note or note.repaired or note.missing]
     cells = [("column", "read as", "repaired", "empty", "note")]
     cells += [(n.name or "(file)", n.read_as, f"{n.repaired:,}", f"{n.missing:,}", n.note) for n in told]
@@ -238,11 +241,28 @@ def _refuse_problems(
         more = [one.change[key] for one in problems if key in one.change]
         if more:
             words[key] = ",".join([*([words[key]] if key in words else []), *more])
-    lines = [_spelt(one.problem, spell) for one in problems[:2]]
-    if len(problems) > 2:
-        lines[-1] += f" So have {len(problems) - 2} more: {short_list([one.name for one in problems[2:]], 5)}."
-    choices = next((one.choices for one in problems if one.choices), {})
-    lines += [f"{meaning}: {command(words | change)}" for meaning, change in choices.items()]
-    if not choices:
+    asked: dict[str, ColumnLook] = {}  # dates, decimal: the first column that needs this rule
+    for one in problems:
+        for change in one.choices.values():
+            asked.setdefault("".join(change), one)
+    shown = [*asked.values(), *(one for one in problems if one not in asked.values())]
+    lines = [_spelt(one.problem, spell) for one in shown[:2]]
+    if len(shown) > 2:
+        lines[-1] += f" So have {len(shown) - 2} more: {short_list([one.name for one in shown[2:]], 5)}."
+    choices = [list(one.choices.items()) for one in asked.values()]
+    if len(choices) == 1:
+        lines += [f"{meaning}: {command(words | change)}" for meaning, change in choices[0]]
+    elif choices:  # one command answers both questions
+        meanings, changes = zip(*(first for first, _ in choices), strict=True)
+        for change in changes:
+            words |= change
+        lines.append(f"{meanings[0]}, and {_lower(' and '.join(meanings[1:]))}: {command(words)}")
+        others = [f"{meaning}, put {spell(*next(iter(change.items())))} instead" for _, (meaning, change) in choices]
+        lines.append("; ".join([others[0], *map(_lower, others[1:])]) + ".")
+    else:
         lines.append(f"Next: {command(words)}")
     raise DataError("\n".join(lines))
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]

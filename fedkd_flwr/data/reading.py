@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from numbers import Real
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,8 @@ DATES = {
     "iso": "dates (2021-03-12) as days since 1970-01-01",
     "day-first": "dates (12.03.2021) as days since 1970-01-01",
     "month-first": "dates (03/12/2021) as days since 1970-01-01",
+    "named": "dates (12 March 2021) as days since 1970-01-01",
+    "compact": "dates (20210312) as days since 1970-01-01",
     "time": "times (13:45) as hours since midnight",
 }
 """The ways to read dates and times, and what becomes of them; a time of day after a date adds a part of a day."""
@@ -47,9 +50,39 @@ _PATTERNS = {
     "iso": re.compile(rf"(?P<year>\d{{4}})([-/.])(?P<month>\d{{1,2}})\2(?P<day>\d{{1,2}}){_TIME}"),
     "day-first": re.compile(rf"(?P<day>\d{{1,2}})([-/.])(?P<month>\d{{1,2}})\2(?P<year>\d{{4}}|\d{{2}}){_TIME}"),
     "month-first": re.compile(rf"(?P<month>\d{{1,2}})([-/.])(?P<day>\d{{1,2}})\2(?P<year>\d{{4}}|\d{{2}}){_TIME}"),
+    "named": re.compile(
+        rf"(?:[^\W\d]+\.?,\s*)?(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-/. ]*(?:de )?)?(?P<name>[^\W\d]{{3,}})\.?[-/ ]*"
+        rf"(?(day)|(?P<second_day>\d{{1,2}})(?:st|nd|rd|th)?,?\s)(?:[, ]*|\sde\s)(?P<year>\d{{4}}|\d{{2}}){_TIME}"
+    ),
+    "compact": re.compile(
+        r"(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})"
+        r"(?:\.0|[T ]?(?P<hour>\d{2}):?(?P<minute>\d{2}):?(?P<second>\d{2}(?:\.\d+)?)?(?P<zone>Z)?)?"
+    ),
     "time": re.compile(_CLOCK),
 }
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (  # English, German, French, Spanish, Italian, Dutch
+            "jan january januar jän jänner janvier janv ene enero gen gennaio januari",
+            "feb february februar feber fév févr février febrero febbraio februari",
+            "mar march märz mär mrz mars marzo maart mrt",
+            "apr april avr avril abr abril aprile",
+            "may mai mayo mag maggio mei",
+            "jun june juni juin junio giu giugno",
+            "jul july juli juil juillet julio lug luglio",
+            "aug august août aout ago agosto augustus",
+            "sep sept september septembre septiembre set settembre",
+            "oct october okt oktober octobre octubre ott ottobre",
+            "nov november novembre noviembre",
+            "dec december dez dezember déc décembre dic diciembre dicembre",
+        ),
+        1,
+    )
+    for name in names.split()
+}
 _EPOCH = date(1970, 1, 1).toordinal()
+_DIGITS_OF_DATE = 10_000_000  # numbers from here on are dates such as 20210312; smaller ones are days already
 _SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d)")
 
 
@@ -65,7 +98,7 @@ class Reading:
         The sign between groups of three digits; empty if there are none.
     unit : str
         A text that may stand before or behind each number, such as ``%`` or ``mg/l``. It is left out: 12 % is 12.
-    dates : {"", "iso", "day-first", "month-first", "time"}
+    dates : {"", "iso", "day-first", "month-first", "named", "compact", "time"}
         Cells are dates (days since 1970-01-01, in UTC where a zone is given) or times (hours since midnight). A year of
         two digits lies within 1969 to 2068.
     limits : {"", "number", "missing"}
@@ -123,6 +156,9 @@ class Reading:
         array = values if isinstance(values, np.ndarray) else pd.Series(values).to_numpy()
         if array.dtype.kind in "biuf":
             numbers = array.astype(np.float64)
+            if self.dates == "compact" and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
+                numbers[dates] = self.distinct([str(int(number)) for number in numbers[dates]])[0]
+                return numbers, np.isinf(numbers) | (dates & np.isnan(numbers))
             return numbers, np.isinf(numbers)
         if array.dtype.kind == "M":
             days = array.astype("datetime64[us]").astype(np.int64) / 86_400e6
@@ -160,8 +196,11 @@ class Reading:
 
     def _spelt(self, value: object) -> str | float:
         """Return a value that is no text: numbers as they are, dates in the form that is looked for, others as text."""
-        if isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_) and not self.dates:
-            return float(value)
+        if isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_):
+            if self.dates == "compact" and np.isfinite(value):
+                return str(int(value)) if value >= _DIGITS_OF_DATE else float(value)
+            if not self.dates:
+                return float(value)
         if isinstance(value, date) and self.dates not in ("", "time"):
             return _days(value)
         if isinstance(value, bytes):
@@ -198,7 +237,7 @@ class Reading:
 
     def _dates(self, texts: list[str]) -> NDArray[np.float64]:
         pattern = _PATTERNS[self.dates]
-        found = [pattern.fullmatch(text) for text in texts]
+        found = [pattern.fullmatch(normalize("NFC", text)) for text in texts]
         parts = np.array([(-1.0,) * 7 if one is None else _parts(one.groupdict()) for one in found])
         year, month, day, hour, minute, second, zone = parts.T
         hours = hour + minute / 60 + second / 3600
@@ -278,12 +317,14 @@ def _parts(found: dict[str, str | None]) -> tuple[float, ...]:
     year = float(found.get("year") or 1970)
     if len(found.get("year") or "1970") == 2:
         year += 1900 if year >= 69 else 2000
-    hour, half = float(found["hour"] or 0), (found["half"] or "").lower()
+    hour, half = float(found["hour"] or 0), (found.get("half") or "").lower()
     if half:
         hour = hour % 12 + 12 * (half == "pm") if 1 <= hour <= 12 else -1.0
     zone = found.get("zone") or "Z"
     east = 0.0 if zone == "Z" else float(zone[:3]) + float(zone[0] + zone[-2:]) / 60
-    month, day = float(found.get("month") or 1), float(found.get("day") or 1)
+    month, day = float(found.get("month") or 1), float(found.get("day") or found.get("second_day") or 1)
+    if "name" in found:
+        month = _MONTHS.get((found["name"] or "").casefold(), 0)
     return year, month, day, hour, float(found["minute"] or 0), float(found["second"] or 0), east
 
 

@@ -491,6 +491,7 @@ def _read_csv(path: Path, zipped: bool, *, lenient: bool, notes: list[str]) -> p
         raise DataError(
             explain(f"line {before + 1} of {path}", "hold the columns' names", short_list(found, 5), way_out)
         )
+    _refuse_text_above(text, path, len(names), before)
     _refuse_wrong_lines(list(wrong), path, separator, len(names))
     try:
         with warnings.catch_warnings():
@@ -574,6 +575,22 @@ def _wrong_lines(text: str, separator: str, width: int, before: int = 0) -> Iter
             values = line.count(separator) + 1
         if values != width and line.strip():
             yield number, values
+
+
+def _refuse_text_above(text: str, path: Path, width: int, before: int) -> None:
+    """Refuse a file whose first line is a title or comment, and no header: name the line where the table begins."""
+    lines = text.splitlines()
+    if width > 1 or len(lines) < 3:
+        return
+    counts = {sign: [line.count(sign) for line in lines] for sign in ",;\t|"}
+    sign = max(counts, key=lambda sign: min(counts[sign][len(lines) // 2 :]))
+    if (most := min(counts[sign][len(lines) // 2 :])) == 0:
+        return
+    first = next(i for i, number in enumerate(counts[sign]) if number >= most)
+    if first:
+        seen = f"{lines[0][:60]!r}; the table seems to begin in line {first + before + 1} with {lines[first][:60]!r}"
+        rule, way_out = "hold the columns' names in its first line", "Take out what stands above it."
+        raise DataError(explain(f"file {path}", rule, seen, way_out))
 
 
 def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str, width: int) -> None:

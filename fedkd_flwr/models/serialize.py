@@ -343,7 +343,7 @@ def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]
 def _require_trusted(spec: str, trusted: tuple[str, ...]) -> None:
     """Refuse to import code that a file names, unless whoever reads the file names it too."""
     if spec not in trusted:
-        way_out = f'Reading it imports that code and runs it: if it is yours, load(path, trusted=["{spec}"]).'
+        way_out = f'If that code, which would run, is yours: load(path, trusted=["{spec}"]), or --trust {spec}.'
         raise ModelBytesError(explain("A net in a model", "be of the zoo or trusted", spec, way_out))
 
 

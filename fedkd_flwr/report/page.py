@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -147,8 +148,14 @@ def _top(record: RunRecord, headline: str, stands: Standing, publishable: bool, 
         "This page is for the operator of the federation: it shows numbers computed from private rows and from "
         "votes without noise. To pass it on, write the publishable form: "
     )
-    command = tag("code", f"fedkd report {plain(record.run_id, 40)} --publishable")
-    return tag("header", *parts, tag("p", kept, command, class_="soft"))
+    return tag("header", *parts, tag("p", kept, _report_command(record, "--publishable"), class_="soft"))
+
+
+def _report_command(record: RunRecord, *options: str) -> Html:
+    """Return the command that writes this page again, from any folder."""
+    where = plain(record.config.get("output-dir") or "")
+    words = ["fedkd", "report", plain(record.run_id, 40), *(("--output-dir", where) if where else ()), *options]
+    return tag("code", shlex.join(words))
 
 
 def _going_on(record: RunRecord) -> Iterator[Html]:
@@ -161,7 +168,7 @@ def _going_on(record: RunRecord) -> Iterator[Html]:
         f"every {_RELOAD_S} seconds. If that time stays the same for much longer than a round takes, its process may "
         "have been killed, and what its last round was asked may have left all the same: "
     )
-    yield tag("p", text, tag("code", f"fedkd report {plain(record.run_id, 40)}"), " looks, and writes it here.")
+    yield tag("p", text, _report_command(record), " looks, and writes it here.")
 
 
 def _key_figures(record: RunRecord, publishable: bool) -> Html:

@@ -11,14 +11,16 @@ from flwr.app import Context, RecordDict
 from flwr.common.config import parse_config_args
 from grid import InProcessGrid
 
+from fedkd_flwr.apps.assembly import simulated_pool
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.config import parse_run_config
 from fedkd_flwr.apps.server_app import federate
-from fedkd_flwr.apps.try_models import try_models
+from fedkd_flwr.apps.try_models import try_final_model, try_models
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.report.page import write_page
 from fedkd_flwr.report.table import summary_table
+from fedkd_flwr.run_record import RunRecord
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-model.md"
 EXAMPLES = re.findall(
@@ -182,6 +184,23 @@ def test_a_comparison_that_fails_does_not_fail_the_run(tmp_path):
     assert record.status == "completed"
     (note,) = (note for note in record.notes if "centralised" in note)
     assert note.startswith("no centralised model: ValueError: too many rows (faulty_models.py, line")
+
+
+def test_a_failure_of_the_server_s_own_model_is_named_with_file_and_line(tmp_path):
+    settings = {"model": "decision-tree", "final-model": "faulty_models:FailsOnMany", "fedkt.teachers-per-student": 2}
+    with pytest.raises(ValueError, match="too many rows"):
+        _run(tmp_path, algorithm="fedkt", **settings)
+    record = RunRecord.load(tmp_path / "runs" / "1" / "record.json")
+    assert re.fullmatch(r"ValueError: too many rows \(faulty_models\.py, line \d+, in fit\)", record.reason)
+
+
+def test_a_real_server_tries_its_own_model_on_public_rows_before_round_1():
+    config = _config("Short", algorithm="fedkt", **{"final-model": "faulty_models:Raises"})
+    public = simulated_pool(config).public
+    with pytest.raises(ConfigError, match=f"model faulty_models:Raises .*{FAULTS['Raises']}"):
+        try_final_model(config, public)
+    assert try_final_model(_config("Raises", algorithm="fedkt", **{"final-model": "knn"}), public) == []
+    assert try_final_model(_config("Raises"), public) == []  # of FedCT the server trains none
 
 
 def test_where_nobody_answers_the_cause_is_named_once_and_fewer_parties_are_not_advised(tmp_path):

@@ -13,11 +13,13 @@ from grid import InProcessGrid
 from threadpoolctl import threadpool_limits
 
 from fedkd_flwr.apps.client_app import app as client_app
+from fedkd_flwr.apps.predict import predictions
 from fedkd_flwr.apps.server_app import app as server_app
 from fedkd_flwr.data.tables import load_party_table, load_public
-from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.saved_model import load
 
 
 @pytest.fixture(autouse=True)
@@ -134,8 +136,14 @@ def test_fedkt_leaves_the_server_a_transformer_taught_by_trees(tmp_path, bert):
     record = simulate(tmp_path, config)
     assert record.status == "completed"
     assert record.server_accuracy > 0.7
-    model = serialize.load(record.server_model)
-    assert model.predict(np.array([["good film"]], dtype=object)).shape == (1,)
+    model = load(record.server_model)
+    rows = tiny_text.table(20, seed=8)
+    answers = predictions(model, rows.assign(shop="x"))  # what fedkd predict does
+    assert (answers["prediction"] == rows["liked"]).mean() > 0.7
+    own = serialize.load(record.server_model).predict_proba(rows[["review"]].to_numpy(dtype=object))
+    assert np.array_equal(answers[["probability_no", "probability_yes"]].to_numpy(), own)
+    with pytest.raises(DataError, match="review"):
+        predictions(model, rows.rename(columns={"review": "text"}))
 
 
 def test_a_transformer_without_a_text_column_fails_before_any_party_trains(tmp_path, bert):

@@ -125,6 +125,10 @@ def test_flower_is_believed_only_if_it_says_that_it_succeeded():
     assert said["run-id"] == "7"
     with pytest.raises(submit.FlowerError, match=r"flwr run must be accepted by Flower, got .*no such SuperLink"):
         submit.flower("run", run=lambda *_, **__: Answer('{"success": false, "error-message": "no such SuperLink"}'))
+    # as `flwr stop` of Flower 1.41 prints it for a run that has ended
+    refused = "Using SuperLink: ops (10.0.0.7:9093)\\n Stopping run ID 7...\\n\\n[code: 18] Run is already finished."
+    with pytest.raises(submit.FlowerError, match=r"flwr stop must .*, got an error: Run is already finished\. `flwr"):
+        submit.flower("stop", run=lambda *_, **__: Answer(f'{{"success": false, "error-message": "{refused}"}}\n'))
     with pytest.raises(submit.FlowerError, match="nothing listens"):
         submit.flower("run", run=lambda *_, **__: Answer("", "\x1b[31mError: nothing listens\x1b[0m"))
 

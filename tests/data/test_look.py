@@ -44,6 +44,7 @@ DAYS = [pd.Timestamp("2020-01-01") + pd.Timedelta(days=3 * i) for i in range(N)]
         ([f"{v:,.2f}" for v in NUMBERS], {"thousands": ","}),
         ([f"{v:,.2f}".replace(",", "'") for v in NUMBERS], {"thousands": "'"}),
         ([f"{v:,.1f}".replace(",", " ").replace(".", ",") for v in NUMBERS], {"decimal": ",", "thousands": " "}),
+        ([f"{v:.3E}".replace(".", ",") for v in NUMBERS], {"decimal": ","}),
         ([f"{v:.1f} %" for v in NUMBERS], {"unit": "%"}),
         ([f"{v:.1f}mg/l".replace(".", ",") for v in NUMBERS], {"unit": "mg/l", "decimal": ","}),
         ([f"{d:%Y-%m-%d}" for d in DAYS], {"dates": "iso"}),
@@ -54,6 +55,15 @@ DAYS = [pd.Timestamp("2020-01-01") + pd.Timedelta(days=3 * i) for i in range(N)]
         ([f"{d:%d/%m/%y %H:%M}" for d in DAYS], {"dates": "day-first"}),
         ([f"{d:%m/%d/%Y}" for d in DAYS], {"dates": "month-first"}),
         ([f"{i % 24:02d}:{i % 60:02d}" for i in range(N)], {"dates": "time"}),
+        ([f"{d.day} {d:%B %Y}" for d in DAYS], {"dates": "named"}),
+        ([f"{d:%d-%b-%y}" for d in DAYS], {"dates": "named"}),
+        (
+            [f"{d.day}. {['Januar', 'März', 'Mai', 'Oktober'][i % 4]} 2021" for i, d in enumerate(DAYS)],
+            {"dates": "named"},
+        ),
+        ([f"{d:%Y%m%d}" for d in DAYS], {"dates": "compact"}),
+        ([int(f"{d:%Y%m%d}") for d in DAYS], {"dates": "compact"}),
+        ([f"{d:%Y%m%dT%H%M%S}" for d in DAYS], {"dates": "compact"}),
     ],
 )
 def test_a_column_of_numbers_or_dates_is_found_and_said(values, reading):
@@ -74,6 +84,7 @@ def test_a_column_of_numbers_or_dates_is_found_and_said(values, reading):
         (["1", "2", "3", "X"] * (N // 4), "categorical"),
         ([f"{i % 5}.{i % 7}.{i % 3}" for i in range(N)], "categorical"),  # versions
         (["10:5", "3:1"] * (N // 2), "categorical"),
+        ([f"May {i % 7}" for i in range(N)], "categorical"),
         ([f"P{i:04d}" for i in range(N)], "left out"),
         ([f"{i:04d}x" for i in range(N)], "numeric"),
         (["", "NA", "-"] * (N // 3), "left out"),
@@ -124,7 +135,7 @@ def test_commas_that_mean_two_things_are_asked_for_or_read_as_the_other_columns(
     with pytest.raises(DataError, match=r"read in one way, got commas .*'1,100' in row 1") as caught:
         _found(values)
     assert "If 1,234 there means 1.234: fedkd schema TABLE --decimal ,\n" in str(caught.value)
-    assert str(caught.value).endswith("If it means one thousand: fedkd schema TABLE --decimal .")
+    assert str(caught.value).endswith("If 1,234 means one thousand: fedkd schema TABLE --decimal .")
     assert _found(values, decimal=",")[0].reading.decimal == ","
     assert _found(values, decimal=".")[0].reading.thousands == ","
     for other, sign in (([f"{v:.2f}" for v in NUMBERS], "."), (_german(NUMBERS), ",")):
@@ -152,6 +163,29 @@ def test_dates_that_mean_two_things_are_asked_for():
     assert _found(values, dates="month-first")[0].reading.dates == "month-first"
 
 
+def test_dates_and_commas_that_mean_two_things_are_asked_for_at_once():
+    days = [f"{i % 12 + 1}/{(i + 5) % 12 + 1}/2020" for i in range(N)]
+    table = _table(x=[f"{i + 1},{i + 100}" for i in range(N)], day=days, other_day=days)
+    with pytest.raises(DataError) as caught:
+        look(table, label="y")
+    assert str(caught.value).splitlines()[2:] == [
+        "If 1,234 there means 1.234, and if the day comes first in 1/6/2020:"
+        " fedkd schema TABLE --decimal , --dates day-first",
+        "If 1,234 means one thousand, put decimal=. instead; if the month comes first, put dates=month-first instead.",
+    ]
+    assert "column 'day'" in str(caught.value)
+    assert "So have 1 more: other_day." in str(caught.value)
+    found = look(table, label="y", rules=Rules(decimal=",", dates="day-first"))
+    assert [column.reading.dates for column in found.columns] == ["", "day-first", "day-first"]
+
+
+def test_numbers_of_eight_digits_that_are_no_dates_stay_numbers():
+    counts = [str(20210000 + i) for i in range(N)], [20210301 + i for i in range(N)]
+    for values in (*counts, ["20210301", "20210302"] * (N // 2)):
+        column, _ = _found(values)
+        assert column.reading.dates == ""
+
+
 def test_following_the_next_command_literally_gives_the_same_columns_and_no_further_suggestion():
     table = _table(
         patient_id=[f"P{i}" for i in range(N)],
@@ -176,6 +210,16 @@ def test_a_number_that_each_row_has_of_its_own_is_suspected_by_its_name_or_by_co
     column, note = _found(rng.permutation(N).astype(str))
     assert column.kind == "numeric"  # a count of rows by another name may be a feature
     assert "an identifier? It is read as numbers (drop=x leaves it out)" in note.note
+    column, note = _found(rng.choice(9 * 10**9, N, replace=False) + 10**9)  # such as a medical record's number
+    assert column.kind == "numeric"
+    assert "an identifier? It is read as numbers" in note.note
+
+
+def test_a_word_among_few_numbers_and_categories_that_differ_in_case_are_said():
+    _, note = _found([str(i % 5) for i in range(N - 1)] + ["Total"])
+    assert "99 % of the cells are numbers, others are not: 'Total' in row 120 (missing=Total reads" in note.note
+    _, note = _found(["Yes", "yes", "no"] * (N // 3))
+    assert "'Yes' and 'yes' are different categories" in note.note
 
 
 def test_rare_classes_and_rows_without_a_label_are_said():
@@ -240,7 +284,9 @@ def test_a_messy_table_is_split_as_its_clean_twin(tmp_path):
     )
     clean["y"] = rng.choice(["no", "yes"], rows)
     clean.loc[6, "x"] = 0.5
+    clean["since"] = clean["day"] // 3
     messy = clean.assign(
+        since=[f"{pd.Timestamp('1970-01-01') + pd.Timedelta(days=int(d)):%Y%m%d}" for d in clean["since"]],
         id=[f"P{i}" for i in range(rows)],
         x=[f"{x:.3f}".replace(".", ",") for x in clean["x"]],
         day=[f"{pd.Timestamp('1970-01-01') + pd.Timedelta(days=int(d)):%d.%m.%Y}" for d in clean["day"]],

@@ -82,6 +82,7 @@ def test_missing_file_says_so(tmp_path):
         ("t.csv", "a,b\n", "must hold at least one row"),
         ("t.csv", "a,b,a\n1,2,3\n", "must have distinct names, got a more than once"),
         ("t.csv", "a,b\n1,2,3\n", "must have 2 values in every row"),
+        ("t.csv", "Report\n\na;b\n1;2\n3;4\n", r"got 'Report'; the table seems to begin in line 3 with 'a;b'\. Take"),
         ("t.csv", "a,b\n1,2\n1,2,3\n", "must have 2 values in every row"),
         ("t.svm", "a,b\n1,2\n", "must hold LIBSVM lines"),
         ("t.xlsx", "PK", r"must end in \.csv, \.tsv"),

@@ -109,6 +109,15 @@ def deployment(tmp_path_factory):
             process.wait(timeout=10)
 
 
+def _fedkd(flower, *words, code=0):
+    """Call the command as a user at the SuperLink does."""
+    command = [sys.executable, "-m", "fedkd_flwr.commands", *words]
+    env = flower.env | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=flower.home, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
 # a submitter's own app: at each node it reads the private file, leaves a trace, and sends what it has read
 CURIOUS = {
     "pyproject.toml": """
@@ -193,15 +202,10 @@ def test_an_app_that_was_not_approved_reads_nothing_where_the_node_checks_and_ev
 def test_two_silos_run_fedkt_over_the_wire_and_each_keeps_its_model(deployment):
     flower, tmp_path = deployment
     server = _folder(tmp_path / "server", seed=9)
-    run_id = flower.submit(
-        "dep",
-        algorithm="fedkt",
-        model="decision-tree",
-        num_parties=2,
-        public_path=str(server / "public.csv"),
-        output_dir=str(server / "out"),
-        **{"fedkt.teachers-per-student": 3},
-    )
+    settings = ["algorithm=fedkt", "model=decision-tree", "num-parties=2", "fedkt.teachers-per-student=3"]
+    settings += [f"public-path={server / 'public.csv'}", f"output-dir={server / 'out'}"]
+    given = _fedkd(flower, "run", *settings, "--app", str(flower.app), "--superlink", "dep", "--json")
+    run_id = json.loads(given.stdout)["run_id"]
     output = server / "out" / "runs" / run_id / "record.json"
     assert flower.wait(run_id, "dep", output=output) == "finished:completed"
     record = RunRecord.load(output)
@@ -216,3 +220,9 @@ def test_two_silos_run_fedkt_over_the_wire_and_each_keeps_its_model(deployment):
     kept = {name: tmp_path / name / "state" / "runs" / run_id / "parties" / f"{name}.model" for name in SILOS}
     for path in [record.server_model, *kept.values()]:
         assert (serialize.load(path).predict(X) == y).mean() > 0.9
+
+    # from a machine that has not the run's folder
+    told = _fedkd(flower, "log", run_id, "--superlink", "dep", "--output-dir", str(tmp_path / "elsewhere"))
+    assert "round 1/1: 2 of 2 parties answered" in told.stdout
+    late = _fedkd(flower, "stop", run_id, "--superlink", "dep", "--output-dir", str(tmp_path / "elsewhere"), code=2)
+    assert "Run is already finished" in late.stderr

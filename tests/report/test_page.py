@@ -43,6 +43,17 @@ def test_the_first_heading_is_the_finding(make_record, tmp_path):
 
 
 @pytest.mark.usefixtures("no_pictures")
+def test_the_command_that_it_names_finds_the_run_from_any_folder(make_record, tmp_path):
+    record = make_record()
+    assert "<code>fedkd report 7 --publishable</code>".replace("7", record.run_id) in (
+        write_page(record, tmp_path / "a.html").read_text(encoding="utf-8")
+    )
+    record.config["output-dir"] = "/my results"
+    page = write_page(record, tmp_path / "a.html").read_text(encoding="utf-8")
+    assert f"fedkd report {record.run_id} --output-dir &#x27;/my results&#x27; --publishable" in page
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_it_says_its_language_title_and_width(make_record, tmp_path):
     text = written(make_record(3, 2), tmp_path)
     assert text.startswith('<!DOCTYPE html>\n<html lang="en">')
