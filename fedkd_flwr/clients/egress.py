@@ -5,13 +5,12 @@
     steward -> the exact bytes are held on the disk until a person approves or rejects them, or the time is over
     log     -> a line is on the disk before the reply leaves; what is not in the log does not leave
 
-**Why a rejected answer is charged.** Whoever rejects an answer tells the server something about it: that it was one
-to reject. And an answer that was rejected free of charge could be drawn again until one pleases, which no claim
-covers. So the charge comes with the draw, whatever the steward decides; a repeated request gets the same decision and
-never another draw; and a new run is a new draw with a new charge. Under these conditions "held back" or the answer is
-a function of the noisy answer alone, as long as the steward judges by what he is shown, which is the noisy answer and
-public rows. A steward who judges by private rows, too, tells the server one bit (and the time he took) that no claim
-covers.
+**Why a rejected answer is charged.** Whoever rejects an answer tells the server something about it: that it was one to
+reject. And an answer that was rejected free of charge could be drawn again until one pleases, which no claim covers. So
+the charge comes with the draw, whatever the steward decides; a repeated request gets the same decision and never
+another draw; and a new run is a new draw with a new charge. Under these conditions "held back" or the answer is a
+function of the noisy answer alone, as long as the steward judges by what he is shown: the noisy answer and public rows.
+A steward who judges by private rows, too, tells the server one bit (and the time he took) that no claim covers.
 
 The code is the same for a rejection and for a time that ran out. When it comes tells when the steward decided; whether
 anybody is asked at all never depends on private rows.

@@ -184,11 +184,13 @@ class EgressLog:
         last, tail = data[: size - int(head["start"])], data[size - int(head["start"]) :]
         if lines and (_read_line(last.removesuffix(b"\n")) or {}).get("line") != digest:
             raise _lost(f"egress log {self.path}", f"end with line {lines}, of digest {digest[:16]}", "another end")
-        for raw in tail.split(b"\n")[:-1]:  # one line more than the head: the process ended between the two
-            line = _read_line(raw)
-            if line is None or (line.get("number"), line.get("previous")) != (lines + 1, digest):
-                raise _lost(f"egress log {self.path}", f"go on after line {lines}", "a line that does not follow it")
-            lines, digest, size = lines + 1, str(line["line"]), size + len(raw) + 1
+        whole = tail.split(b"\n")[:-1]
+        if whole:  # the process ended between a line and its head
+            line = _read_line(whole[0])
+            if len(whole) > 1 or line is None or (line.get("number"), line.get("previous")) != (lines + 1, digest):
+                raise _lost(f"egress log {self.path}", f"go on after line {lines}", "lines that do not follow it")
+            start, lines, digest, size = size, lines + 1, str(line["line"]), size + len(whole[0]) + 1
+            self._write_head(lines, digest, start, size)  # before the next line, or two would be ahead of it
         return lines, digest, size
 
 

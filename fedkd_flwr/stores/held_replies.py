@@ -24,7 +24,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.files import make_folder, write_atomic
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
@@ -71,9 +71,11 @@ class Decision:
             return None
         except (ValueError, TypeError) as error:
             way_out = "Remove it: the reply then waits for another decision."
-            raise DataError(explain(f"decision {path}", "be whole", f"this: {error}", way_out)) from error
+            message = explain(f"decision {path}", "be whole", f"this: {error}", way_out)
+            raise DataError(message, code=Code.WRONG_CONFIG) from error
         if found.verdict not in ("approved", "rejected", "expired"):
-            raise DataError(explain(f"decision {path}", "be approved, rejected or expired", found.verdict))
+            message = explain(f"decision {path}", "be approved, rejected or expired", found.verdict)
+            raise DataError(message, code=Code.WRONG_CONFIG)
         return found
 
 

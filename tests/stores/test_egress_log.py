@@ -161,6 +161,23 @@ def test_a_process_that_ended_between_line_and_head_loses_no_line(log):
     assert (read_log(log.path).problems, len(read_log(log.path).lines)) == ([], 7)
 
 
+def test_two_such_ends_in_a_row_leave_one_line_ahead_of_the_head_and_no_more(log, monkeypatch):
+    def ended(*arguments):
+        raise KeyboardInterrupt
+
+    write_head = EgressLog._write_head
+    for i in (6, 7):
+        monkeypatch.setattr(
+            EgressLog,
+            "_write_head",
+            lambda self, lines, *rest, i=i: ended() if lines == i else write_head(self, lines, *rest),
+        )
+        with pytest.raises(KeyboardInterrupt):
+            log.append({"round": i})
+        found = read_log(log.path)
+        assert (found.problems, len(found.lines), len(found.notes)) == ([], i, 1)
+
+
 def test_a_full_disk_leaves_the_log_as_it_was(log, monkeypatch):
     before, write = log.path.read_bytes(), os.write
 

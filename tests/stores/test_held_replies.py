@@ -1,0 +1,70 @@
+"""Replies that wait: a decision is written once, is about certain bytes, and survives what it is about."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.stores.egress_log import output_of
+from fedkd_flwr.stores.held_replies import HeldReplies, held_in
+from fedkd_flwr.stores.party_state import StoredReply
+
+REPLY = StoredReply(arrays={"labels": np.arange(3, dtype=np.uint8)})
+
+
+@pytest.fixture
+def replies(tmp_path):
+    return HeldReplies(tmp_path / "egress" / "a" / "held")
+
+
+def _put(replies, server_round=1, run="7", reply=REPLY):
+    facts = {"run": run, "round": server_round, "covers": "c", "since": f"2026-{server_round}", "until": "9999"}
+    return replies.put(reply, {**facts, "output": output_of(reply)}, [["public row", "label"], [0, "red"]])
+
+
+def test_what_is_held_comes_back_as_it_was_put(replies, tmp_path):
+    held = _put(replies)
+    (found,) = held_in(tmp_path)
+    assert found.table == [["public row", "label"], ["0", "red"]]
+    assert found.reply.arrays["labels"].tolist() == [0, 1, 2]
+    assert (found.waits, found.decision, found.path) == (True, None, held.path)
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in replies.folder.iterdir())
+
+
+def test_the_first_decision_holds_and_stays_when_its_reply_is_removed(replies):
+    held = _put(replies)
+    assert held.decide("approved", by="Ada").verdict == "approved"
+    assert held.decide("expired").verdict == "approved"
+    held.remove()
+    assert held_in(replies.folder) == []
+    assert replies.decision("7", 1).by == "Ada"
+    assert replies.decisions("7") == [replies.decision("7", 1)]
+    assert replies.decisions("77") == []
+
+
+def test_what_nobody_decided_about_stays_until_the_next_reply_is_held_and_may_be_decided_anew(replies):
+    held = _put(replies)
+    held.decide("expired")
+    assert (replies.decision("7", 1), replies.decisions("7"), held.waits) == (None, [], False)
+    _put(replies, 2)
+    assert [one.facts["round"] for one in held_in(replies.folder)] == [2]
+    assert _put(replies, 1).decide("approved").verdict == "approved"
+
+
+def test_an_approval_of_other_bytes_is_forgotten_and_a_rejection_is_not(replies):
+    other = StoredReply(arrays={"labels": np.arange(4, dtype=np.uint8)})
+    _put(replies).decide("approved")
+    assert _put(replies, reply=other).decision is None
+    _put(replies, 2).decide("rejected", reason="no")
+    assert _put(replies, 2, reply=other).decision.verdict == "rejected"
+
+
+def test_a_damaged_decision_is_no_approval(replies):
+    held = _put(replies)
+    for content in (b"", b'{"verdict": "approved"}', b'{"verdict": "yes", "sha256": "", "covers": ""}'):
+        held.path.with_name(f"{held.path.name}.decision.json").write_bytes(content)
+        with pytest.raises(DataError, match="decision "):
+            _ = held.decision
+    with pytest.raises(ConfigError, match="state-dir must be a folder"):
+        held_in(replies.folder / "none")
