@@ -231,12 +231,12 @@ def _key(link: Link) -> Finding:
     from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
     make = "ssh-keygen -t ecdsa -b 384 -N '' -f st-mary"
-    private = None
+    private: ec.EllipticCurvePrivateKey | None = None
     if link.key is not None:
         path = link.key.expanduser()
         try:
-            private = load_ssh_private_key(path.read_bytes(), None)
-            if not isinstance(private, ec.EllipticCurvePrivateKey):
+            loaded = load_ssh_private_key(path.read_bytes(), None)
+            if not isinstance(loaded, ec.EllipticCurvePrivateKey):
                 raise ValueError("another kind of key")
         except OSError as error:
             way_out = f"Give the path of this node's private key, or make one: {make}"

@@ -61,7 +61,7 @@ def check_columns(table: pd.DataFrame, schema: Schema, path: str) -> Finding:
         known = f"all {len(schema.column_names)} of the schema, and the label {schema.label!r}"
         what = known + (f"; not used: {short_list(more)}" if more else "")
         return Finding(subject="columns", level=Level.READY, what=what, private=True)
-    pairs = {}
+    pairs: dict[str, str] = {}
     for name in missing:
         folded = {one.casefold(): one for one in more if one not in pairs.values()}
         if near := difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.7):
@@ -127,11 +127,11 @@ def check_classes(table: pd.DataFrame, schema: Schema, path: str) -> Iterator[Fi
         what = f"{_rows_words(empty)} without a label in column {schema.label!r}"
         yield Finding(subject="classes", level=Level.FAULT, what=what, way_out=way_out, private=True)
     if (~known & ~empty).any():
-        strange, counts = np.unique(texts[~known & ~empty].astype(str), return_counts=True)
+        strange, times = np.unique(texts[~known & ~empty].astype(str), return_counts=True)
         near = {name: difflib.get_close_matches(name, schema.classes, n=1, cutoff=0.6) for name in strange[:5]}
         named = "; ".join(
             f"{name!r} in {count:,} rows{f' (did you mean {near[name][0]!r}?)' if near.get(name) else ''}"
-            for name, count in list(zip(strange.tolist(), counts, strict=True))[:5]
+            for name, count in list(zip(strange.tolist(), times, strict=True))[:5]
         )
         what = f"column {schema.label!r} holds classes that the schema does not name: {named}"
         way_out = (

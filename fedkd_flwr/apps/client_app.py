@@ -65,7 +65,7 @@ def ready(message: Message, context: Context) -> Message:
         client = client_of(context)
         said = {"party": _name(client)} if settings is None else client.ready(dict(settings))  # type: ignore[arg-type]
         hold_back(context.node_config, began)
-    return Message(RecordDict({"ready": ConfigRecord(said)}), reply_to=message)
+    return Message(RecordDict({"ready": ConfigRecord({**said})}), reply_to=message)
 
 
 @app.query("rehearse")

@@ -177,10 +177,14 @@ def _rehearse(grid: Grid, config: RunConfig, public: PublicSet, live: LiveRun) -
     from fedkd_flwr.apps.rehearsal import rehearse
     from fedkd_flwr.strategies.waiting import wait_for_nodes
 
-    settle = config.own.node_settle_s or 3.0
-    waiting = {"settle_s": settle, "deadline_s": config.own.node_deadline_s}
     try:
-        nodes = wait_for_nodes(grid, wanted=config.num_parties, minimum=1, **waiting)
+        nodes = wait_for_nodes(
+            grid,
+            wanted=config.num_parties,
+            minimum=1,
+            settle_s=config.own.node_settle_s or 3.0,
+            deadline_s=config.own.node_deadline_s,
+        )
     except TooFewPartiesError as error:
         log(WARN, "%s", error)
         if not (nodes := sorted(grid.get_node_ids())):

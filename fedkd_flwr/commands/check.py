@@ -73,6 +73,7 @@ def check(
     own = set(NodeConfig.keys().values()) - set(RunConfig.keys().values())
     line = ProgressLine()
     line.show("importing")
+    written: Path | None = None
     if options or own & set(values):
         from fedkd_flwr.apps.check_silo import check_silo
 
@@ -84,14 +85,13 @@ def check(
         if open_ or page is not None:
             from fedkd_flwr.apps.check_page import write_check_page
 
-            path = write_check_page(looked, page or Path("fedkd-check.html"))
+            written = write_check_page(looked, page or Path("fedkd-check.html"))
     elif page is not None or open_ or run:
         way_out = "At a silo name its data-path, or give its --node-config."
         raise ConfigError(explain("--page, --open and --run", "be given at a silo", "settings of a server", way_out))
     else:
         from fedkd_flwr.apps.check_server import check_server
 
-        looked, path = None, None
         findings = check_server(read_settings(settings), superlink=superlink or None, show=line.show)
     line.clear()
     if as_json:
@@ -99,9 +99,9 @@ def check(
     else:
         for text in as_text(findings):
             typer.echo(text)
-    if looked is not None and (open_ or page is not None):
-        typer.echo(f"page: {path.absolute()} (it shows private rows: for this silo alone)", err=as_json)
+    if written is not None:
+        typer.echo(f"page: {written.absolute()} (it shows private rows: for this silo alone)", err=as_json)
         if open_:
-            typer.launch(str(path.absolute()))
+            typer.launch(str(written.absolute()))
     sys.stdout.flush()
     return exit_code(findings)

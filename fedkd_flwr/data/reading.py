@@ -7,6 +7,7 @@ NPZ) are taken as they are, and the same number has the same value in every spel
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
@@ -197,10 +198,11 @@ class Reading:
     def _spelt(self, value: object) -> str | float:
         """Return a value that is no text: numbers as they are, dates in the form that is looked for, others as text."""
         if isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_):
-            if self.dates == "compact" and np.isfinite(value):
-                return str(int(value)) if value >= _DIGITS_OF_DATE else float(value)
+            number = float(value)
+            if self.dates == "compact" and math.isfinite(number):
+                return str(int(number)) if number >= _DIGITS_OF_DATE else number
             if not self.dates:
-                return float(value)
+                return number
         if isinstance(value, date) and self.dates not in ("", "time"):
             return _days(value)
         if isinstance(value, bytes):

@@ -92,10 +92,10 @@ def confirmed(
     counted = weights
     for _ in range(_STEPS):
         shares = counted[:, None] * judges
-        total = np.zeros(num_public * num_classes)
+        flat_total = np.zeros(num_public * num_classes)
         for one, which, share in zip(said, classes, shares, strict=True):
-            total[one.places] += one.values * share[which]
-        total = total.reshape(num_public, num_classes)
+            flat_total[one.places] += one.values * share[which]
+        total = flat_total.reshape(num_public, num_classes)
         total -= total.mean(axis=0)
         variance, flat, able = (total**2).sum(axis=0), total.reshape(-1), shares.sum(axis=0)
         for k, (one, which, share) in enumerate(zip(said, classes, shares, strict=True)):
@@ -200,7 +200,8 @@ def trusted_weights(weights: Sequence[int], trust: NDArray[np.float64], alike: N
     counted = np.where(alike, 0.0, base * trust)
     idle = np.where(alike, base, 0.0)
     idle *= min(1.0, _MOST_ALIKE * counted.sum() / max(idle.sum(), 1e-12))
-    return np.rint(counted + idle).astype(np.int64)
+    found: NDArray[np.int64] = np.rint(counted + idle).astype(np.int64)
+    return found
 
 
 def _said(labels: Labels, num_classes: int) -> Said:

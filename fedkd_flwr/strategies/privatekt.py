@@ -158,7 +158,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return the rows of the next round and the knowledge of the last ones."""
-        arrays = {"rows": self.rows}
+        arrays: dict[str, NDArray[Any]] = {"rows": self.rows}
         for i, one in enumerate(self.buffer.rounds()):
             arrays |= {f"buffer.{i}.rows": one.rows, f"buffer.{i}.targets": one.targets}
         return arrays, {"buffer_rounds": len(self.buffer)}

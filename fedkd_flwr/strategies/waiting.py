@@ -171,7 +171,7 @@ def read_answer(reply: Message) -> tuple[str, str]:
         opened = open_reply(reply, "fit")
         own = opened.code == "party-crashed" and reply.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION
         return opened.party, "" if own else opened.code
-    said = reply.content.config_records.get("ready", {})
+    said: Mapping[str, object] = reply.content.config_records.get("ready", ConfigRecord())
     name, code = str(said.get("party", "")), str(said.get("code", ""))
     if len(name) > 100 or not name.isprintable():
         return "", "bad-name"
