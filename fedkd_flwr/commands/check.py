@@ -73,6 +73,7 @@ def check(
     own = set(NodeConfig.keys().values()) - set(RunConfig.keys().values())
     line = ProgressLine()
     line.show("importing")
+    path: Path | None = None
     if options or own & set(values):
         from fedkd_flwr.apps.check_silo import check_silo
 
@@ -91,7 +92,6 @@ def check(
     else:
         from fedkd_flwr.apps.check_server import check_server
 
-        looked, path = None, None
         findings = check_server(read_settings(settings), superlink=superlink or None, show=line.show)
     line.clear()
     if as_json:
@@ -99,7 +99,7 @@ def check(
     else:
         for text in as_text(findings):
             typer.echo(text)
-    if looked is not None and (open_ or page is not None):
+    if path is not None:
         typer.echo(f"page: {path.absolute()} (it shows private rows: for this silo alone)", err=as_json)
         if open_:
             typer.launch(str(path.absolute()))
