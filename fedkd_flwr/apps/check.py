@@ -169,7 +169,7 @@ def check_disk(folder: Path, key: str) -> Finding:
     key : str
         The setting that names it.
     """
-    place = next(one for one in (folder, *folder.parents) if one.exists())
+    place = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     probe = place / f".fedkd-check-{os.getpid()}"
     try:
         try:

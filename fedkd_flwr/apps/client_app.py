@@ -64,6 +64,11 @@ def ready(message: Message, context: Context) -> Message:
     if settings is None or not context.node_config.get("reply-at"):
         client = client_of(context)
         said = {"party": _name(client)} if settings is None else client.ready(dict(settings))  # type: ignore[arg-type]
+        if "code" in said:
+            words = (
+                "%s told the server that it is not ready (%s), and is not counted. `fedkd check` here says what to do."
+            )
+            logger.error(words, said["party"], said["code"])
         hold_back(context.node_config, began)
     return Message(RecordDict({"ready": ConfigRecord({**said})}), reply_to=message)
 

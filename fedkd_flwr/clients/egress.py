@@ -223,7 +223,8 @@ class Egress:
 
     def _write(self, *, left: bool, code: str) -> None:
         visit, self._visit = self._visit, {}
-        absent: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None, "rules": [], "output": None}
+        absent: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None}
+        absent |= {"rules": [], "output": None}
         policy = {"policy": self.approve, "verdict": "not asked"}
         run = {"run": self.run_id, "run_name": self.run_name, "left": left, "code": code, "versions": self.versions}
         self.log.append({**absent, "approval": policy, **visit, **run})

@@ -66,7 +66,8 @@ class SCARLET(ScoreExchange):
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return the averages, the cache, and the signals."""
         arrays, plain = super().state()
-        cached: dict[str, NDArray[Any]] = {"cache": self.cache.averages, "since": self.cache.since, "signals": self.signals}
+        cached: dict[str, NDArray[Any]]
+        cached = {"cache": self.cache.averages, "since": self.cache.since, "signals": self.signals}
         return {**arrays, **cached}, plain
 
     def restore(

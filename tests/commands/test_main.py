@@ -155,7 +155,7 @@ def _raising(monkeypatch, error):
 
 
 def test_a_guess_is_made_at_a_mistyped_command(fedkd):
-    assert "Did you mean 'choose'?\n" in fedkd("chose").err
+    assert "Did you mean 'compare'?\n" in fedkd("compair").err
 
 
 def test_help_alone_is_no_error(fedkd):

@@ -85,7 +85,16 @@ def deployment(tmp_path_factory):
         node_config = " ".join(f'{key}="{value}"' for key, value in settings.items())
         supernode = [BIN / "flower-supernode"]
         if name == "north":
-            checked = ["-m", "fedkd_flwr.commands", "node", "run", "--approved", tmp_path / "approved", "--"]
+            checked = [
+                "-m",
+                "fedkd_flwr.commands",
+                "node",
+                "run",
+                "--no-check",
+                "--approved",
+                tmp_path / "approved",
+                "--",
+            ]
             supernode = [sys.executable, *checked]
         commands[name] = [
             *(*supernode, "--insecure", "--superlink", address, "--host", "127.0.0.1", "--port", str(ports[i])),
