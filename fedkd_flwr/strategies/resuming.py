@@ -52,7 +52,6 @@ class Kept(Protocol):
     """What is read of a strategy, and put back into it; `fedkd_flwr.strategies.base.ExchangeStrategy` is one."""
 
     card: ClassVar[Card]
-    config: ExchangeConfig
     free_settings: ClassVar[frozenset[str]]
     spec: PublicSpec
     record: RunRecord
@@ -62,6 +61,11 @@ class Kept(Protocol):
     rounds_done: int
     finished_round: int | None
     earlier: Participations
+
+    @property
+    def config(self) -> ExchangeConfig:
+        """The algorithm's settings."""
+        ...
 
     @property
     def asked(self) -> Participations:
