@@ -6,11 +6,12 @@ import json
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.run_record import RunRecord
-from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage
+
+if TYPE_CHECKING:
+    from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["LOG", "OUTPUT", "Found", "all_runs", "find_checkpoint", "find_run", "find_runs", "way_to_continue"]
 
@@ -80,6 +81,8 @@ def find_checkpoint(text: str, output_dir: str | Path = OUTPUT) -> Path:
     DataError
         If no run is meant, or it has none (code ``missing-file``).
     """
+    from fedkd_flwr.stores.checkpoints import CHECKPOINT
+
     for folder in (Path(text).expanduser(), Path(output_dir or OUTPUT).expanduser() / "runs" / text / "checkpoint"):
         if folder.is_absolute() and (folder / CHECKPOINT).is_file():
             return folder
@@ -105,6 +108,7 @@ def way_to_continue(record: RunRecord, path: Path) -> str:
         Its file.
     """
     from fedkd_flwr.report.standing import standing
+    from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage
 
     folder = path.parent / "checkpoint"
     if standing(record).word not in ("failed", "stopped", "killed", "not known") or not (folder / CHECKPOINT).is_file():

@@ -64,7 +64,7 @@ class Kept(Protocol):
 
     @property
     def config(self) -> ExchangeConfig:
-        """The settings."""
+        """The algorithm's settings."""
         ...
 
     @property

@@ -127,7 +127,8 @@ def test_fedkt_leaves_the_server_a_model_that_can_be_loaded_back(tmp_path):
 
 def test_a_simulation_keeps_no_party_files_when_it_is_over(tmp_path):
     _simulate(tmp_path)
-    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["record.json", "report.html"]
+    kept = ["checkpoint.npz", "lineage.json", "participations.json", "record.json", "report.html"]
+    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == kept
 
 
 def test_a_simulation_keeps_the_parties_models_where_asked(tmp_path):
