@@ -46,8 +46,10 @@ class PartyAnswer:
 def registered_names(nodes: Iterable[Any]) -> dict[int, str]:
     """Return the names that node keys were registered under, by node id; ``nodes`` as ``Grid.get_nodes`` returns them.
 
-    The SuperLink of a network with registered keys takes a message from a node only with that node's key, so nobody
-    else can speak under such a name. A name that two keys were registered under binds neither.
+    With registered keys, nobody gets a node's instructions without its key. One thing remains (Flower 1.41 and 1.42):
+    the SuperLink checks the key of whoever delivers a reply, and does not compare it with the sender that the reply
+    names. A registered node that knows another's id, 64 random bits, and the digest of its instruction could
+    answer for it. A name that two keys were registered under binds neither.
     """
     names = {int(node.node_id): str(getattr(node, "name", "") or "") for node in nodes}
     count = Counter(names.values())
