@@ -13,7 +13,7 @@ import pytest
 from fedkd_flwr.apps.config import parse_run_config
 from fedkd_flwr.apps.live_run import LiveRun
 from fedkd_flwr.apps.tracking import TOOLS, Tracking, parse_tools
-from fedkd_flwr.errors import ConfigError, MissingExtraError
+from fedkd_flwr.errors import ConfigError, DataError, MissingExtraError
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.run_record import PartyRecord, RoundRecord, RunRecord
 
@@ -53,7 +53,7 @@ def test_json_lines_are_there_as_soon_as_a_round_has_ended(tmp_path):
 
 
 def test_the_end_of_a_run_that_failed_or_was_stopped_is_told_with_its_reason(tmp_path):
-    _run(tmp_path, "jsonl", error=ValueError("the reason"))
+    _run(tmp_path, "jsonl", error=DataError("the reason"))
     assert (_lines(tmp_path)[-1]["status"], _lines(tmp_path)[-1]["reason"]) == ("failed", "the reason")
     _run(tmp_path, "jsonl", error=KeyboardInterrupt())
     assert (_lines(tmp_path)[-1]["status"], _lines(tmp_path)[-1]["reason"]) == ("stopped", "Ctrl-C")
@@ -101,7 +101,7 @@ def test_mlflow_holds_settings_rounds_and_status(tmp_path, monkeypatch):
     assert run.data.metrics["final/federated-own-accuracy"] == 0.75
     assert run.info.status == "FINISHED"
     _run(folder, "mlflow", error=KeyboardInterrupt(), rounds=1)
-    _run(folder, "mlflow", error=ValueError("why"), rounds=1)
+    _run(folder, "mlflow", error=DataError("why"), rounds=1)
     ended = {(run.info.status, run.data.tags.get("reason")) for run in found()}
     assert ended >= {("KILLED", "Ctrl-C"), ("FAILED", "why")}
 
