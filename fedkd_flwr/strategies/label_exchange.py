@@ -257,7 +257,8 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             return
         classes, labels = self.public.schema.classes, {answer.party: answer.labels for answer in answers}
         if facts.discounted:
-            self.note(uninformative_parties(labels, config=self.config, classes=classes))
+            weighed = facts.trusts is not None
+            self.note(uninformative_parties(labels, config=self.config, classes=classes, weighed=weighed))
         if not (vote != ABSTAIN).any():
             return  # it lost all classes, and `_describe` says so
         asked = slice(None) if rows is None else rows

@@ -24,7 +24,9 @@ _DOUBTED = 0.25  # of a full vote: parties that count less are named
 _NAMED = 5  # more parties or classes than this are counted, not named
 
 
-def uninformative_parties(labels: Mapping[str, Labels], *, config: VotersConfig, classes: Sequence[str]) -> str:
+def uninformative_parties(
+    labels: Mapping[str, Labels], *, config: VotersConfig, classes: Sequence[str], weighed: bool = False
+) -> str:
     """Return a note on the parties that give every public row one class; "" where their votes count like all others.
 
     Parameters
@@ -35,6 +37,8 @@ def uninformative_parties(labels: Mapping[str, Labels], *, config: VotersConfig,
         Says what such votes count.
     classes : sequence of str
         The schema's class names.
+    weighed : bool
+        Whether trust weighed this vote: then all such parties together have a bound.
 
     Examples
     --------
@@ -51,6 +55,8 @@ def uninformative_parties(labels: Mapping[str, Labels], *, config: VotersConfig,
     one = len(blind) == 1
     gives, casts = ("gives", "casts") if one else ("give", "cast")
     cast = "no vote" if config.voters_rule == "leave-out" else "half a vote" if one else "half a vote each"
+    if weighed and config.voters_rule != "leave-out":
+        cast += ", and all such parties together a tenth of the others' votes at most"
     return f"{len(blind)} of {len(labels)} parties {gives} every public row one class, and {casts} {cast}: {who}."
 
 
