@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, Choice, PartyRatios, choose
 from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
-from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels
+from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels, is_informative
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
@@ -234,7 +234,10 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         present = [self.record.party(answer.party) for answer in answers]
         for party in present:
             party.notes = [note for note in party.notes if not note.startswith(DISAGREES)]
-        for name, text in disagreeing_parties(present).items():
+        # labels that are all alike have a note of their own (`note_votes`), and honest parties give them too
+        by_labels = self.choice is None or self.choice.labels is None
+        alike = {a.party for a in answers if by_labels and not is_informative(a.labels)}
+        for name, text in disagreeing_parties(present, passed_over=alike).items():
             self.record.party(name).notes.append(text)
 
     def note_votes(
