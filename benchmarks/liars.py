@@ -15,7 +15,7 @@ Beside the labels they lie with their density ratios: the class they say gets th
 counts are multiplied by 1,000. *Right* is the share of public rows that the consensus labels right; a row
 without a label counts as wrong. *Server* is the accuracy of a forest taught by the consensus, on test rows. *Seven* is
 the same rule, without trust, on the seven honest parties alone: what a vote that knew the liars would reach. *Named*
-are parties whose trust is below a quarter, which a run's record, table and page name.
+are parties whose trust is below a quarter, as a run's record and page show.
 """
 
 from __future__ import annotations

@@ -144,8 +144,10 @@ class PartyRecord:
     trust: float | None = (
         None  # how far the others' answers confirm its last ones, 0 to 1; None: that could not be told
     )
-    agreement: float | None = None  # share of labelled public rows on which its last labels were the consensus
-    class_agreement: list[float] = field(default_factory=list)  # the same on the rows of each class of the consensus
+    agreement: float | None = (
+        None  # share of labelled public rows on which its labels were the consensus, at its lowest
+    )
+    class_agreement: list[float] = field(default_factory=list)  # in that round, on the rows of each class
 
     def report(self, metrics: Mapping[str, Any], *, num_classes: int) -> None:
         """Store what the party reported at the end. What has a wrong type, size or range is left out, with a note."""

@@ -25,6 +25,7 @@ _LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, 
 _LEAST_VARIANCE = 0.1  # of a class's labels over the rows, so that one odd row makes no constant answer informative
 _LEAST_CONFIRMED = 0.05  # correlation above what chance gives
 _MOST_ALIKE = 0.1  # of the others' votes: what all parties that label every row alike may cast together
+_SILENCED, _MOST_SILENCED = 0.25, 1 / 3  # on 50 uneven parties of Adult half were below, all honest
 _LEAST_ROWS = 30  # of fewer public rows any correlation may be chance
 _LEAST_VOTERS = 3  # two parties that contradict each other accuse each other alike
 
@@ -146,8 +147,9 @@ def _relative(found: NDArray[np.float64]) -> NDArray[np.float64]:
 def label_trusts(answers: Sequence[Labels], *, num_classes: int) -> NDArray[np.float64] | None:
     """Return what each party's labels count, 0 to 1; None where agreement cannot tell who is wrong.
 
-    It cannot with fewer than three parties or thirty rows, nor where fewer than half of the parties are confirmed:
-    under extreme label skew most honest parties give nearly all rows one class, and then a liar looks like them.
+    It cannot with fewer than three parties or thirty rows, nor where fewer than half of the parties are confirmed, nor
+    where more than a third would count less than a quarter (those that label all rows alike among them): under extreme
+    label skew most honest parties give nearly all rows one class, and then a liar looks like them.
 
     Parameters
     ----------
@@ -173,7 +175,7 @@ def label_trusts(answers: Sequence[Labels], *, num_classes: int) -> NDArray[np.f
     alike = np.array([not is_informative(labels) for labels in answers])
     counted = np.zeros(len(answers))
     counted[~alike] = trusts(found[~alike])
-    return counted
+    return None if (counted < _SILENCED).mean() > _MOST_SILENCED else counted
 
 
 def trusted_weights(weights: Sequence[int], trust: NDArray[np.float64], alike: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -37,7 +37,7 @@ def fit_line(record: RunRecord) -> str:
 
 
 def agreement_line(record: RunRecord) -> str:
-    """Return how far each party's last labels were the consensus, with the lowest; "" where none is known."""
+    """Return how far each party's labels were the consensus, and whose least; "" where none is known."""
     known = sorted((p.agreement, p.name) for p in record.parties if is_number(p.agreement))
     spread = derived.spread(agreed for agreed, _ in known)
     return f"{spread.text()}; lowest: {plain(known[0][1], 30)}" if spread is not None else ""

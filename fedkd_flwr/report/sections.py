@@ -70,9 +70,9 @@ def parties(record: RunRecord) -> Iterator[Html]:
         yield tag("p", text, class_="soft")
     if agreed or trusted:
         text = (
-            "Agreement is the share of labelled public rows on which the party's last labels were the consensus. A "
-            "party that holds few classes agrees less. Trust is how far the other parties confirm its answers, 0 to 1, "
-            "and what they count for; Dawid-Skene estimates each party's errors instead."
+            "Agreement is the share of labelled public rows on which the party's labels were the consensus, in the "
+            "round where it was lowest. A party that holds few classes agrees less. Trust is how far the other parties "
+            "confirm its answers, 0 to 1, and what they count for; Dawid-Skene estimates each party's errors instead."
         )
         yield tag("p", text, class_="soft")
 

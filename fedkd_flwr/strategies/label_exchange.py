@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, Choice, PartyRatios, choose
 from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
-from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels, is_informative
+from fedkd_flwr.run_record import PartyRecord, RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.vote_notes import (
@@ -76,6 +76,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         self.vote: Labels | None = None  # raw vote; None unless `consensus` holds model predictions
         self.choice: Choice | None = None  # of a rule, from the answers so far
         self._class_counts: dict[str, NDArray[np.int64]] = {}
+        self._trusts: dict[str, float] = {}  # of this round's answers, by party
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return the class counts that came with ratios, and the rule that the answers chose."""
@@ -204,9 +205,12 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         )
 
     def note_trusts(self, answers: Sequence[PartyLabels], trusts: Mapping[str, float] | None) -> None:
-        """Write down what each party's answers counted for; forget it where others could not tell."""
+        """Write down the least that each party's answers counted for in any round; None where others could not tell."""
+        self._trusts = dict(trusts or {})
         for answer in answers:
-            self.record.party(answer.party).trust = None if trusts is None else trusts.get(answer.party)
+            if (trust := self._trusts.get(answer.party)) is not None:
+                party = self.record.party(answer.party)
+                party.trust = trust if party.trust is None else min(trust, party.trust)
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> ArrayRecord:
         """Form the consensus, describe it in the record, and return it as plain labels."""
@@ -248,15 +252,20 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         """
         classes = range(self.spec.num_classes)
         won = np.bincount(vote[vote != ABSTAIN], minlength=self.spec.num_classes)
+        present = []
         for answer in answers:
             party, agreed = self.record.party(answer.party), answer.labels == vote
-            party.agreement = float(np.mean([agreement(labels, vote) for labels in answer.labels]))
-            party.class_agreement = [float(agreed[:, vote == c].mean()) if won[c] else math.nan for c in classes]
-        present = [self.record.party(answer.party) for answer in answers]
-        for party in present:
-            party.notes = [note for note in party.notes if not note.startswith(DISAGREES)]
-        for name, text in disagreeing_parties(present).items():
-            self.record.party(name).notes.append(text)
+            share = float(np.mean([agreement(labels, vote) for labels in answer.labels]))
+            present.append(PartyRecord(name=answer.party, agreement=share, trust=self._trusts.get(answer.party)))
+            if party.agreement is None or share < party.agreement:  # from round 2 on, it may repeat what it was told
+                party.agreement = share
+                party.class_agreement = [float(agreed[:, vote == c].mean()) if won[c] else math.nan for c in classes]
+        # labels that are all alike have a note of their own (`note_votes`), and honest parties give them too
+        by_labels = self.choice is None or self.choice.labels is None
+        alike = {a.party for a in answers if by_labels and not is_informative(a.labels)}
+        for name, text in disagreeing_parties(present, passed_over=alike).items():
+            party = self.record.party(name)
+            party.notes = [*(note for note in party.notes if not note.startswith(DISAGREES)), text]
 
     def note_votes(
         self, facts: VoteFacts, answers: Sequence[PartyLabels], vote: Labels, rows: NDArray[np.int64] | None = None
@@ -278,7 +287,8 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             return
         classes, labels = self.public.schema.classes, {answer.party: answer.labels for answer in answers}
         if facts.discounted:
-            self.note(uninformative_parties(labels, config=self.config, classes=classes))
+            weighed = facts.trusts is not None
+            self.note(uninformative_parties(labels, config=self.config, classes=classes, weighed=weighed))
         if not (vote != ABSTAIN).any():
             return  # it lost all classes, and `_describe` says so
         asked = slice(None) if rows is None else rows

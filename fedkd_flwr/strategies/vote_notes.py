@@ -5,7 +5,7 @@ A note says what happened in this vote. Advice follows only where the algorithm 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import get_args
 
 import numpy as np
@@ -24,7 +24,9 @@ _DOUBTED = 0.25  # of a full vote: parties that count less are named
 _NAMED = 5  # more parties or classes than this are counted, not named
 
 
-def uninformative_parties(labels: Mapping[str, Labels], *, config: VotersConfig, classes: Sequence[str]) -> str:
+def uninformative_parties(
+    labels: Mapping[str, Labels], *, config: VotersConfig, classes: Sequence[str], weighed: bool = False
+) -> str:
     """Return a note on the parties that give every public row one class; "" where their votes count like all others.
 
     Parameters
@@ -35,6 +37,8 @@ def uninformative_parties(labels: Mapping[str, Labels], *, config: VotersConfig,
         Says what such votes count.
     classes : sequence of str
         The schema's class names.
+    weighed : bool
+        Whether trust weighed this vote: then all such parties together have a bound.
 
     Examples
     --------
@@ -51,27 +55,33 @@ def uninformative_parties(labels: Mapping[str, Labels], *, config: VotersConfig,
     one = len(blind) == 1
     gives, casts = ("gives", "casts") if one else ("give", "cast")
     cast = "no vote" if config.voters_rule == "leave-out" else "half a vote" if one else "half a vote each"
+    if weighed and config.voters_rule != "leave-out":
+        cast += ", and all such parties together a tenth of the others' votes at most"
     return f"{len(blind)} of {len(labels)} parties {gives} every public row one class, and {casts} {cast}: {who}."
 
 
-def disagreeing_parties(parties: Sequence[PartyRecord]) -> dict[str, str]:
+def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collection[str] = ()) -> dict[str, str]:
     """Return, by party, a note on each whose answers the others do not confirm.
 
     Parameters
     ----------
     parties : sequence of PartyRecord
         Those that answered, with their ``agreement`` and ``trust``. Nobody is named where trust is not known: there
-        is no telling who is wrong.
+        is no telling who is wrong; nor where it is low for more than a third of the parties, which then know too few
+        classes to judge each other.
+    passed_over : collection of str
+        Parties that are not named.
 
     Examples
     --------
-    >>> parties = [PartyRecord(name=n, agreement=a, trust=t) for n, a, t in [("a", 0.9, 1.0), ("b", 0.12, 0.0)]]
+    >>> parties = [PartyRecord(name=n, agreement=a, trust=t) for n, a, t in [("a", 0.9, 1.0), ("b", 0.12, 0.0), ("c", 0.81, 1.0)]]
     >>> print(disagreeing_parties(parties)["b"])
-    agrees with the consensus on 12 % of the rows (others: 90 to 90 %), with a trust of 0.00: its labels are wrong, swapped, nearly all of one class, or from other data.
+    agrees with the consensus on 12 % of the rows (others: 81 to 90 %), with a trust of 0.00: its labels are wrong, swapped, nearly all of one class, or from other data.
     """  # noqa: E501 - a doctest's output is one line
     doubted = [p for p in parties if p.trust is not None and p.trust < _DOUBTED and p.agreement is not None]
+    doubted = [p for p in doubted if p.name not in passed_over]
     others = [100 * p.agreement for p in parties if p not in doubted and p.agreement is not None]
-    if not others:
+    if not others or 3 * len(doubted) > len(parties):
         return {}
     return {
         p.name: f"{DISAGREES}{100 * (p.agreement or 0.0):.0f} % of the rows (others: {min(others):.0f} to"

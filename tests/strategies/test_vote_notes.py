@@ -97,3 +97,9 @@ def test_advice_fits_the_algorithm_the_noise_and_the_number_of_classes():
     assert "dawid-skene" not in advice(FedCTConfig(consensus="dawid-skene"), 3)
     assert "dawid-skene" not in advice(FedKTConfig(), 10)
     assert "dawid-skene" not in advice(PATEConfig(), 10)
+
+
+def test_the_note_says_what_parties_that_label_all_rows_alike_cast_where_trust_weighs():
+    labels = {"a": np.array([[0, 1]], np.int16), "b": np.array([[1, 1]], np.int16)}
+    told = uninformative_parties(labels, config=VotersConfig(), classes=CLASSES, weighed=True)
+    assert "casts half a vote, and all such parties together a tenth of the others' votes at most: b" in told
