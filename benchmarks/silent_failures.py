@@ -403,7 +403,7 @@ def differences(seed: int, public_path: str, folder: Path, *, most_files: int = 
 
 @contextlib.contextmanager
 def laboratory() -> Iterator[Path]:
-    """Hold mechanisms fixed, read the public file once, keep logs and warnings quiet; yield a folder."""
+    """Hold mechanisms and node secrets fixed, read the public file once, keep logs and warnings quiet; yield a folder."""
     TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 7, 1, 1
     cached = lru_cache(maxsize=4)(load_public)
 
@@ -417,6 +417,8 @@ def laboratory() -> Iterator[Path]:
         folder = stack.enter_context(tempfile.TemporaryDirectory(dir=shared))
         stack.enter_context(fixed_outputs())
         stack.enter_context(mock.patch.object(assembly, "load_public", once))
+        # each file has a state directory of its own, with a secret that was drawn and tells nothing of rows
+        stack.enter_context(mock.patch.object(assembly, "node_secret", return_value=bytes(32)))
         # the owner's page at the end of each case, without its pictures, which take a second
         stack.enter_context(mock.patch.object(Canvas, "__init__", side_effect=MissingExtraError("no pictures here")))
         stack.enter_context(warnings.catch_warnings())

@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -401,7 +401,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         tests = {"own": (held.X[measured], held.y[measured])}
         X, y = held.X[train[learnt]], held.y[train[learnt]]
         root = ledgers = output_root(node.state_dir, "state-dir")
-        common = {"keep_model": True, "rows_at_least": node.rows_at_least, "node_secret": node_secret(root)}
+        common = {"keep_model": True, "rows_at_least": node.rows_at_least, "node_secret": partial(node_secret, root)}
         common |= {"share_metrics": _listed(node.share_metrics), "min_support": node.min_support}
         common["show"] = owners_page(
             config,

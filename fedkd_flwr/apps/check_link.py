@@ -238,6 +238,7 @@ def _key(link: Link) -> Finding:
             loaded = load_ssh_private_key(path.read_bytes(), None)
             if not isinstance(loaded, ec.EllipticCurvePrivateKey):
                 raise ValueError("another kind of key")
+            private = loaded
         except OSError as error:
             way_out = f"Give the path of this node's private key, or make one: {make}"
             what = f"{path} cannot be read: {error.strerror or error}"

@@ -76,7 +76,8 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
             _run(grid, config, live, began)
     finally:
         write_cards(record, folder)
-    _nothing_to_continue(record, folder, config)
+    if not config.rehearsal:
+        _nothing_to_continue(record, folder, config)
     return record
 
 

@@ -80,6 +80,6 @@ def node_proof(party: Party) -> str:
 
     Whoever speaks for the same party from another node, and shows the same, has the same ``state-dir``.
     """
-    if not party.node_secret:
+    if party.node_secret is None:
         return ""
-    return hmac.new(party.node_secret, f"{party.run_id}\n{party.name}".encode(), "sha256").hexdigest()
+    return hmac.new(party.node_secret(), f"{party.run_id}\n{party.name}".encode(), "sha256").hexdigest()

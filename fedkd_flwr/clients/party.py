@@ -78,8 +78,8 @@ class Party:
         Where what was spent is kept; a finite budget needs one. It follows the rows X, y, unless it was told others.
     run_id : str
         The run its charges belong to.
-    node_secret : bytes
-        By which the server knows this party again if it comes back as another node; empty for none.
+    node_secret : callable, optional
+        Returns the secret by which the server knows this party again if it comes back as another node.
     share_metrics : collection of str
         Which metrics may leave: some of `fedkd_flwr.metrics.NAMES`. None do beside a claim made at the party, because
         they come from private rows.
@@ -132,7 +132,7 @@ class Party:
     budget: Budget = field(default_factory=Budget)
     ledger: LedgerStore | None = None
     run_id: str = ""
-    node_secret: bytes = b""
+    node_secret: Callable[[], bytes] | None = None
     share_metrics: Collection[str] = ()
     min_support: int = 10
     simulated: bool = False

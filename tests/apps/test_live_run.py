@@ -289,7 +289,9 @@ def test_a_disk_that_fills_during_a_run_loses_neither_the_table_nor_how_the_run_
 
     with pytest.raises(OSError, match="No space left"), caplog.at_level(logging.INFO, logger="flwr"):
         _run(tmp_path, fill)
-    assert re.search(r"run failed: \[Errno 28\].*fedct, run 7: failed.*2 of 3 rounds ended", caplog.text, re.DOTALL)
+    assert re.search(
+        r"run failed: OSError: \[Errno 28\].*fedct, run 7: failed.*2 of 3 rounds ended", caplog.text, re.DOTALL
+    )
     record = RunRecord.from_dict(json.loads((tmp_path / "record.json").read_text()))
     if full == "for good":
         assert record.status == "running"  # of an earlier moment, as the log says

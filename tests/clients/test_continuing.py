@@ -26,7 +26,7 @@ def _member(folder, run_id, *, secret=b""):
         state=PartyState(folder, run_id=run_id, party="a"),
         ledger=LedgerStore(folder, party="a", data_digest="cd" * 32),
         run_id=run_id,
-        node_secret=secret,
+        node_secret=(lambda: secret) if secret else None,
     )
 
 
