@@ -403,7 +403,7 @@ def differences(seed: int, public_path: str, folder: Path, *, most_files: int = 
 
 @contextlib.contextmanager
 def laboratory() -> Iterator[Path]:
-    """Hold mechanisms and node secrets fixed, read the public file once, keep logs and warnings quiet; yield a folder."""
+    """Hold mechanisms and secrets fixed, read the public file once, keep logs and warnings quiet; yield a folder."""
     TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 7, 1, 1
     cached = lru_cache(maxsize=4)(load_public)
 
