@@ -182,6 +182,8 @@ class PartyClient(NumPyClient, ABC):
         """
         error = self.judge(config)
         said = _signed(self.party.name) if error is None else self._refusal(error, config)
+        if said.get("code") in _TELLING:  # no claim here, and private rows decided it: a budget set later must know
+            self._note_no_noise()
         return said if said.get("code") != Code.WITHHELD else _signed(self.party.name)
 
     def judge(self, config: dict[str, Scalar]) -> Exception | None:

@@ -32,7 +32,10 @@ def saved(tmp_path):
 
 
 def test_a_simulation_is_interrupted(saved):
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stderr=subprocess.DEVNULL) as sleeper:
+    # as simulations do: a shell that started the tests with & lets their processes ignore SIGINT
+    sleep = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", sleep], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as sleeper:
+        sleeper.stdout.readline()
         started = processes._started(sleeper.pid)
         path = saved(ProcessRecord(pid=sleeper.pid, started=started, machine=this_process().machine))
         stop_run(path, wait_s=5.0)

@@ -9,10 +9,10 @@ from fedkd_flwr.run_record import RunRecord
 
 pytestmark = pytest.mark.flower
 
-PARTIES = [f"party-{i:03d}" for i in range(4)]
-SMALL = {"partitioner": "iid", "model": "decision-tree", "num_parties": 4}
+PARTIES = [f"party-{i:03d}" for i in range(3)]
+SMALL = {"partitioner": "iid", "model": "decision-tree", "num_parties": 3}
 SYNTHETIC = {"dataset": "synthetic", "synthetic_rows": 400}
-SIZE = "num-supernodes=4 client-resources-num-cpus=1 init-args-num-cpus=2"
+SIZE = "num-supernodes=3 client-resources-num-cpus=1 init-args-num-cpus=2"
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from fedkd_flwr.checks import check_number, check_whole
@@ -152,6 +153,7 @@ def calibrate_confident(
     return calibrate(make, count=num_queries, epsilon=epsilon, delta=delta)
 
 
+@lru_cache(maxsize=64)
 def calibrate_labels(
     name: Literal["auto", "randomized-response", "xor"],
     *,
