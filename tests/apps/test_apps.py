@@ -50,7 +50,6 @@ def _start(folder, nodes, config):
         "output-dir": str(folder),
         "node-deadline-s": 1.0,
         "node-settle-s": 0.05,
-        "node-settle-s": 0.05,
         **config,
     }
     server_app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
