@@ -34,8 +34,3 @@ class _ByFile(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", 1)[0]
         return "flower" if file.startswith("tests/flower/") else file
-
-
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more than there are cores: whoever waits for Flower's processes leaves one idle."""
-    return (os.cpu_count() or 1) + 1
