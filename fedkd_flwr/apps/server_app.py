@@ -126,10 +126,11 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         if config.num_parties and len(nodes) > config.num_parties:
             way_out = "Give both the same number: num-supernodes in --federation-config."
             raise ConfigError(explain("num-parties", f"equal the {len(nodes)} SuperNodes", config.num_parties, way_out))
-        _take_notes(try_models(config, len(nodes)), record)
         check_simulation(config, len(nodes))
         log(INFO, "%d parties registered; starting their processes", len(nodes))
         names = start_processes(grid, nodes, config.round_timeout_s)
+        # not before: a process forked while Ray starts in this one keeps Ray's pipes open, and Ray waits for them
+        _take_notes(try_models(config, len(nodes)), record)
         if config.setting("sensitivity") == "estimated" and not config.setting("sensitivity_labels"):
             config = _estimated(config, record, len(nodes))
     unready = []
