@@ -141,12 +141,8 @@ class PartyRecord:
     class_counts: list[int] = field(default_factory=list)  # its private rows by class, where they are known
     notes: list[str] = field(default_factory=list)  # warnings about this party
     public_fit: float | None = None  # how much of its rows the public rows show it, as its density ratios say
-    trust: float | None = (
-        None  # how far the others' answers confirm its last ones, 0 to 1; None: that could not be told
-    )
-    agreement: float | None = (
-        None  # share of labelled public rows on which its labels were the consensus, at its lowest
-    )
+    trust: float | None = None  # the least that its answers counted in a round, 0 to 1; None: that could not be told
+    agreement: float | None = None  # least share of labelled public rows on which its labels were a round's consensus
     class_agreement: list[float] = field(default_factory=list)  # in that round, on the rows of each class
 
     def report(self, metrics: Mapping[str, Any], *, num_classes: int) -> None:

@@ -2,8 +2,8 @@
 
     wait for the nodes, ready or not -> ask each to rehearse -> open each reply as in a round -> say who answered
 
-A party answers with the lowest class for each public row, or with the code with which it would refuse. No private row
-and no noise is in a reply, and no ledger is charged, neither a party's nor the server's.
+A party answers with the lowest class for each public row, or with the code with which it would refuse. No ledger is
+charged, neither a party's nor the server's. Private rows decide nothing but, where no privacy is claimed, a code.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from fedkd_flwr.strategies.reception import PartyAnswer, Reception
 from fedkd_flwr.strategies.waiting import WatchedGrid, question
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import decode_labels
-from fedkd_flwr.wire.records import Reply, open_reply
+from fedkd_flwr.wire.records import Reply, Room, open_reply
 
 __all__ = ["NOTE", "WORD", "rehearse"]
 
 WORD = "rehearsal:"
 """Stands before each line of the log that says how it went."""
 
+_SLACK = 2**20  # bytes of a reply for headers, names and metrics
+
 NOTE = (
-    "This was a rehearsal. Every party answered with constant labels or with a code; nothing private left a party, and "
-    "no ledger was charged."
+    "This was a rehearsal. Every party answered with constant labels or with a code, and no ledger was charged. "
+    "Private rows decide a code only where the party claims no privacy, as in a run."
 )
 
 
@@ -77,7 +79,8 @@ def rehearse(
     record.rounds.append(this := RoundRecord(server_round=1, asked=len(nodes), ended=False, asked_at=now_text()))
     on_round(record)
     messages = [question(node, settings, "rehearse") for node in nodes]
-    replies = [open_reply(m, "fit") for m in WatchedGrid(grid).send_and_receive(messages, timeout=timeout)]
+    room = Room(arrays=1, num_bytes=_SLACK + 2 * public.num_rows)
+    replies = [open_reply(m, "fit", room) for m in WatchedGrid(grid).send_and_receive(messages, timeout=timeout)]
     for reply in sorted(replies, key=lambda one: (one.party, one.node_id)):
         this.bytes_up += reply.num_bytes
         answer = reception.accept(reply, server_round=1)
@@ -93,7 +96,7 @@ def rehearse(
         who = left_out.party or f"node {left_out.node_id}"
         log(WARN, "%s %s would be missing: %s. %s", WORD, who, left_out.code, reason_sentence(left_out.code))
     asked = f"{len(this.answered)} of {len(nodes)} parties answer; a round needs {minimum}"
-    log(INFO, "%s %s. Constant labels only: nothing private left, and no ledger was charged.", WORD, asked)
+    log(INFO, "%s %s. Nothing but constant labels and codes left, and no ledger was charged.", WORD, asked)
     on_round(record)
     if len(this.answered) < minimum:
         way_out = "Mend what is named above, or lower min-parties."

@@ -129,7 +129,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         check_simulation(config, len(nodes))
         log(INFO, "%d parties registered; starting their processes", len(nodes))
         names = start_processes(grid, nodes, config.round_timeout_s)
-        # not before: a process forked while Ray starts in this one keeps Ray's pipes open, and Ray waits for them
+        # not before: with a process forked while Ray started in this one, Ray's node "timed out during startup"
         _take_notes(try_models(config, len(nodes)), record)
         if config.setting("sensitivity") == "estimated" and not config.setting("sensitivity_labels"):
             config = _estimated(config, record, len(nodes))

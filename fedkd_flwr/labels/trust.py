@@ -15,17 +15,30 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.labels.voting import ABSTAIN, Labels, is_informative
 
-__all__ = ["TRUST_UNIT", "Said", "can_tell", "confirmed", "label_trusts", "trusted_weights", "trusts"]
+__all__ = [
+    "DOUBTED",
+    "MOST_DOUBTED",
+    "TRUST_UNIT",
+    "Said",
+    "can_tell",
+    "confirmed",
+    "label_trusts",
+    "trusted_weights",
+    "trusts",
+]
 
 TRUST_UNIT = 100
 """Votes that trust weighs are counted in hundredths: whole numbers keep ties exact."""
+
+DOUBTED, MOST_DOUBTED = 0.25, 1 / 3
+"""Who counts less than this much of a vote is doubted. Where that is more than this share of the parties, they know too
+few classes to judge each other (on 50 uneven parties of Adult it was half, all honest)."""
 
 _STEPS = 10  # of the iteration that weighs each judge by how far it is confirmed itself
 _LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, for nobody can know better
 _LEAST_VARIANCE = 0.1  # of a class's labels over the rows, so that one odd row makes no constant answer informative
 _LEAST_CONFIRMED = 0.05  # correlation above what chance gives
 _MOST_ALIKE = 0.1  # of the others' votes: what all parties that label every row alike may cast together
-_SILENCED, _MOST_SILENCED = 0.25, 1 / 3  # on 50 uneven parties of Adult half were below, all honest
 _LEAST_ROWS = 30  # of fewer public rows any correlation may be chance
 _LEAST_VOTERS = 3  # two parties that contradict each other accuse each other alike
 
@@ -175,7 +188,7 @@ def label_trusts(answers: Sequence[Labels], *, num_classes: int) -> NDArray[np.f
     alike = np.array([not is_informative(labels) for labels in answers])
     counted = np.zeros(len(answers))
     counted[~alike] = trusts(found[~alike])
-    return None if (counted < _SILENCED).mean() > _MOST_SILENCED else counted
+    return None if (counted < DOUBTED).mean() > MOST_DOUBTED else counted
 
 
 def trusted_weights(weights: Sequence[int], trust: NDArray[np.float64], alike: NDArray[np.bool_]) -> NDArray[np.int64]:

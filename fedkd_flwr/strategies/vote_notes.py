@@ -12,14 +12,13 @@ import numpy as np
 
 from fedkd_flwr.algorithms.exchange import VotersConfig
 from fedkd_flwr.labels import ABSTAIN, Labels, is_informative
+from fedkd_flwr.labels.trust import DOUBTED, MOST_DOUBTED
 from fedkd_flwr.run_record import PartyRecord
 
 __all__ = ["DISAGREES", "advice", "disagreeing_parties", "lost_classes", "uninformative_parties"]
 
 DISAGREES = "agrees with the consensus on "
 """How a note on a party begins whose answers the others do not confirm."""
-
-_DOUBTED = 0.25  # of a full vote: parties that count less are named
 
 _NAMED = 5  # more parties or classes than this are counted, not named
 
@@ -78,10 +77,10 @@ def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collecti
     >>> print(disagreeing_parties(parties)["b"])
     agrees with the consensus on 12 % of the rows (others: 81 to 90 %), with a trust of 0.00: its labels are wrong, swapped, nearly all of one class, or from other data.
     """  # noqa: E501 - a doctest's output is one line
-    doubted = [p for p in parties if p.trust is not None and p.trust < _DOUBTED and p.agreement is not None]
+    doubted = [p for p in parties if p.trust is not None and p.trust < DOUBTED and p.agreement is not None]
     doubted = [p for p in doubted if p.name not in passed_over]
     others = [100 * p.agreement for p in parties if p not in doubted and p.agreement is not None]
-    if not others or 3 * len(doubted) > len(parties):
+    if not others or len(doubted) / len(parties) > MOST_DOUBTED:
         return {}
     return {
         p.name: f"{DISAGREES}{100 * (p.agreement or 0.0):.0f} % of the rows (others: {min(others):.0f} to"
