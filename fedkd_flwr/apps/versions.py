@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 __all__ = ["installed_versions"]
 
 
+_NAMES = ("fedkd-flwr", "flwr", "ray", "numpy", "scikit-learn", "torch", "transformers", "xgboost")
+
+
 def installed_versions() -> dict[str, str]:
     """Return the versions of this package and of what computes for it, as far as it is installed."""
-    found = {}
-    for name in ("fedkd-flwr", "flwr", "ray", "numpy", "scikit-learn", "torch", "transformers", "xgboost"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    return {name: found for name in _NAMES if (found := _version(name))}
+
+
+@cache  # a package's metadata is a long text, which is parsed anew at each look
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

@@ -7,6 +7,8 @@ import unicodedata
 
 __all__ = ["count", "is_number", "number", "plain", "rounds_text", "share", "size", "time_span"]
 
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+
 
 def is_number(value: object) -> bool:
     """Tell whether ``value`` is a finite number. A bool, NaN, infinity or text is not."""
@@ -28,8 +30,9 @@ def plain(text: object, limit: int = 0) -> str:
     >>> plain("a\x1b[31mb"), plain("a very long name", 8)
     ('a�[31mb', 'a very …')
     """
-    hidden = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-    kept = "".join("\ufffd" if unicodedata.category(c) in hidden else c for c in str(text).replace("\t", " "))
+    kept = str(text).replace("\t", " ")
+    if not kept.isprintable():  # nearly all cells of a page are
+        kept = "".join("\ufffd" if unicodedata.category(c) in _HIDDEN else c for c in kept)
     return kept if not limit or len(kept) <= limit else kept[: limit - 1] + "…"
 
 

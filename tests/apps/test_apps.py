@@ -45,6 +45,11 @@ FEDKT = {**FAST, **ONE_SHOT}
 
 def _start(folder, nodes, config):
     """Run the app; the record lies in the folder, whatever happened."""
+    consensus = {"fedct": "fedct.consensus", "fedkt": "consensus", "pate": "consensus"}.get(
+        config.get("algorithm", "fedct")
+    )
+    if consensus:  # density ratios, which fit a forest at each party, where they are asked for
+        config = {consensus: "majority", **config}
     config = {
         "num-parties": len(nodes),
         "output-dir": str(folder),
@@ -424,7 +429,8 @@ def test_silos_send_density_ratios_only_where_their_owners_say_so(tmp_path, silo
     def deploy(fresh):
         for name, node in silos.items():
             node["state-dir"] = str(tmp_path / fresh / name)  # each of these runs is the first at its silos
-        return _deploy(tmp_path, silos, {**FAST, "algorithm": algorithm, "num-rounds": 1})
+        key = "fedct.consensus" if algorithm == "fedct" else "consensus"
+        return _deploy(tmp_path, silos, {**FAST, "algorithm": algorithm, "num-rounds": 1, key: "auto"})
 
     assert deploy("one").consensus_rule != "density-ratio"
     for node in silos.values():
