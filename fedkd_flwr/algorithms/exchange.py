@@ -220,7 +220,9 @@ class VoterWeights(NamedTuple):
     unit : int
         How many units make one vote.
     alike : ndarray of shape (num_parties,), bool
-        Which parties label every row alike. Where trust weighs, such votes label no row on which nobody else votes.
+        Which parties label every row alike.
+    discounted : int
+        How many parties cast less than a full vote for that reason.
     trusts : ndarray of shape (num_parties,), float64, or None
         How far others confirm each party; None where that does not weigh, because it is not to, or cannot be told.
     """
@@ -228,7 +230,15 @@ class VoterWeights(NamedTuple):
     units: NDArray[np.int64]
     unit: int
     alike: NDArray[np.bool_]
+    discounted: int
     trusts: NDArray[np.float64] | None
+
+    def join(self, votes: NDArray[np.int32], idle: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the votes, (num_public, num_classes), with those of parties that label every row alike.
+
+        Where trust weighs, the latter label no row on which nobody else votes.
+        """
+        return votes + (idle if self.trusts is None else idle * votes.any(axis=1, keepdims=True))
 
 
 def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes: int) -> VoterWeights:
@@ -244,10 +254,11 @@ def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes
     [2, 2, 2, 2]
     """
     weights = voter_weights(answers, uninformative=config.voters_rule)
+    discounted = sum(weight < HALF for weight in weights)
     alike = np.array([not is_informative(labels) for labels in answers])
     if config.weighs_by_trust and (trusts := label_trusts(answers, num_classes=num_classes)) is not None:
-        return VoterWeights(trusted_weights(weights, trusts, alike), HALF * TRUST_UNIT, alike, trusts)
-    return VoterWeights(np.array(weights, dtype=np.int64), HALF, alike, None)
+        return VoterWeights(trusted_weights(weights, trusts, alike), HALF * TRUST_UNIT, alike, discounted, trusts)
+    return VoterWeights(np.array(weights, dtype=np.int64), HALF, alike, discounted, None)
 
 
 def steps_on_pooled(model: Any, X: NDArray[Any], y: NDArray[Any], *, config: StepsConfig, rounds: int) -> object:

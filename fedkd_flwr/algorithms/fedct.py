@@ -180,7 +180,6 @@ def _count(
         return votes, np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
     weighed = weigh_voters(answers, config=config, num_classes=num_classes)
     weights = weighed.units
-    discounted = int((np.array(voter_weights(answers, uninformative=config.voters_rule)) < HALF).sum())
     if not weights.any():
         weights = np.full_like(weights, weighed.unit)  # nobody tells classes apart
     if config.voters_rule != "half":
@@ -189,11 +188,9 @@ def _count(
     for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
         if weight:
             (idle if alike else counter).add(labels, weight=int(weight))
-    kept = idle.votes if weighed.trusts is None else idle.votes * counter.votes.any(axis=1, keepdims=True)
-    facts = VoteFacts(
-        discounted=discounted, class_voters=counter.class_voters + idle.class_voters, trusts=weighed.trusts
-    )
-    return counter.votes + kept, weights, facts
+    class_voters = counter.class_voters + idle.class_voters
+    facts = VoteFacts(discounted=weighed.discounted, class_voters=class_voters, trusts=weighed.trusts)
+    return weighed.join(counter.votes, idle.votes), weights, facts
 
 
 CARD = Card(

@@ -13,7 +13,7 @@ from fedkd_flwr.algorithms.card import setting
 from fedkd_flwr.algorithms.exchange import EpsilonConfig, VoteFacts, VotersConfig, weigh_voters
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import majority
-from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, VoteCounter, consistent_labels, voter_weights
+from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, VoteCounter, consistent_labels
 from fedkd_flwr.privacy.noise.plan import NOISES, NoisyAnswers, NoisyVotes, make_noise
 
 __all__ = ["STRENGTHS", "OneShotVoteConfig", "aggregate", "kept", "tally"]
@@ -171,11 +171,9 @@ def tally(
     """
     weighed = weigh_voters(answers, config=config, num_classes=num_classes)
     weights = weighed.units
-    discounted = int((np.array(voter_weights(answers, uninformative=config.voters_rule)) < HALF).sum())
     if not weights.any() and config.privacy != "server":
-        weights = np.full_like(
-            weights, weighed.unit
-        )  # nobody tells classes apart; under noise this would depend on all parties
+        # nobody tells classes apart; under noise this would depend on all parties
+        weights = np.full_like(weights, weighed.unit)
     counter, idle = (VoteCounter(num_public=answers[0].shape[-1], num_classes=num_classes) for _ in range(2))
     class_voters = np.zeros(num_classes, dtype=np.int32)
     for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
@@ -185,9 +183,8 @@ def tally(
         for one in cast:
             (idle if alike else counter).add(one, weight=units * len(labels) // len(cast))
         class_voters[np.unique(cast[cast != ABSTAIN])] += 1
-    kept = idle.votes if weighed.trusts is None else idle.votes * counter.votes.any(axis=1, keepdims=True)
-    facts = VoteFacts(discounted=discounted, class_voters=class_voters, trusts=weighed.trusts)
-    return counter.votes + kept, facts
+    facts = VoteFacts(discounted=weighed.discounted, class_voters=class_voters, trusts=weighed.trusts)
+    return weighed.join(counter.votes, idle.votes), facts
 
 
 def aggregate(

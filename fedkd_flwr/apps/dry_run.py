@@ -11,8 +11,8 @@ import logging
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from flwr.app import Context, Message
 from fedkd_flwr.apps.assembly import make_strategy, output_root
 from fedkd_flwr.apps.client_app import app
 from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.apps.heard_log import heard_log
 from fedkd_flwr.apps.in_process import InProcessGrid
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.tables import load_public
@@ -89,7 +90,8 @@ def dry_run(settings: Mapping[str, Any], node_settings: Mapping[str, Any]) -> Dr
         way_out = "A dry run shows what a silo's own file gives; `fedkd simulate` shows the rest."
         raise ConfigError(explain("data-path", "be given for a dry run", node.data_path, way_out))
     public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
-    with tempfile.TemporaryDirectory(prefix="fedkd-dry-run-") as place, _party_log() as said:
+    errors = heard_log("flwr.party", level=logging.ERROR)
+    with tempfile.TemporaryDirectory(prefix="fedkd-dry-run-") as place, errors as said:
         folder = Path(place)
         _copy_ledgers(output_root(node.state_dir, "state-dir"), folder / "state")
         own = {"state-dir": str(folder / "state"), "approve": "always", "approve-within-s": 0.0, "reply-at": 0.0}
@@ -138,28 +140,3 @@ def _copy_ledgers(state: Path, to: Path) -> None:
     to.mkdir(mode=0o700)
     if (state / "ledgers").is_dir():
         shutil.copytree(state / "ledgers", to / "ledgers", ignore=shutil.ignore_patterns("replies", ".*.part"))
-
-
-@contextmanager
-def _party_log() -> Iterator[list[str]]:
-    """Collect what the party's log says of errors, and keep the other logs quiet."""
-    said: list[str] = []
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
-
-    listener = Listener(logging.ERROR)
-    party, flower = logging.getLogger("flwr.party"), logging.getLogger("flwr")
-    before = party.propagate, flower.level
-    party.addHandler(listener)
-    party.propagate = False
-    flower.setLevel(logging.CRITICAL)
-    party.setLevel(logging.ERROR)
-    try:
-        yield said
-    finally:
-        party.removeHandler(listener)
-        party.propagate = before[0]
-        party.setLevel(logging.NOTSET)
-        flower.setLevel(before[1])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fedkd_flwr.apps.heard_log import heard_log
 from fedkd_flwr.apps.rehearsal import WORD
 from fedkd_flwr.errors import TooFewPartiesError
 
@@ -58,7 +57,7 @@ def rehearse_here(values: Mapping[str, Any]) -> Rehearsed:
     from fedkd_flwr.apps.simulate import DEFAULT_PARTIES
 
     count = int(values.get("num-parties") or DEFAULT_PARTIES)
-    with tempfile.TemporaryDirectory(prefix="fedkd-rehearsal-") as folder, _heard() as said:
+    with tempfile.TemporaryDirectory(prefix="fedkd-rehearsal-") as folder, heard_log() as said:
         config = {**values, "num-parties": count, "output-dir": folder}
         parse_run_config(config)
         nodes = [{"partition-id": i, "num-partitions": count} for i in range(count)]
@@ -72,23 +71,3 @@ def rehearse_here(values: Mapping[str, Any]) -> Rehearsed:
 def _lines(log_lines: Iterable[str]) -> list[str]:
     """Return what stands behind the word in lines of a log."""
     return [one.partition(WORD)[2].strip() for one in log_lines if WORD in one]
-
-
-@contextmanager
-def _heard() -> Iterator[list[str]]:
-    """Collect Flower's log instead of printing it."""
-    said: list[str] = []
-
-    class Ear(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
-
-    loggers = [logging.getLogger(name) for name in ("flwr", "flwr.party")]
-    before = [(one.handlers, one.propagate) for one in loggers]
-    for one in loggers:
-        one.handlers, one.propagate = [Ear()], False
-    try:
-        yield said
-    finally:
-        for one, (handlers, propagate) in zip(loggers, before, strict=True):
-            one.handlers, one.propagate = handlers, propagate
