@@ -132,7 +132,8 @@ class Egress:
         rounds = max(server_round, int(self.settings.get("num-rounds", 0)))
         settings = {**self.settings, **told, "num-rounds": rounds}
         self._begin(server_round, algorithm, told, claim, events)
-        results = self.rules.of_run(settings, self.models) + self.rules.of_round(events, datetime.now().astimezone())
+        results = self.rules.of_run(settings, self.models)
+        results += self.rules.of_round(events, datetime.now().astimezone(), unit=(claim or {}).get("unit", ""))
         self._note(results)
         refuse_broken(results)
         if (rejection := self._rejection(server_round)) is not None:  # nothing is drawn and charged in vain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from datetime import datetime
 from hashlib import sha256
 
 import numpy as np
@@ -12,8 +13,9 @@ import pytest
 from federation import fedct_grid, party, rows
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.apps.steward import decide, pending
-from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.clients import FedCTClient, FedKTClient
 from fedkd_flwr.clients import egress as door
 from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.clients.site_rules import SiteRules, parse_hours
@@ -300,6 +302,20 @@ def test_beside_a_claim_too_few_rows_show_in_no_code_and_the_fixed_answer_is_cha
     assert len(members[0].ledger.load().entries) == 1
     (rule,) = _log(members[0])[0]["rules"]
     assert (rule["rule"], rule["kept"]) == ("class-rows-at-least", False)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_one_record_must_not_decide_the_whole_answer_so_beside_its_claim_the_rule_for_rows_refuses_the_run(
+    tmp_path, few
+):
+    level = FedKTConfig(level="L2", noise="laplace", gamma=0.1, num_queries=60, teachers_per_student=2)
+    told = {"algorithm": "fedkt", "fingerprint": "ab" * 32, "server-round": 1, "wire-version": 1, **level.told()}
+    member = _guarded(tmp_path, "a", rules=SiteRules(class_rows=1000 if few else 1))
+    client = FedKTClient(member)
+    assert client.fit([], told)[2]["code"] == "not-allowed"
+    assert client.ready(told)["code"] == "not-allowed"
+    assert member.ledger.load().entries == ()
+    assert SiteRules(class_rows=1).of_round(None, datetime.now(), unit="party") == []
 
 
 def test_codes_that_private_rows_decide_are_withheld_by_a_party_that_demands_privacy(tmp_path):
