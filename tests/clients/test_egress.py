@@ -228,6 +228,24 @@ def test_a_rejected_first_round_holds_the_whole_run_back(tmp_path):
     assert len(member.ledger.load().entries) == 1  # after the rejection nothing is drawn, and nothing is charged
 
 
+def test_the_final_visit_of_a_run_whose_first_round_nobody_approved_discloses_no_metrics(tmp_path):
+    keys = {"approve": "first-round", "share_metrics": ("accuracy",), "min_support": 0}
+    final = {"algorithm": "fedct", "fingerprint": "ab" * 32, "server-round": 1, "wire-version": 1, "privacy": "none"}
+    never_asked = _guarded(tmp_path, "c", within_s=0.0, **keys)
+    assert FedCTClient(never_asked).evaluate([], {**final, **FedCTConfig().told()})[2]["code"] == "held-back"
+    for verdict, codes in ((False, {"held-back"}), (True, {None})):
+        member = _guarded(tmp_path / str(verdict), "a", within_s=5.0, **keys)
+        thread, _ = _steward(member, verdict)
+        grid, _ = _run([member, _guarded(tmp_path / str(verdict), "b")])
+        thread.join(5)
+        said = [
+            one.content.config_records["evaluateres.metrics"]
+            for one in grid.replies
+            if "evaluateres.metrics" in one.content
+        ]
+        assert {one.get("code") for one in said if one["party"] == "a"} == codes
+
+
 def test_bytes_that_somebody_changed_while_they_waited_are_not_approved(tmp_path):
     member = _guarded(tmp_path, "a", approve="always")
     held = member.egress.held.put(
