@@ -21,9 +21,10 @@ from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.clients.site_rules import SiteRules, parse_hours
 from fedkd_flwr.errors import Code, ConfigError, DataError
 from fedkd_flwr.stores.egress_log import EgressLog, read_log
-from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, StoredReply
 from fedkd_flwr.strategies import FedCT
+from fedkd_flwr.wire.envelope import digests
 from fedkd_flwr.wire.label_codec import decode_labels
 
 NOISY = FedCTConfig(label_epsilon=1.0, label_mechanism="randomized-response")
@@ -279,6 +280,31 @@ def test_a_node_that_asks_nobody_leaves_no_note_of_noise_free_replies_for_one_th
     member = _guarded(tmp_path, "a", approve="always", within_s=0.0)
     _run([member, _guarded(tmp_path, "b")])
     assert member.ledger.load().entries == ()
+
+
+@pytest.mark.parametrize("config", [FedCTConfig(), NOISY], ids=["without noise", "with noise"])
+def test_later_replies_do_not_tell_whether_a_guess_at_an_answer_that_was_held_back_is_right(tmp_path, config):
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **config.told()}
+    held = _guarded(tmp_path, "a", approve="always", within_s=0.0)
+    assert FedCTClient(held).fit([], {**told, "server-round": 1})[2]["code"] == "held-back"
+    client = FedCTClient(_guarded(tmp_path, "a"))
+    right = digests([held.state.load().arrays["value.labels"]])
+    assert client._base(client._open([], {**told, "server-round": 2, "base": right})) == {}
+
+
+def test_a_code_that_private_rows_decided_is_noted_in_the_ledger_also_where_a_steward_is_asked(tmp_path, monkeypatch):
+    wrong = DataError("a class", code=Code.CLASS_OUTSIDE_SCHEMA)
+    member = _guarded(tmp_path, "a", approve="always", fault=wrong)
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **FedCTConfig().told()}
+    client = FedCTClient(member)
+    assert client.fit([], {**told, "server-round": 1})[2]["code"] == "class-outside-schema"
+    assert [entry.mechanism for entry in member.ledger.load().entries] == [NO_NOISE]
+
+    def full(**words):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(member.ledger, "note_no_noise", full)
+    assert client.fit([], {**told, "server-round": 2})[2]["code"] == "withheld"
 
 
 # ------------------------------------------------------------------------------------------------------------- rules
