@@ -111,3 +111,10 @@ def test_a_node_s_secret_shows_the_same_in_a_run_and_something_else_in_each_run_
     assert len({value for value in shown.values() if value}) == 4
     again = FedCTClient(_member(tmp_path / "1", "1", secret=b"x" * 32)).fit([], _asked(Lineage.new("1")))[2]
     assert again["node-proof"] == shown[b"x" * 32, "1"]
+
+
+@pytest.mark.parametrize("name", ["draw 1", "7\n\x1b[2J", "x" * 65, "../7"])
+def test_what_is_no_run_s_id_does_not_become_one_in_the_ledger(tmp_path, name):
+    member = _member(tmp_path, "8")
+    FedCTClient(member).fit([], _asked(AGAIN, continues=name))
+    assert _charges(member) == [("8", 1)]
