@@ -18,9 +18,11 @@ from fedkd_flwr.apps.steward import decide, pending
 from fedkd_flwr.clients import FedCTClient, FedKTClient
 from fedkd_flwr.clients import egress as door
 from fedkd_flwr.clients.egress import Egress
-from fedkd_flwr.clients.site_rules import SiteRules, parse_hours
-from fedkd_flwr.errors import Code, ConfigError, DataError
+from fedkd_flwr.clients.site_rules import SiteRules, parse_hours, parse_setting_rules
+from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
+from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.stores.egress_log import EgressLog, read_log
+from fedkd_flwr.stores.held_replies import Decision, Held
 from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, StoredReply
 from fedkd_flwr.strategies import FedCT
@@ -325,6 +327,52 @@ def test_a_broken_rule_refuses_before_anything_is_learnt(tmp_path, monkeypatch):
     assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "not-allowed")]
     (rule,) = _log(members[0])[0]["rules"]
     assert (rule["rule"], rule["kept"]) == ("hours", False)
+
+
+def test_rules_read_what_the_server_asks_for_and_not_what_its_run_config_says(tmp_path):
+    limits = parse_setting_rules("num-rounds<=2, fedct.quorum>=0.5", {"num-rounds", "fedct.quorum"})
+    said = {"num-rounds": 1, "fedct.quorum": 0.9}
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", settings=said, rules=SiteRules(settings=limits))
+    words = {"algorithm": "fedct", "claim": None, "events": None}
+    door.check_round(2, told={}, **words)
+    for server_round, told in ((3, {}), (1, {"fedct.quorum": 0.1})):
+        with pytest.raises(RefusalError, match="run-rules of this site must be kept"):
+            door.check_round(server_round, told=told, **words)
+
+
+def test_an_approval_of_the_first_round_speaks_for_no_other_arrays_and_for_nothing_without_its_noise(tmp_path):
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="first-round", within_s=0.0)
+
+    def covers(claim, *arrays):
+        door._begin(1, "fedct", {}, claim, [(PureEvent(1.0), 1)])
+        return door._kind(StoredReply(arrays={name: np.zeros(1) for name in arrays}))
+
+    kinds = [covers({}, "labels"), covers(None, "labels"), covers({}, "labels", "ratios")]
+    assert len(set(kinds)) == 3
+    assert covers({}, "labels") == kinds[0]
+
+
+def test_nobody_waits_for_a_steward_longer_than_the_server_waits_for_the_reply(tmp_path):
+    soon = time.monotonic() + 0.05
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=60.0, until=soon)
+    door._begin(1, "fedct", {}, None, None)
+    with pytest.raises(RefusalError, match="'expired'"):
+        door.let_out(StoredReply(arrays={"labels": np.zeros(3)}), num_examples=3, table=lambda: None)
+    assert time.monotonic() < soon + 10.0
+
+
+def test_metrics_alone_disclose_something_and_wait_too(tmp_path):
+    assert Egress.discloses(StoredReply(metrics={"party": "a", "wire-version": 1, "loss": 0.5}))
+    assert not Egress.discloses(StoredReply(metrics={"party": "a", "wire-version": 1}))
+
+
+def test_an_approval_of_other_bytes_lets_nothing_out(tmp_path, monkeypatch):
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always")
+    door._begin(1, "fedct", {}, None, None)
+    other = Decision(verdict="approved", sha256="0" * 64, covers="")
+    monkeypatch.setattr(Held, "decision", property(lambda held: other))
+    with pytest.raises(RefusalError, match="got .rejected"):
+        door.let_out(StoredReply(arrays={"labels": np.zeros(3)}), num_examples=3, table=lambda: None)
 
 
 def test_too_few_rows_of_a_class_are_refused_by_a_code_where_there_is_no_claim(tmp_path):
