@@ -6,8 +6,9 @@ A case is an algorithm with noise at the party (or NFDP), its settings, a model 
 config, and several private files: random rows, and files that make a difference to some learner: one label changed,
 one row more or less, a row that cannot be read, one class, one row, constant columns, missing and huge values, no
 rows, no table. A hostile server picks the settings. For each file the real ClientApp answers the same one or two
-rounds, the final visit, and in some cases a repeated and a senseless request, while the output of each mechanism is
-held fixed (it checks its input as ever, and then answers alike). The records of the replies must then be the same,
+rounds, the final visit, and in some cases the questions whether it is ready and will rehearse, a repeated and a
+senseless request, and the last round once more in a run that continues this one, while the output of each mechanism
+is held fixed (it checks its input as ever, and then answers alike). The records of the replies must then be the same,
 byte for byte: arrays, keys, their order, numbers of examples, codes, loss. A case in which they are not is printed
 with the seed that makes it again.
 
@@ -51,9 +52,10 @@ from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 from fedkd_flwr.report.figure import Canvas
+from fedkd_flwr.stores.checkpoints import sealed
 from fedkd_flwr.wire.envelope import PublicSpec, digest
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
-from fedkd_flwr.wire.records import instruction_record, numbered
+from fedkd_flwr.wire.records import WIRE_VERSION, instruction_record, numbered
 from fedkd_flwr.wire.row_codec import encode_rows
 from fedkd_flwr.wire.score_codec import encode_scores
 
@@ -322,6 +324,13 @@ def trace(silo: Silo, case: Mapping[str, Any], public: PublicSet) -> list[Any]:
     name, settings, seed = case["algorithm"], case["settings"], case["seed"]
     told = _told(name, settings, public)
     said, base = [], ""
+    secret = "s" * 64
+    told["run-seal"] = sealed(secret)
+    if seed % 4 == 2:
+        asked = {**told, "server-round": 1, "wire-version": WIRE_VERSION}
+        client = client_of(silo.context)
+        arrays, *rest = client.rehearse(asked)
+        said += [repr(client.ready(asked)), [array.tobytes() for array in arrays], repr(rest)]
     rounds = 1 if name == "fedkt" or seed % 2 else 2
     for server_round in range(1, rounds + 1):
         arrays = arrays_of(name, settings, case["net"], public, server_round, seed, final=False)
@@ -336,6 +345,9 @@ def trace(silo: Silo, case: Mapping[str, Any], public: PublicSet) -> list[Any]:
     if seed % 8 == 0:
         said.append(_said(silo.ask("fit", arrays, config)))
         said.append(_said(silo.ask("fit", {}, {**config, "server-round": rounds + 1})))
+    if seed % 8 == 3:
+        silo.context.run_id = 8
+        said.append(_said(silo.ask("fit", arrays, {**config, "continues": "7", "run-proof": secret})))
     arrays = arrays_of(name, settings, case["net"], public, rounds, seed, final=True)
     final = {**told, "server-round": rounds, "last-round": rounds}
     said.append(_said(silo.ask("evaluate", arrays, final)))
@@ -364,6 +376,8 @@ def make_case(seed: int) -> dict[str, Any]:
         node |= {"epsilon-budget": 1e6, "delta-budget": 0.5}
     if rng.integers(3) == 0:
         node["rows-at-least"] = int(rng.integers(1, 20))
+    if rng.integers(4) == 0:
+        node["class-rows-at-least"] = int(rng.integers(1, 6))
     case = {"seed": seed, "algorithm": name, "settings": settings, "model": model, "params": chosen, "node": node}
     return {**case, "net": chosen if name == "privatekt" else NET % "", "whose": whose}
 
@@ -397,7 +411,8 @@ def differences(seed: int, public_path: str, folder: Path, *, most_files: int = 
             traces[name] = trace(silo, case, public)
     first = traces["rows"]
     # a reply's first record is its metrics, which hold a code in place of an answer's payload
-    code = next((value.strip("'") for key, value in first[0][1:4] if key == "code"), "")
+    answered = next(one for one in first if one and isinstance(one[0], tuple))
+    code = next((value.strip("'") for key, value in answered[1:4] if key == "code"), "")
     return {**case, "code": code, "files": len(traces)}, [name for name, said in traces.items() if said != first]
 
 

@@ -298,7 +298,9 @@ class NodeConfig(Config):
     08:00-18:00. Empty: always."""
     class_rows_at_least: int = setting(0, ge=0)
     """Rule of the site: the least number of rows of each class that this party learns from, of those it holds any of.
-    With fewer it refuses; beside a claim of its own it sends a fixed answer instead, because a refusal would tell."""
+    With fewer it refuses; beside a claim for the whole party it sends a fixed answer instead, because a refusal would
+    tell. Runs with a claim for one record (FedKT L2, NFDP) are refused: one record would decide about the whole
+    answer."""
     approve: Literal["never", "first-round", "always"] = setting("never")
     """Which replies wait until a person approves them (docs/egress.md): none; the first of a run, which then speaks for
     later ones of its kind; or each that holds labels, scores, weights or metrics."""

@@ -94,7 +94,8 @@ def _nothing_to_continue(record: RunRecord, folder: Path, config: RunConfig) -> 
 def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     continued(config)  # a run to continue that is not there is refused before data are loaded
     from fedkd_flwr.data.tables import load_public
-    from fedkd_flwr.strategies.waiting import Readiness, start_processes, wait_for_nodes
+    from fedkd_flwr.strategies.reception import believed_names
+    from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid, start_processes, wait_for_nodes
 
     record, folder = live.record, live.folder
     if record.simulation:
@@ -135,7 +136,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
             config = _estimated(config, record, len(nodes))
     unready = []
     if readiness is not None:
-        names = readiness.names
+        names = believed_names(readiness.names, WatchedGrid(grid).get_nodes())
         unready = [
             Rejection(party=names.get(node, ""), node_id=str(node), code=f"{NOT_READY}{code}")
             for node, code in sorted(readiness.codes.items())

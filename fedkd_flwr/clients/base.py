@@ -135,9 +135,8 @@ class PartyClient(NumPyClient, ABC):
             if reply is None:
                 self._ask(instruction, charge)
                 reply = self._kept(instruction, charge) or self._say(instruction, charge)
-            self._let_out(reply, instruction, charge)
-            rows, metrics = self.num_rows(instruction), {**reply.metrics, **self._shown(instruction)}
-            return list(reply.arrays.values()), rows, metrics
+            shown = self._let_out(reply, instruction, charge)
+            return list(reply.arrays.values()), self.num_rows(instruction), {**reply.metrics, **shown}
         except Exception as error:
             return [], 0, self._refusal(error, config)
 
@@ -167,8 +166,8 @@ class PartyClient(NumPyClient, ABC):
                 if found is not None:
                     loss, metrics = found[0], metrics | found[1]
             told = metrics if math.isnan(loss) else metrics | {"loss": loss}
-            self._let_out(StoredReply(metrics=told), instruction, charge)
-            return loss, rows, {**metrics, **self._shown(instruction)}
+            shown = self._let_out(StoredReply(metrics=told), instruction, charge)
+            return loss, rows, {**metrics, **shown}
         except Exception as error:
             return float("nan"), 0, self._refusal(error, config)
 
@@ -182,8 +181,6 @@ class PartyClient(NumPyClient, ABC):
         """
         error = self.judge(config)
         said = _signed(self.party.name) if error is None else self._refusal(error, config)
-        if said.get("code") in _TELLING:  # no claim here, and private rows decided it: a budget set later must know
-            self._note_no_noise()
         return said if said.get("code") != Code.WITHHELD else _signed(self.party.name)
 
     def judge(self, config: dict[str, Scalar]) -> Exception | None:
@@ -198,7 +195,8 @@ class PartyClient(NumPyClient, ABC):
             self._require_rows(private)
             party = self.party
             # unknown where an array names the rows to ask, which is not here: then only a spent budget is seen
-            exact = self.charge(instruction) if private and type(self).num_rows is PartyClient.num_rows else None
+            known = type(self).num_rows is PartyClient.num_rows or getattr(instruction.config, "subset_rows", 0)
+            exact = self.charge(instruction) if private and known else None
             if exact is not None or not private:
                 self._obey(instruction, exact, final=False)
             if private and party.ledger is not None and party.budget.epsilon < math.inf:
@@ -211,8 +209,8 @@ class PartyClient(NumPyClient, ABC):
     def rehearse(self, config: dict[str, Scalar]) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
         """Answer as in a round, but with the lowest class for each public row, which nothing private has touched.
 
-        Refuses as `ready`, and where this party's model fails on public rows with made-up labels. Nothing is charged or
-        kept.
+        Refuses as `ready`, and where this party's model fails on public rows with made-up labels; beside a claim it
+        answers then, as it does in a round. Nothing is charged or kept.
         """
         said = self.ready(config)
         if "code" in said:
@@ -220,9 +218,13 @@ class PartyClient(NumPyClient, ABC):
         party, count = self.party, self.party.public.num_rows
         try:
             self._try_model()
-            labels = encode_labels(np.zeros((1, count), dtype=np.int16), public=party.spec, server_round=1)
-        except Exception as error:  # public rows alone were used: the code may be told beside a claim too
-            return [], 0, _refusal(party.name, error, withheld=False, simulated=party.simulated)
+        except Exception as error:
+            # its process is a copy of this one, with all private rows: a limit may be passed because of them
+            withheld = self._withholds(config)
+            refusal = _refusal(party.name, error, withheld=withheld, simulated=party.simulated)
+            if refusal["code"] != Code.WITHHELD:
+                return [], 0, refusal
+        labels = encode_labels(np.zeros((1, count), dtype=np.int16), public=party.spec, server_round=1)
         return [labels], count, {**said, "payload": "labels"}
 
     def _try_model(self) -> None:
@@ -365,21 +367,29 @@ class PartyClient(NumPyClient, ABC):
         counts = np.bincount(self.party.y, minlength=self.party.public.num_classes)
         return self.party.egress is None or self.party.egress.enough_rows(counts.tolist())
 
-    def _let_out(self, reply: StoredReply, instruction: Instruction, charge: Charge | None) -> None:
-        """Return when the reply may leave: the one place where every answer does."""
-        egress = self.party.egress
+    def _let_out(self, reply: StoredReply, instruction: Instruction, charge: Charge | None) -> dict[str, Scalar]:
+        """Return, when the reply may leave, what it says of its sender: the one place where every answer leaves."""
+        egress, shown = self.party.egress, self._shown(instruction)
         if egress is None:
-            return
+            return shown
         rows = self.num_rows(instruction)
-        egress.let_out(
-            reply,
-            num_examples=rows,
-            sender=self._shown(instruction),
-            table=lambda: self._table(reply, instruction, egress),
-        )
+        try:
+            egress.let_out(
+                reply, num_examples=rows, sender=shown, table=lambda: self._table(reply, instruction, egress)
+            )
+        except Exception:
+            self._hold_back()
+            raise
         # not before: what was rejected has not left
         if charge is None and egress.approve != "never" and egress.discloses(reply):
             self._note_no_noise()
+        return shown
+
+    def _hold_back(self) -> None:
+        """Keep later replies from being changes to this one: whether a guess at it is right must not show."""
+        state = self.party.state
+        if state is not None and (saved := state.load()) is not None:
+            state.save(replace(saved, meta={**saved.meta, "held-back": True}))
 
     def _table(self, reply: StoredReply, instruction: Instruction, egress: Egress) -> Iterable[Sequence[object]] | None:
         """Return a reply as a table, read back from its bytes; None for one that no table shows."""
@@ -530,7 +540,7 @@ class PartyClient(NumPyClient, ABC):
     def _base(self, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Return what this party kept for replies of changes, if it is what the server says it holds."""
         saved, named = instruction.saved, instruction.base
-        if saved is None or not named:
+        if saved is None or not named or saved.meta.get("held-back"):
             return {}
         if saved.meta.get("charge") and not self._left(saved):
             return {}  # whether a guess at what never left is right must not show
@@ -567,13 +577,22 @@ class PartyClient(NumPyClient, ABC):
         return () if private and not self.party.simulated else self.party.share_metrics
 
     def _refusal(self, error: Exception, config: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        # what went wrong may depend on private rows: beside a claim even the code would tell
-        always = self.card.config().privacy == "party"  # whatever the settings are
-        withheld = always or self.party.demands_privacy or config.get("privacy") == "party" or self._noisy(config)
+        withheld = self._withholds(config)
         said = _refusal(self.party.name, error, withheld=withheld, simulated=self.party.simulated)
+        if said["code"] in _TELLING:  # no claim here, and private rows may have decided it: a later budget must know
+            try:
+                self._note_no_noise()
+            except Exception:
+                logger.exception("%s: that a code leaves could not be written down: it is withheld", self.party.name)
+                said["code"] = str(Code.WITHHELD)
         if self.party.egress is not None:
             self.party.egress.refused(str(said["code"]))
         return said
+
+    def _withholds(self, config: Mapping[str, Scalar]) -> bool:
+        """Tell whether codes that private rows may decide stay here: beside a claim even a code would tell."""
+        always = self.card.config().privacy == "party"  # whatever the settings are
+        return always or self.party.demands_privacy or config.get("privacy") == "party" or self._noisy(config)
 
     def _noisy(self, config: Mapping[str, Scalar]) -> bool:
         """Tell whether a reply to these settings comes with a claim, whatever the server says of privacy."""

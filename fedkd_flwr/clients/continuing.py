@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -28,6 +29,7 @@ logger = logging.getLogger("flwr.party")
 
 _FREE = ("solo_epochs", "delta")  # of a model trained alone, and of a claim's wording: they change no answer
 _MOST_RUNS = 100
+_RUN = re.compile("[0-9A-Za-z_-]{1,64}")  # it becomes a run's name in the ledger, and is printed
 
 
 def mark_of(config: Mapping[str, Scalar], told: ExchangeConfig, *, algorithm: str, fingerprint: str) -> str:
@@ -39,8 +41,8 @@ def mark_of(config: Mapping[str, Scalar], told: ExchangeConfig, *, algorithm: st
 
 
 def earlier_runs(config: Mapping[str, Scalar]) -> list[str]:
-    """Return the ids of the runs that this one says it continues, the first one first."""
-    return [run for run in str(config.get("continues", "")).split(",") if run][-_MOST_RUNS:]
+    """Return the ids of the runs that this one says it continues, the first one first; what is no id is left out."""
+    return [run for run in str(config.get("continues", "")).split(",") if _RUN.fullmatch(run)][-_MOST_RUNS:]
 
 
 def taken_up(party: Party, config: Mapping[str, Scalar], mark: str) -> Party:

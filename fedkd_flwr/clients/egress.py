@@ -132,7 +132,8 @@ class Egress:
         rounds = max(server_round, int(self.settings.get("num-rounds", 0)))
         settings = {**self.settings, **told, "num-rounds": rounds}
         self._begin(server_round, algorithm, told, claim, events)
-        results = self.rules.of_run(settings, self.models) + self.rules.of_round(events, datetime.now().astimezone())
+        results = self.rules.of_run(settings, self.models)
+        results += self.rules.of_round(events, datetime.now().astimezone(), unit=(claim or {}).get("unit", ""))
         self._note(results)
         refuse_broken(results)
         if (rejection := self._rejection(server_round)) is not None:  # nothing is drawn and charged in vain
@@ -233,8 +234,7 @@ class Egress:
 
     def _approval(self, reply: StoredReply, table: Callable[[], Iterable[Sequence[object]] | None]) -> dict[str, str]:
         """Return who approved the reply; waits for that where it has to."""
-        final = self._visit.get("round") == "final"
-        if self.approve == "never" or not self.discloses(reply) or (self.approve == "first-round" and final):
+        if self.approve == "never" or not self.discloses(reply):
             return {"policy": self.approve, "verdict": "not asked"}
         digest, covers = str(self._visit["output"]["sha256"]), self._kind(reply)
         decision = self._rejection(self._visit["round"])
@@ -259,7 +259,9 @@ class Egress:
         return next((one for one in self._decisions(server_round) if one.verdict == "rejected"), None)
 
     def _approves(self, decision: Decision, digest: str, covers: str) -> bool:
-        return decision.sha256 == digest or (self.approve == "first-round" and decision.covers == covers)
+        # metrics of the final visit are what the owner's share-metrics names; a run that nobody approved gets none
+        spoken_for = decision.covers == covers or self._visit["round"] == "final"
+        return decision.sha256 == digest or (self.approve == "first-round" and spoken_for)
 
     def _kind(self, reply: StoredReply) -> str:
         """Return a digest of what kind of reply it is: a run that asks for something else later is asked about anew."""

@@ -5,6 +5,7 @@ The other half, and the whole round, is `fedkd_flwr.strategies.privatekt`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +15,14 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.privatekt import CARD, PrivateKTConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
+from fedkd_flwr.errors import LimitError
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.wire.records import numbered_arrays
 
 __all__ = ["PrivateKTClient"]
+
+logger = logging.getLogger("flwr.party")
 
 
 class PrivateKTClient(PartyClient):
@@ -49,7 +53,10 @@ class PrivateKTClient(PartyClient):
             return b""
 
         apart = self.party.apart
-        fits() if apart is None else apart(fits)  # a GPU that this process has used could not be used where it learns
+        try:  # apart: a GPU that this process has used could not be used where it learns
+            fits() if apart is None else apart(fits)
+        except LimitError:  # private rows are in that process's memory too, so `learn` fails instead, and answers
+            logger.exception("%s: the server's weights could not be tried within this node's limits", self.party.name)
 
     def learn(self, instruction: Instruction) -> Answer:
         """Train the server's model on this party's rows; return its labels of the rows asked about."""

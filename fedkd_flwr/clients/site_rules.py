@@ -1,8 +1,10 @@
 """What a site asks of every run, beside its ``allow``: models, settings, the worth of noise, hours, rows per class.
 
 All but one of these are decided by what a run says and by the clock, before anything is learnt, so a broken one is
-refused by a code. Rows per class is private: without a claim it is refused by a code too, beside a claim it becomes the
-party's fixed answer (`fedkd_flwr.clients.base`), because a code would tell how many rows there are.
+refused by a code. Rows per class is private: without a claim it is refused by a code too, beside a claim for the whole
+party it becomes the party's fixed answer (`fedkd_flwr.clients.base`), because a code would tell how many rows there
+are. Beside a claim for one record (FedKT L2, NFDP) the rule cannot be kept: one record would decide about the whole
+answer, where the claim lets it move one vote, or nothing. There the run is refused, whatever the rows are.
 """
 
 from __future__ import annotations
@@ -148,9 +150,16 @@ class SiteRules:
             results.append(RuleResult(rule="allow-models", wanted=wanted, seen=named, kept=kept))
         return results
 
-    def of_round(self, events: Sequence[tuple[Any, int]] | None, now: datetime) -> list[RuleResult]:
-        """Return what the rules say of a round: ``events`` is what its reply releases, None without a claim."""
+    def of_round(self, events: Sequence[tuple[Any, int]] | None, now: datetime, *, unit: str = "") -> list[RuleResult]:
+        """Return what the rules say of a round.
+
+        ``events`` is what its reply releases, None without a claim; ``unit`` is whom the claim protects, "record" or
+        "party".
+        """
         results = []
+        if self.class_rows and unit == "record":
+            wanted = "no claim for one record, which would decide about the whole answer"
+            results.append(RuleResult(rule="class-rows-at-least", wanted=wanted, seen="such a claim", kept=False))
         if self.hours is not None:
             first, last = self.hours
             at = now.time()

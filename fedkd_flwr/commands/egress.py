@@ -66,8 +66,10 @@ def dry_run(
     if to_csv is not None and found.table:
         import csv
 
+        from fedkd_flwr.stores.held_replies import for_spreadsheets
+
         with to_csv.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(found.table)
+            csv.writer(file, lineterminator="\n").writerows(for_spreadsheets(found.table))
     if to_bytes is not None:
         to_bytes.mkdir(parents=True, exist_ok=True)
         for name, array in found.reply.arrays.items():

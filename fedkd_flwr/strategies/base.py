@@ -459,7 +459,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         finished = 0
         for reply in opened:
             known = self.name_of(reply.node_id) == reply.party  # also one that no round has asked
-            if code := reply.code or ("" if known else self._reception.unbound(reply)):
+            if code := reply.code or self._reception.unbound(reply, known=known):
                 failure = self._failure(reply)
                 why = code + (f": {failure}" if failure else "")
                 log(WARN, "%s did not finish: %s", reply.party or reply.node_id, why)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hmac
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from logging import INFO, WARN
 from typing import Any, Generic, TypeVar
@@ -22,7 +22,7 @@ from fedkd_flwr.errors import Note, PayloadError
 from fedkd_flwr.run_record import Rejection
 from fedkd_flwr.wire.records import Reply
 
-__all__ = ["PartyAnswer", "Reception", "notes_of", "registered_names"]
+__all__ = ["PartyAnswer", "Reception", "believed_names", "notes_of", "registered_names"]
 
 _PROOF = 64  # hexadecimal digits
 
@@ -56,6 +56,20 @@ def registered_names(nodes: Iterable[Any]) -> dict[int, str]:
     return {node: name for node, name in names.items() if name and count[name] == 1}
 
 
+def believed_names(said: Mapping[int, str], nodes: Iterable[Any]) -> dict[int, str]:
+    """Return which of the names that nodes give themselves before the first round are believed, by node id.
+
+    A registered name is; another one where one node alone gives it. Else whoever is not ready, or answers nothing,
+    could be written down under another party's name.
+
+    >>> believed_names({1: "a", 2: "b", 3: "a"}, [])
+    {2: 'b'}
+    """
+    registered, count = registered_names(nodes), Counter(said.values())
+    taken = set(registered.values())
+    return {n: name for n, name in said.items() if count[name] == 1 and name not in taken} | registered
+
+
 Answered = TypeVar("Answered", bound=PartyAnswer)
 
 
@@ -83,8 +97,8 @@ class Reception(Generic[Answered]):
         self.party_of, self._node_of = dict(earlier.party_of), dict(earlier._node_of)
         self.proofs = dict(earlier.proofs)
 
-    def wrong_sender(self, reply: Reply, server_round: int) -> str:
-        """Return why this node may not speak for this party, or ""."""
+    def wrong_sender(self, reply: Reply, server_round: int | None = None) -> str:
+        """Return why this node may not speak for this party, or ""; ``server_round``: and answer this round."""
         if self.registered.get(reply.node_id, reply.party) != reply.party:
             return "not-its-name"
         if reply.party in self.registered.values() and reply.node_id not in self.registered:
@@ -94,7 +108,8 @@ class Reception(Generic[Answered]):
         bound = self._node_of.get(reply.party, reply.node_id)
         if bound == reply.node_id:
             return ""
-        if self.last_round.get(reply.party) == server_round or not self._same_party(reply):
+        answered = server_round is not None and self.last_round.get(reply.party) == server_round
+        if answered or not self._same_party(reply):
             log(
                 WARN,
                 "%s: another node has spoken for it in this run, and this one does not show the same node secret. If "
@@ -142,11 +157,19 @@ class Reception(Generic[Answered]):
         """Return a rejection for a node that said nothing."""
         return Rejection(party=self.party_of.get(node, ""), node_id=str(node), code=code)
 
-    def unbound(self, reply: Reply) -> str:
-        """Return why a node may not report at the end, or "": only parties that answered a round may."""
-        if self.party_of.get(reply.node_id) == reply.party or self._same_party(reply):
+    def unbound(self, reply: Reply, *, known: bool = False) -> str:
+        """Return why a node may not report at the end, or "".
+
+        Those may that answered a round for the party, or show its node secret. A node that was ``known`` by that name
+        before, by its own word, may where nobody else has answered for the party.
+        """
+        if code := self.wrong_sender(reply):
+            return code
+        if self._node_of.get(reply.party) == reply.node_id or self._same_party(reply):
             return ""
-        return self.wrong_sender(reply, self.last_round.get(reply.party, 0)) or "no-round-counted"
+        if reply.party in self.proofs:
+            return "duplicate-name"
+        return "" if known else "no-round-counted"
 
 
 def notes_of(reply: Reply) -> tuple[str, ...]:

@@ -132,17 +132,19 @@ def test_a_rehearsal_names_who_would_be_missing_and_releases_nothing(tmp_path, s
     )
     monkeypatch.syspath_prepend(tmp_path)
     Path(silos["south"]["data-path"]).unlink()
-    silos["west"] |= {"model": "raising_model:Raises", "epsilon-budget": 50.0}
-    settings = {**PRIVATE, "rehearsal": True, "num-parties": 3}
+    silos["west"] |= {"model": "raising_model:Raises"}
+    settings = {**PLAIN, "rehearsal": True, "num-parties": 3}
     with pytest.raises(TooFewPartiesError, match="answers to the rehearsal must be >= 2, got 1"):
         _run(tmp_path, silos, settings)
     grid, record = _run(tmp_path, silos, {**settings, "min-parties": 1})
     (this,) = record.rounds
     assert this.answered == ["north"]
-    # a model that fails on public rows is told beside a claim too
     assert [(r.party, r.code) for r in this.rejected] == [("south", "missing-file"), ("west", "internal")]
     assert (record.status, record.claims, record.notes) == ("completed", [], [NOTE])
     assert not list(tmp_path.glob("*/ledgers"))
+    # beside a claim its fixed answer would come, and the round would not miss it
+    _, private = _run(tmp_path, silos, {**PRIVATE, "rehearsal": True, "num-parties": 3})
+    assert private.rounds[0].answered == ["north", "west"]
     assert {m.metadata.message_type for m in grid.sent} == {"query.rehearse"}
 
     def labels(one):

@@ -15,8 +15,8 @@ from federation import CENTRES, model, parties, party, public_set, rows
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
-from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, RefusingClient
-from fedkd_flwr.errors import Code, DataError
+from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, Party, RefusingClient
+from fedkd_flwr.errors import Code, DataError, LimitError
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
@@ -90,6 +90,33 @@ def test_a_ledger_needs_the_number_of_the_run(tmp_path):
     ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
     with pytest.raises(DataError, match=r"run_id must be given with a ledger, got ''\. Give str\(context"):
         party("a", *rows(20, seed=0), ledger=ledger)
+
+
+@pytest.mark.parametrize("mechanism", ["none", "randomized-response"])
+def test_a_rehearsal_tells_of_a_limit_that_private_rows_may_have_passed_only_where_nothing_is_claimed(mechanism):
+    def too_much(work, *, parts=1):  # the process that tries the model is a copy of this one, with all private rows
+        raise LimitError("memory")
+
+    noise = {"label_mechanism": mechanism, "label_epsilon": 1.0} if mechanism != "none" else {}
+    told = {**CONFIG, **FedCTConfig(**noise).told()}
+    usual = FedCTClient(party("a", *rows(20, seed=0))).rehearse(told)
+    arrays, count, said = FedCTClient(party("a", *rows(20, seed=0), apart=too_much)).rehearse(told)
+    if mechanism == "none":
+        assert (arrays, count, said["code"]) == ([], 0, Code.LIMIT_EXCEEDED)
+    else:
+        np.testing.assert_array_equal(arrays, usual[0])
+        assert (count, said) == usual[1:]
+
+
+def test_with_nfdp_rows_that_were_not_drawn_are_not_even_measured_on(tmp_path, monkeypatch):
+    ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
+    allow = frozenset({"fedmd"})
+    member = party("a", *rows(20, seed=0), allow=allow, ledger=ledger, run_id="1", rows_at_least=20)
+    asked = {"indices": encode_rows(np.arange(9), num_public=60)}
+    config = FedMDConfig(share="argmax", initial_epochs=1, digest_epochs=1, subset_rows=5)
+    told = {**config.told(), **WIRE, "algorithm": "fedmd", "payload": "indices"}
+    monkeypatch.setattr(Party, "progress", lambda *_: pytest.fail("it measured"))
+    assert "code" not in FedMDClient(member).fit(list(asked.values()), told)[2]
 
 
 def test_an_error_text_stays_in_the_party_s_own_log(caplog):

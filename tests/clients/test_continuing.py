@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from federation import party, rows
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.clients.continuing import mark_of, node_proof
 from fedkd_flwr.errors import Code
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -111,3 +114,24 @@ def test_a_node_s_secret_shows_the_same_in_a_run_and_something_else_in_each_run_
     assert len({value for value in shown.values() if value}) == 4
     again = FedCTClient(_member(tmp_path / "1", "1", secret=b"x" * 32)).fit([], _asked(Lineage.new("1")))[2]
     assert again["node-proof"] == shown[b"x" * 32, "1"]
+
+
+@pytest.mark.parametrize("name", ["draw 1", "7\n\x1b[2J", "x" * 65, "../7"])
+def test_what_is_no_run_s_id_does_not_become_one_in_the_ledger(tmp_path, name):
+    member = _member(tmp_path, "8")
+    FedCTClient(member).fit([], _asked(AGAIN, continues=name))
+    assert _charges(member) == [("8", 1)]
+
+
+def test_what_is_kept_is_of_one_secret_algorithm_public_set_and_settings():
+    def mark(seal="a", algorithm="fedct", fingerprint="ab", config=NOISE):
+        return mark_of({"run-seal": seal}, config, algorithm=algorithm, fingerprint=fingerprint)
+
+    other = FedCTConfig(label_mechanism="randomized-response", label_epsilon=2.0)
+    assert len({mark(), mark("b"), mark(algorithm="fedkt"), mark(fingerprint="cd"), mark(config=other)}) == 5
+    assert mark(seal="") == ""
+
+
+def test_two_parties_of_one_state_dir_show_different_proofs(tmp_path):
+    one = _member(tmp_path, "1", secret=b"x" * 32)
+    assert node_proof(one) != node_proof(replace(one, name="b", ledger=None))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from datetime import datetime
 from hashlib import sha256
 
 import numpy as np
@@ -12,16 +13,20 @@ import pytest
 from federation import fedct_grid, party, rows
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.apps.steward import decide, pending
-from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.clients import FedCTClient, FedKTClient
 from fedkd_flwr.clients import egress as door
 from fedkd_flwr.clients.egress import Egress
-from fedkd_flwr.clients.site_rules import SiteRules, parse_hours
-from fedkd_flwr.errors import Code, ConfigError, DataError
+from fedkd_flwr.clients.site_rules import SiteRules, parse_hours, parse_setting_rules
+from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
+from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.stores.egress_log import EgressLog, read_log
-from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.held_replies import Decision, Held
+from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, StoredReply
 from fedkd_flwr.strategies import FedCT
+from fedkd_flwr.wire.envelope import digests
 from fedkd_flwr.wire.label_codec import decode_labels
 
 NOISY = FedCTConfig(label_epsilon=1.0, label_mechanism="randomized-response")
@@ -226,6 +231,24 @@ def test_a_rejected_first_round_holds_the_whole_run_back(tmp_path):
     assert len(member.ledger.load().entries) == 1  # after the rejection nothing is drawn, and nothing is charged
 
 
+def test_the_final_visit_of_a_run_whose_first_round_nobody_approved_discloses_no_metrics(tmp_path):
+    keys = {"approve": "first-round", "share_metrics": ("accuracy",), "min_support": 0}
+    final = {"algorithm": "fedct", "fingerprint": "ab" * 32, "server-round": 1, "wire-version": 1, "privacy": "none"}
+    never_asked = _guarded(tmp_path, "c", within_s=0.0, **keys)
+    assert FedCTClient(never_asked).evaluate([], {**final, **FedCTConfig().told()})[2]["code"] == "held-back"
+    for verdict, codes in ((False, {"held-back"}), (True, {None})):
+        member = _guarded(tmp_path / str(verdict), "a", within_s=5.0, **keys)
+        thread, _ = _steward(member, verdict)
+        grid, _ = _run([member, _guarded(tmp_path / str(verdict), "b")])
+        thread.join(5)
+        said = [
+            one.content.config_records["evaluateres.metrics"]
+            for one in grid.replies
+            if "evaluateres.metrics" in one.content
+        ]
+        assert {one.get("code") for one in said if one["party"] == "a"} == codes
+
+
 def test_bytes_that_somebody_changed_while_they_waited_are_not_approved(tmp_path):
     member = _guarded(tmp_path, "a", approve="always")
     held = member.egress.held.put(
@@ -261,6 +284,31 @@ def test_a_node_that_asks_nobody_leaves_no_note_of_noise_free_replies_for_one_th
     assert member.ledger.load().entries == ()
 
 
+@pytest.mark.parametrize("config", [FedCTConfig(), NOISY], ids=["without noise", "with noise"])
+def test_later_replies_do_not_tell_whether_a_guess_at_an_answer_that_was_held_back_is_right(tmp_path, config):
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **config.told()}
+    held = _guarded(tmp_path, "a", approve="always", within_s=0.0)
+    assert FedCTClient(held).fit([], {**told, "server-round": 1})[2]["code"] == "held-back"
+    client = FedCTClient(_guarded(tmp_path, "a"))
+    right = digests([held.state.load().arrays["value.labels"]])
+    assert client._base(client._open([], {**told, "server-round": 2, "base": right})) == {}
+
+
+def test_a_code_that_private_rows_decided_is_noted_in_the_ledger_also_where_a_steward_is_asked(tmp_path, monkeypatch):
+    wrong = DataError("a class", code=Code.CLASS_OUTSIDE_SCHEMA)
+    member = _guarded(tmp_path, "a", approve="always", fault=wrong)
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **FedCTConfig().told()}
+    client = FedCTClient(member)
+    assert client.fit([], {**told, "server-round": 1})[2]["code"] == "class-outside-schema"
+    assert [entry.mechanism for entry in member.ledger.load().entries] == [NO_NOISE]
+
+    def full(**words):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(member.ledger, "note_no_noise", full)
+    assert client.fit([], {**told, "server-round": 2})[2]["code"] == "withheld"
+
+
 # ------------------------------------------------------------------------------------------------------------- rules
 
 
@@ -279,6 +327,52 @@ def test_a_broken_rule_refuses_before_anything_is_learnt(tmp_path, monkeypatch):
     assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "not-allowed")]
     (rule,) = _log(members[0])[0]["rules"]
     assert (rule["rule"], rule["kept"]) == ("hours", False)
+
+
+def test_rules_read_what_the_server_asks_for_and_not_what_its_run_config_says(tmp_path):
+    limits = parse_setting_rules("num-rounds<=2, fedct.quorum>=0.5", {"num-rounds", "fedct.quorum"})
+    said = {"num-rounds": 1, "fedct.quorum": 0.9}
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", settings=said, rules=SiteRules(settings=limits))
+    words = {"algorithm": "fedct", "claim": None, "events": None}
+    door.check_round(2, told={}, **words)
+    for server_round, told in ((3, {}), (1, {"fedct.quorum": 0.1})):
+        with pytest.raises(RefusalError, match="run-rules of this site must be kept"):
+            door.check_round(server_round, told=told, **words)
+
+
+def test_an_approval_of_the_first_round_speaks_for_no_other_arrays_and_for_nothing_without_its_noise(tmp_path):
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="first-round", within_s=0.0)
+
+    def covers(claim, *arrays):
+        door._begin(1, "fedct", {}, claim, [(PureEvent(1.0), 1)])
+        return door._kind(StoredReply(arrays={name: np.zeros(1) for name in arrays}))
+
+    kinds = [covers({}, "labels"), covers(None, "labels"), covers({}, "labels", "ratios")]
+    assert len(set(kinds)) == 3
+    assert covers({}, "labels") == kinds[0]
+
+
+def test_nobody_waits_for_a_steward_longer_than_the_server_waits_for_the_reply(tmp_path):
+    soon = time.monotonic() + 0.05
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=60.0, until=soon)
+    door._begin(1, "fedct", {}, None, None)
+    with pytest.raises(RefusalError, match="'expired'"):
+        door.let_out(StoredReply(arrays={"labels": np.zeros(3)}), num_examples=3, table=lambda: None)
+    assert time.monotonic() < soon + 10.0
+
+
+def test_metrics_alone_disclose_something_and_wait_too(tmp_path):
+    assert Egress.discloses(StoredReply(metrics={"party": "a", "wire-version": 1, "loss": 0.5}))
+    assert not Egress.discloses(StoredReply(metrics={"party": "a", "wire-version": 1}))
+
+
+def test_an_approval_of_other_bytes_lets_nothing_out(tmp_path, monkeypatch):
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always")
+    door._begin(1, "fedct", {}, None, None)
+    other = Decision(verdict="approved", sha256="0" * 64, covers="")
+    monkeypatch.setattr(Held, "decision", property(lambda held: other))
+    with pytest.raises(RefusalError, match="got 'rejected'"):
+        door.let_out(StoredReply(arrays={"labels": np.zeros(3)}), num_examples=3, table=lambda: None)
 
 
 def test_too_few_rows_of_a_class_are_refused_by_a_code_where_there_is_no_claim(tmp_path):
@@ -300,6 +394,20 @@ def test_beside_a_claim_too_few_rows_show_in_no_code_and_the_fixed_answer_is_cha
     assert len(members[0].ledger.load().entries) == 1
     (rule,) = _log(members[0])[0]["rules"]
     assert (rule["rule"], rule["kept"]) == ("class-rows-at-least", False)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_one_record_must_not_decide_the_whole_answer_so_beside_its_claim_the_rule_for_rows_refuses_the_run(
+    tmp_path, few
+):
+    level = FedKTConfig(level="L2", noise="laplace", gamma=0.1, num_queries=60, teachers_per_student=2)
+    told = {"algorithm": "fedkt", "fingerprint": "ab" * 32, "server-round": 1, "wire-version": 1, **level.told()}
+    member = _guarded(tmp_path, "a", rules=SiteRules(class_rows=1000 if few else 1))
+    client = FedKTClient(member)
+    assert client.fit([], told)[2]["code"] == "not-allowed"
+    assert client.ready(told)["code"] == "not-allowed"
+    assert member.ledger.load().entries == ()
+    assert SiteRules(class_rows=1).of_round(None, datetime.now(), unit="party") == []
 
 
 def test_codes_that_private_rows_decide_are_withheld_by_a_party_that_demands_privacy(tmp_path):

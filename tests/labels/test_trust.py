@@ -89,3 +89,16 @@ def test_parties_that_label_every_row_alike_cast_a_tenth_together_at_most():
     assert counted[:9].tolist() == [200] * 9
     assert counted[9:].sum() == pytest.approx(180)
     assert trusted_weights([2, 2, 2, 0], np.ones(4), np.arange(4) > 2).tolist() == [200, 200, 200, 0]
+
+
+def test_nobody_confirms_itself():
+    agreed, own = np.array([0, 1] * 20), np.array([0, 0, 1, 1] * 10)  # not correlated at all
+    said = [Said(np.arange(40) * 2 + labels, np.ones(40), np.ones(2)) for labels in (agreed, agreed, own)]
+    assert confirmed(said, num_public=40, weights=np.ones(3)).round(6).tolist() == [1.0, 1.0, 0.0]
+
+
+def test_nobody_is_named_where_more_than_a_third_would_be():
+    honest = [TRUTH.astype(np.int16)] * 5
+    for liars, told in ((2, True), (3, False)):
+        lies = [np.roll(TRUTH, 7 * (i + 1)).astype(np.int16) for i in range(liars)]
+        assert (label_trusts([*honest, *lies], num_classes=CLASSES) is not None) is told

@@ -12,7 +12,7 @@ import pytest
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.privacy.ledger.entry import canonical
 from fedkd_flwr.stores import egress_log
-from fedkd_flwr.stores.egress_log import EgressLog, egress_logs_in, output_of, read_log, short_head
+from fedkd_flwr.stores.egress_log import EgressLog, ReadLog, egress_logs_in, output_of, read_log, short_head
 from fedkd_flwr.stores.party_state import StoredReply
 
 
@@ -150,6 +150,34 @@ def test_half_a_line_of_a_process_that_ended_is_no_line_and_the_next_writer_remo
     log.append({"round": 6})
     assert [line["round"] for line in read_log(log.path).lines] == [1, 2, 3, 4, 5, 6]
     assert read_log(log.path).notes == []
+
+
+def test_half_a_line_that_is_longer_than_the_next_one_leaves_nothing_behind_it(log):
+    with log.path.open("ab") as file:
+        file.write(b"x" * 5000)
+    log.append({"round": 6})
+    assert read_log(log.path) == ReadLog(log.path, read_log(log.path).lines)
+    assert log.path.stat().st_size == json.loads(log.head_path.read_bytes())["size"]
+
+
+@pytest.mark.parametrize("which", [0, 4])
+def test_a_whole_line_that_does_not_follow_the_last_one_is_not_gone_on_with(log, which):
+    with log.path.open("ab") as file:
+        file.write(_lines(log)[which])
+    with pytest.raises(DataError, match="must go on after line 5, got lines that do not follow it"):
+        log.append({})
+
+
+def test_a_line_is_on_the_disk_before_its_reply_leaves(log, monkeypatch):
+    synced, sync = [], os.fsync
+
+    def noted(handle):
+        synced.append(os.fstat(handle).st_ino)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    log.append({"round": 6})
+    assert log.path.stat().st_ino in synced
 
 
 def test_a_process_that_ended_between_line_and_head_loses_no_line(log):

@@ -68,3 +68,14 @@ def test_a_damaged_decision_is_no_approval(replies):
             _ = held.decision
     with pytest.raises(ConfigError, match="state-dir must be a folder"):
         held_in(replies.folder / "none")
+
+
+def test_a_public_set_puts_no_formula_into_the_table_that_a_steward_opens_in_a_spreadsheet(replies):
+    facts = {"run": "7", "round": 1, "covers": "c", "since": "2026", "until": "9999", "output": output_of(REPLY)}
+    held = replies.put(REPLY, facts, [["public row", "label"], [0, '=HYPERLINK("x")'], [-1, "@sum"], [1, "-1e3"]])
+    assert held.table[1:] == [["0", '\'=HYPERLINK("x")'], ["-1", "'@sum"], ["1", "-1e3"]]
+
+
+def test_a_decision_speaks_for_no_run_whose_id_only_begins_alike(replies):
+    _put(replies, run="7-8").decide("approved")
+    assert (replies.decisions("7"), len(replies.decisions("7-8"))) == ([], 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from federation import fedct_grid, handler, parties, party, public_set, rows
@@ -17,10 +19,10 @@ from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig
-from fedkd_flwr.strategies.reception import registered_names
+from fedkd_flwr.strategies.reception import Reception, believed_names, registered_names
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import encode_labels
-from fedkd_flwr.wire.records import reply_record
+from fedkd_flwr.wire.records import Reply, reply_record
 
 
 def _strategy(**keywords):
@@ -485,3 +487,34 @@ def test_a_party_whose_rounds_were_all_refused_ends_with_its_model_and_the_serve
     assert strategy.record.notes[-1] == "party-001 did not finish: no-round-counted"
     for file in (kept.path.with_suffix(".model"), kept.path.with_suffix(".alone.model")):
         assert saved_model.load(file).classes == ("red", "green", "blue")
+
+
+def test_a_node_that_gave_another_party_s_name_before_the_first_round_cannot_report_for_it_at_the_end():
+    members = [
+        party("a", *rows(20, seed=0)),
+        party("b", *rows(20, seed=1)),
+        party("a", *rows(20, seed=9, classes=(0,))),
+    ]
+    config = FedCTConfig(seed=1, node_settle_s=1e-6)
+    strategy = FedCT(config=config, public=public_set(), names={1000: "a", 1001: "b", 1002: "a"})
+    strategy.start(fedct_grid(members), num_rounds=1)
+    honest = FedCT(config=config, public=public_set())
+    honest.start(fedct_grid(members[:2]), num_rounds=1)
+    assert strategy.record.parties[0].solo == honest.record.parties[0].solo
+    assert strategy.record.notes[-1] == "a did not finish: duplicate-name"
+
+
+def test_who_is_not_ready_is_not_written_down_under_a_name_that_another_node_has_too():
+    there = [NodeInfo(node_id=1, name="a"), NodeInfo(node_id=2, name=""), NodeInfo(node_id=3, name="")]
+    assert believed_names({1: "x", 2: "a", 3: "c"}, there) == {1: "a", 3: "c"}
+    assert believed_names({1: "a", 2: "b", 3: "b"}, []) == {1: "a"}
+
+
+def test_at_the_end_a_node_without_the_secret_that_a_party_has_shown_before_does_not_speak_for_it():
+    reception = Reception(lambda reply, _: None)
+    reception.proofs["a"] = "0" * 64  # of the run that this one continues: no round has been asked since
+    other = Reply(node_id=7, party="a", metrics={"node-proof": "1" * 64})
+    assert reception.unbound(other, known=True) == "duplicate-name"
+    assert reception.unbound(replace(other, metrics={"node-proof": "0" * 64})) == ""
+    assert reception.unbound(Reply(node_id=7, party="b"), known=True) == ""
+    assert reception.unbound(Reply(node_id=7, party="b")) == "no-round-counted"

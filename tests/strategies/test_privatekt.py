@@ -14,7 +14,7 @@ from grid import InProcessGrid
 
 from fedkd_flwr.apps.limits import limits_of
 from fedkd_flwr.clients import Party, PrivateKTClient
-from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
+from fedkd_flwr.errors import ConfigError, DataError, LimitError, TooFewPartiesError
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
@@ -250,6 +250,16 @@ def test_a_model_or_instruction_that_does_not_fit_is_refused_with_a_code(what, t
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+def test_limits_that_private_rows_in_memory_may_pass_refuse_no_weights():
+    def too_much(work, *, parts=1):
+        raise LimitError("memory")
+
+    strategy = make(clients=2)
+    strategy.start(grid_of(members(2, apart=too_much)), num_rounds=1)
+    assert strategy.record.rounds[0].rejected == []
+    assert strategy.record.rounds[0].answered == list(names(2).values())
+
+
 def test_weights_that_make_training_overflow_get_privatised_labels_like_any_others(tmp_path, caplog):
     """A reply that stayed away where private rows make the loss overflow would tell of them, uncharged."""
     held = members()
