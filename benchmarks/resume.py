@@ -243,7 +243,7 @@ class Silos:
         return {"process": how}
 
     def result(self, lineage: list[str]) -> dict[str, str]:
-        """Return digests of what a run ended with: the server's consensus, and what each silo's final model predicts."""
+        """Return digests of a run's result: the server's consensus, and what each silo's final model predicts."""
         from fedkd_flwr.stores.checkpoints import load_checkpoint
 
         found = {}
