@@ -40,7 +40,7 @@ from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
-from fedkd_flwr.run_record import Rejection, RunRecord
+from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.files import node_secret
@@ -48,6 +48,7 @@ from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy
+from fedkd_flwr.strategies.waiting import Readiness
 
 __all__ = [
     "central_rows",
@@ -520,10 +521,10 @@ def make_strategy(
     record: RunRecord,
     names: Mapping[int, str] | None = None,
     nodes: Sequence[int] = (),
-    unready: Sequence[Rejection] = (),
+    readiness: Readiness | None = None,
     on_round: Callable[[RunRecord], None] | None = None,
 ) -> ExchangeStrategy[Any]:
-    """Return the server's strategy for the run; ``names``, ``nodes`` and ``unready`` as in `ExchangeStrategy`."""
+    """Return the server's strategy for the run; ``names``, ``nodes`` and ``readiness`` as in `ExchangeStrategy`."""
     root = output_root(config.output_dir)
     runs = root / "runs" / record.run_id
     resume_from = continued(config)
@@ -556,7 +557,7 @@ def make_strategy(
         record=record,
         names=names,
         nodes=nodes,
-        unready=unready,
+        readiness=readiness,
         on_round=on_round,
         checkpoint=runs / "checkpoint",
         resume_from=resume_from,

@@ -38,7 +38,7 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, ModelBytesError, TooFewPartiesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.run_record import NOT_READY, ColumnRecord, Rejection, RunRecord
+from fedkd_flwr.run_record import ColumnRecord, RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.wire.records import WIRE_VERSION
 
@@ -133,13 +133,6 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         _take_notes(try_models(config, len(nodes)), record)
         if config.setting("sensitivity") == "estimated" and not config.setting("sensitivity_labels"):
             config = _estimated(config, record, len(nodes))
-    unready = []
-    if readiness is not None:
-        names = readiness.names
-        unready = [
-            Rejection(party=names.get(node, ""), node_id=str(node), code=f"{NOT_READY}{code}")
-            for node, code in sorted(readiness.codes.items())
-        ]
     strategy = make_strategy(
         config,
         public=public,
@@ -148,7 +141,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         record=record,
         names=names,
         nodes=() if readiness is None else nodes,
-        unready=unready,
+        readiness=readiness,
         on_round=live.on_round,
     )
     record.startup_seconds = time.monotonic() - began

@@ -109,7 +109,7 @@ class Readiness:
     settings : mapping
         The settings of the first round, as parties are told them.
     again_s : float
-        Seconds after which a node that was not ready is asked again.
+        Seconds after which a node that was not ready is asked again, once it has answered.
 
     Attributes
     ----------
@@ -133,7 +133,8 @@ class Readiness:
         due = [
             node
             for node in registered
-            if node not in self._asked or (node in self.codes and now - self._asked[node] >= self.again_s)
+            if node not in self._asked
+            or (node in self.codes and now - self._asked[node] >= self.again_s and node not in self._open.values())
         ]
         if due:
             self._asked |= dict.fromkeys(due, now)

@@ -236,10 +236,10 @@ def test_a_task_that_is_given_up_leaves_no_reply_that_the_supernode_would_take_f
     from flwr.supernode.servicer.runtime.runtime_handlers import push_task_output
 
     class Client:
-        def PushTaskOutput(self, request):  # noqa: N802
+        def PushTaskOutput(self, request):
             return push_task_output(request, state, state.get_task_by_token(token))
 
-        def SendTaskHeartbeat(self, request):  # noqa: N802
+        def SendTaskHeartbeat(self, request):
             pass
 
         def close(self):
