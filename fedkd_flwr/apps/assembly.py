@@ -10,6 +10,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
@@ -40,6 +41,7 @@ from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
+from fedkd_flwr.processes import still_runs
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.checkpoints import Lineage
@@ -91,7 +93,8 @@ def continued(config: RunConfig) -> Path | None:
     Raises
     ------
     ConfigError, DataError
-        If there is no such run or checkpoint, or a simulation's parties keep their state in another ``output-dir``.
+        If there is no such run or checkpoint, it still goes on, or a simulation's parties keep their state in another
+        ``output-dir``.
     """
     return _checkpoint(config.resume_from, config.output_dir, not config.public_path) if config.resume_from else None
 
@@ -102,6 +105,13 @@ def _checkpoint(text: str, output_dir: str, simulated: bool) -> Path:
     if simulated and folder.parents[2] != root:
         way_out = f"The parties' state lies there: give output-dir={folder.parents[2]}"
         raise ConfigError(explain("output-dir", "be that of the run to continue", str(root), way_out))
+    with suppress(DataError):  # a checkpoint may lie without a record
+        record = RunRecord.load(folder.with_name("record.json"))
+        other = record.process is not None and record.process.pid != os.getpid()
+        if record.status == "running" and other and still_runs(record.process):
+            seen = f"{record.run_id}, which still goes on"
+            way_out = f"Stop it first (fedkd stop {record.run_id}), or let it end."
+            raise ConfigError(explain("resume-from", "name a run that has ended", seen, way_out))
     return folder
 
 
