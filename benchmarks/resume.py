@@ -270,9 +270,18 @@ class Silos:
 
 
 def at_silos(
-    names: list[str], folder: Path, targets: list[str], kills: int, rng: random.Random, keep: Any, say: Any
+    names: list[str],
+    folder: Path,
+    targets: list[str],
+    kills: int,
+    rng: random.Random,
+    keep: Any,
+    say: Any,
+    *,
+    span: float,
+    leaving: bool,
 ) -> None:
-    """Run each algorithm once unbroken, then once for each kill; ``keep`` gets each outcome."""
+    """Run each algorithm once for each kill, one without noise once unbroken before; ``keep`` gets each outcome."""
     from fedkd_flwr.apps.devnet import devnet
 
     with devnet(3, node_settings={"allow": ALLOW}, name=f"resume-{os.getpid()}", show=say) as net:
@@ -282,12 +291,12 @@ def at_silos(
             for i in range(kills * len(names) * len(targets)):
                 name = names[i % len(names)]
                 target = targets[(i % len(names) + i // len(names)) % len(targets)]
-                if name not in whole and (name not in NOISY or not whole):
+                if name not in whole and not (name in NOISY and (whole or span)):
                     say(f"{name}: a run that nobody interrupts")
                     whole[name] = unbroken(name, silos)
                 say(f"{name}: a run whose {target} is killed")
-                # where noise is drawn anew only the time is needed, and that is much the same
-                keep(name, one_kill(name, silos, whole.get(name), next(iter(whole.values())).span, target, rng))
+                seconds = span or next(iter(whole.values())).span
+                keep(name, one_kill(name, silos, whole.get(name), seconds, target, rng, leaving=leaving))
         finally:
             silos.over.set()
             silos.supervisor.join()
@@ -324,16 +333,24 @@ def unbroken(name: str, silos: Silos) -> Whole:
 
 
 def one_kill(
-    name: str, silos: Silos, whole: Whole | None, span: float, target: str, rng: random.Random
+    name: str, silos: Silos, whole: Whole | None, span: float, target: str, rng: random.Random, *, leaving: bool
 ) -> dict[str, Any]:
     """Kill once at a random instant of the ServerApp's life, continue until the run has its result, and compare."""
     values, noisy = settings_at(name, silos), name in NOISY
     before, began = silos.restarts.copy(), time.monotonic()
     path = silos.submit(values)
-    at = rng.uniform(0.0, span)
-    time.sleep(at)
+    if leaving:
+        wait_for(path, rounds=1, seconds=600.0)  # it is written just before the messages leave
+        at = time.monotonic() - began
+    else:
+        at = rng.uniform(0.0, span)
+        time.sleep(at)
     seen = RunRecord.load(path)
-    found: dict[str, Any] = {"target": target, "after s": round(at, 1), "of s": round(span, 1)}
+    found: dict[str, Any] = {
+        "target": target,
+        "after s": round(at, 1),
+        "of s": "while round 1's messages left" if leaving else round(span, 1),
+    }
     found |= {"doing": str(seen.doing), "rounds asked": len(seen.rounds)}
     found |= {"rounds ended": sum(one.ended for one in seen.rounds), "load": round(os.getloadavg()[0], 1)}
     found["had its result"] = seen.status == "completed"
@@ -390,7 +407,7 @@ def wait_for(path: Path, *, rounds: int, seconds: float = 180.0) -> Path:
         with suppress(Exception):
             if len(RunRecord.load(path).rounds) >= rounds:
                 return path
-        time.sleep(0.2)
+        time.sleep(0.05)
     raise TimeoutError(path)
 
 
@@ -413,6 +430,8 @@ def main() -> None:
     parser.add_argument("--only", choices=sorted(RUNS), action="append")
     parser.add_argument("--silos", action="store_true")
     parser.add_argument("--target", choices=TARGETS, action="append")
+    parser.add_argument("--span", type=float, default=0.0, help="seconds in which to kill; 0: as an unbroken run takes")
+    parser.add_argument("--leaving", action="store_true", help="kill while the messages of round 1 leave")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--logs", type=Path, help="a folder for the logs of the server and of each silo")
     options = parser.parse_args()
@@ -443,7 +462,8 @@ def main() -> None:
         if options.silos:
             rng = random.Random(f"{options.seed} {names}")
             chosen = options.target or TARGETS
-            at_silos(names, Path(scratch), chosen, options.kills, rng, keep, lambda text: print(text, flush=True))
+            say, how = lambda text: print(text, flush=True), {"span": options.span, "leaving": options.leaving}
+            at_silos(names, Path(scratch), chosen, options.kills, rng, keep, say, **how)
         else:
             for name in names:
                 rng, place = random.Random(f"{options.seed} {name}"), Path(scratch) / name
