@@ -439,7 +439,7 @@ def main() -> None:
     global LOGS
     LOGS = options.logs
     names = options.only or list(RUNS)
-    what = " ".join(f"--target {one}" for one in options.target or ()) if options.silos else ""
+    told = [one for i, one in enumerate(sys.argv[1:]) if not {"--out", "--logs"} & {one, sys.argv[i]}]
 
     def keep(name: str, found: dict[str, Any]) -> None:
         nonlocal wrong
@@ -449,11 +449,10 @@ def main() -> None:
             return
         options.out.parent.mkdir(parents=True, exist_ok=True)
         known = json.loads(options.out.read_text()) if options.out.is_file() else {}
-        how = f"{'--silos ' * options.silos}{what}{' ' * bool(what)}--kills {options.kills}"
-        command = f"python benchmarks/resume.py {how} --only {name} --seed {options.seed}"
+        command = " ".join(["python benchmarks/resume.py", *told])
         place = f"{name}, {'fedkd simulate' if not options.silos else SILOS}"
         if options.silos:
-            known.setdefault(place, []).append(found)
+            known.setdefault(place, []).append({**found, "command": command})
         else:
             known[place] = {"command": command, "runs": [found]}
         options.out.write_text(json.dumps(known, indent=1) + "\n")
