@@ -339,6 +339,7 @@ def one_kill(
     values, noisy = settings_at(name, silos), name in NOISY
     before, began = silos.restarts.copy(), time.monotonic()
     path = silos.submit(values)
+    leaving = leaving and target == "ServerApp"
     if leaving:
         wait_for(path, rounds=1, seconds=600.0)  # it is written just before the messages leave
         at = time.monotonic() - began
@@ -431,7 +432,7 @@ def main() -> None:
     parser.add_argument("--silos", action="store_true")
     parser.add_argument("--target", choices=TARGETS, action="append")
     parser.add_argument("--span", type=float, default=0.0, help="seconds in which to kill; 0: as an unbroken run takes")
-    parser.add_argument("--leaving", action="store_true", help="kill while the messages of round 1 leave")
+    parser.add_argument("--leaving", action="store_true", help="kill ServerApps while the messages of round 1 leave")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--logs", type=Path, help="a folder for the logs of the server and of each silo")
     options = parser.parse_args()
