@@ -1,17 +1,21 @@
 """Kill real runs at random instants, continue them, and compare what comes out with runs that nobody killed.
 
     python benchmarks/resume.py --kills 4 --seed 1 --out benchmarks/results/resume.json
-    python benchmarks/resume.py --silos --only dp-fedct --seed 1 --out benchmarks/results/resume.json
+    python benchmarks/resume.py --silos --kills 1 --seed 2 --out benchmarks/results/resume.json
 
 Without ``--silos`` each run is a ``fedkd simulate`` of three parties: its server and all processes of its parties are
 ended together by SIGKILL, as with the power, and the run goes on with ``fedkd simulate --resume``, which is killed
-again, ``--kills`` times in all. With ``--silos`` three SuperNodes with TLS and keys answer (``fedkd devnet``); the
-ServerApp, then the SuperLink with all that it started, then a SuperNode are killed once each. Checked:
+again, ``--kills`` times in all. With ``--silos`` three SuperNodes with TLS and keys answer (``fedkd devnet``), under a
+supervisor that starts again what has ended. Of each algorithm ``--kills`` runs lose their ServerApp, as many their
+SuperLink, and as many a silo's node (the SuperNode, the process that started it, or both). A run that has no result
+then is continued, or started again if nothing had been asked. Checked, and named under ``wrong``:
 
-- the record of the run that came to its end is that of the unbroken run, but for times, bytes and ids (simulations;
-  with noise only what noise cannot change)
-- each party's ledger holds each round once, or oftener only where the claim counts it as often
-- the claim on the disk counts at least as many answers as the ledger that holds most
+- status, rounds and claims of the run that came to its end are those of an unbroken run (of noisy algorithms at silos
+  only where one was run); without noise also what the whole record says but for times, bytes and ids, and at silos
+  the consensus and what each silo's final model predicts; not where a silo was left out of a round: that is another run
+- no party's ledger holds a round twice
+- each ledger holds as many charges as the run counted answers of that party, or more
+- no silo's egress log holds more different noisy answers to a round than its ledger holds charges for it (at silos)
 """
 
 from __future__ import annotations
