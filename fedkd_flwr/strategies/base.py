@@ -539,17 +539,22 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self._seen |= now | set(self._nodes)
         self._nodes = [*(node for node in self._nodes if node not in gone), *late]
         if self.readiness is not None and self.takes_latecomers:
-            self.readiness.again_s = 0.0  # a round is pause enough
             left_out = [node for node in sorted(now & self.readiness.codes.keys()) if node not in self._nodes]
-            mended = self.readiness.ask(left_out)
-            self.names |= {node: self.readiness.names[node] for node in mended if node in self.readiness.names}
-            self._nodes += mended
+            self._nodes += self._ask_again(self.readiness, left_out)
         return now
+
+    def _ask_again(self, readiness: Readiness, nodes: Sequence[int]) -> list[int]:
+        """Ask nodes whether they are ready; return who says so, and learn the names of all that have answered."""
+        readiness.again_s = 0.0  # a round is pause enough
+        ready = readiness.ask(nodes)
+        self.names = {**readiness.names, **self.names}
+        return ready
 
     def _not_ready(self) -> list[Rejection]:
         """Return who was left out because its node said that it is not ready."""
         if self.readiness is None:
             return []
+        self._ask_again(self.readiness, ())  # also answers that came after the wait
         return [
             Rejection(party=self.name_of(node), node_id=str(node), code=f"{NOT_READY}{code}")
             for node, code in sorted(self.readiness.codes.items())

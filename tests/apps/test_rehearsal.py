@@ -97,6 +97,22 @@ def test_a_node_that_becomes_ready_takes_part_from_the_next_round_on(tmp_path, s
     assert left_out == [["south: not ready: missing-file"], []]
 
 
+def test_a_node_that_says_its_name_late_and_then_fails_is_named(tmp_path, silos, monkeypatch):
+    pull = InProcessGrid.pull_messages
+
+    def late(self, ids):
+        return pull(self, ids) if any(m.metadata.message_type == "train" for m in self.sent) else []
+
+    def south_dies(message, context):
+        if message.metadata.message_type == "train" and context.node_config["party"] == "south":
+            raise RuntimeError("killed")
+        return client_app(message, context)
+
+    monkeypatch.setattr(InProcessGrid, "pull_messages", late)
+    _, record = _run(tmp_path, silos, {**PLAIN, "num-parties": 3}, handler=south_dies)
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "party-crashed")]
+
+
 def test_a_client_app_that_knows_no_such_question_is_asked_as_ever(tmp_path, silos):
     def older(message, context):
         if message.metadata.message_type == "query":
