@@ -10,6 +10,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
@@ -40,7 +41,8 @@ from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
-from fedkd_flwr.run_record import Rejection, RunRecord
+from fedkd_flwr.processes import still_runs
+from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.files import node_secret
@@ -48,6 +50,7 @@ from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy
+from fedkd_flwr.strategies.waiting import Readiness
 
 __all__ = [
     "central_rows",
@@ -90,7 +93,8 @@ def continued(config: RunConfig) -> Path | None:
     Raises
     ------
     ConfigError, DataError
-        If there is no such run or checkpoint, or a simulation's parties keep their state in another ``output-dir``.
+        If there is no such run or checkpoint, it still goes on, or a simulation's parties keep their state in another
+        ``output-dir``.
     """
     return _checkpoint(config.resume_from, config.output_dir, not config.public_path) if config.resume_from else None
 
@@ -101,6 +105,13 @@ def _checkpoint(text: str, output_dir: str, simulated: bool) -> Path:
     if simulated and folder.parents[2] != root:
         way_out = f"The parties' state lies there: give output-dir={folder.parents[2]}"
         raise ConfigError(explain("output-dir", "be that of the run to continue", str(root), way_out))
+    with suppress(DataError):  # a checkpoint may lie without a record
+        record = RunRecord.load(folder.with_name("record.json"))
+        other = record.process is not None and record.process.pid != os.getpid()
+        if record.status == "running" and other and still_runs(record.process):
+            seen = f"{record.run_id}, which still goes on"
+            way_out = f"Stop it first (fedkd stop {record.run_id}), or let it end."
+            raise ConfigError(explain("resume-from", "name a run that has ended", seen, way_out))
     return folder
 
 
@@ -520,10 +531,10 @@ def make_strategy(
     record: RunRecord,
     names: Mapping[int, str] | None = None,
     nodes: Sequence[int] = (),
-    unready: Sequence[Rejection] = (),
+    readiness: Readiness | None = None,
     on_round: Callable[[RunRecord], None] | None = None,
 ) -> ExchangeStrategy[Any]:
-    """Return the server's strategy for the run; ``names``, ``nodes`` and ``unready`` as in `ExchangeStrategy`."""
+    """Return the server's strategy for the run; ``names``, ``nodes`` and ``readiness`` as in `ExchangeStrategy`."""
     root = output_root(config.output_dir)
     runs = root / "runs" / record.run_id
     resume_from = continued(config)
@@ -556,7 +567,7 @@ def make_strategy(
         record=record,
         names=names,
         nodes=nodes,
-        unready=unready,
+        readiness=readiness,
         on_round=on_round,
         checkpoint=runs / "checkpoint",
         resume_from=resume_from,

@@ -246,7 +246,7 @@ def _start(folder: Path, name: str, command: list[str]) -> subprocess.Popen[byte
     # Flower starts helpers by name; nodes find the user's own modules
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     env["PYTHONPATH"] = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(Path(__file__).parents[2])])
-    with (folder / name / "log.txt").open("wb") as log:
+    with (folder / name / "log.txt").open("ab") as log:  # what it said before it was restarted stays
         return subprocess.Popen(
             command, cwd=folder / name, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
         )

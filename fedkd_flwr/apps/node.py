@@ -70,10 +70,18 @@ START_S, STOP_S = 60.0, 10.0
 LIMIT_S = 12 * 3600.0
 # `-P`: the folder where the node happens to be started is no place for code
 CLIENT = (sys.executable, "-P", "-m", "fedkd_flwr.apps.node_client")
-# the thread of its local port would keep the process of a SuperNode whose loop has ended, and nobody would notice
+# The thread of its local port would keep the process of a SuperNode whose loop has ended, and nobody would notice. And
+# one whose parent was killed would go on fetching instructions that nobody answers.
 _SUPERNODE = """
-import os, traceback
+import os, signal, threading, time, traceback
 from flwr.supernode.cli import flower_supernode
+def end_with(parent):
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGTERM)  # Flower then takes its leave of the SuperLink
+    time.sleep(10)
+    os._exit(1)
+threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
 try:
     flower_supernode()
 except Exception:
@@ -269,6 +277,10 @@ def _serve(
         try:
             pulled = _pulled(task_client, lambda: _next_task(client))
             if isinstance(pulled, AcquireTaskResponse):
+                # Else the SuperNode makes an error reply for this task when its heartbeats stop, takes that for the
+                # reply to the instruction it then waits for, and sends each later reply one instruction too late.
+                with contextlib.suppress(Exception):
+                    push_task_output(task_client, None, SubStatus.FAILED, "its instruction never arrived whole")
                 return pulled
             work = Work(acquired.task.type, acquired.task.task_id, *pulled)
             TaskIdentity.task_id = work.task_id

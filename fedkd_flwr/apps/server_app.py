@@ -38,7 +38,7 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, ModelBytesError, TooFewPartiesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.run_record import NOT_READY, ColumnRecord, Rejection, RunRecord
+from fedkd_flwr.run_record import ColumnRecord, RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.wire.records import WIRE_VERSION
 
@@ -94,8 +94,7 @@ def _nothing_to_continue(record: RunRecord, folder: Path, config: RunConfig) -> 
 def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     continued(config)  # a run to continue that is not there is refused before data are loaded
     from fedkd_flwr.data.tables import load_public
-    from fedkd_flwr.strategies.reception import believed_names
-    from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid, start_processes, wait_for_nodes
+    from fedkd_flwr.strategies.waiting import Readiness, start_processes, wait_for_nodes
 
     record, folder = live.record, live.folder
     if record.simulation:
@@ -134,13 +133,6 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         _take_notes(try_models(config, len(nodes)), record)
         if config.setting("sensitivity") == "estimated" and not config.setting("sensitivity_labels"):
             config = _estimated(config, record, len(nodes))
-    unready = []
-    if readiness is not None:
-        names = believed_names(readiness.names, WatchedGrid(grid).get_nodes())
-        unready = [
-            Rejection(party=names.get(node, ""), node_id=str(node), code=f"{NOT_READY}{code}")
-            for node, code in sorted(readiness.codes.items())
-        ]
     strategy = make_strategy(
         config,
         public=public,
@@ -149,7 +141,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         record=record,
         names=names,
         nodes=() if readiness is None else nodes,
-        unready=unready,
+        readiness=readiness,
         on_round=live.on_round,
     )
     record.startup_seconds = time.monotonic() - began

@@ -108,7 +108,7 @@ def reason_sentence(code: str) -> str:
     'No reply came before the deadline. Check that the'
     """
     if code.startswith(NOT_READY):
-        return f"It said so before the first round, and was not asked. {reason_sentence(code.removeprefix(NOT_READY))}"
+        return f"It said so beforehand, and was not asked for labels. {reason_sentence(code.removeprefix(NOT_READY))}"
     return REASONS.get(
         code,
         f"This release of the page has no explanation for the code {plain(code, 60)!r}. "

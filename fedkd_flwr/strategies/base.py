@@ -37,13 +37,13 @@ from fedkd_flwr.errors import ConfigError, TooFewPartiesError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.privacy.ledger.ledger import Budget
-from fedkd_flwr.run_record import Doing, Rejection, RoundRecord, RunRecord, now_text
+from fedkd_flwr.run_record import NOT_READY, Doing, Rejection, RoundRecord, RunRecord, now_text
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies.reception import Answered, Reception, registered_names
 from fedkd_flwr.strategies.resuming import Checkpoints
-from fedkd_flwr.strategies.waiting import WatchedGrid, wait_for_nodes
+from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid, wait_for_nodes
 from fedkd_flwr.wire.envelope import PublicSpec, digests
 from fedkd_flwr.wire.records import Reply, Room, Scalar, array_bytes, instruction_record, open_reply
 
@@ -117,8 +117,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         Party names by node id, where they are known before the first reply.
     nodes : sequence of int
         The nodes to ask, where somebody has waited for them already.
-    unready : sequence of Rejection
-        Nodes that said before the first round that they are not ready: they are not asked, and named in it.
+    readiness : Readiness, optional
+        Who asked the nodes before the first round whether they are ready. Those that are not are not asked for
+        anything else, and named in each round; they are asked whether they are ready again while others answer.
     on_round : callable, optional
         ``on_round(record)`` is called just before the messages of each round leave, after each round, before and after
         the final result goes out, and when the run has ended or failed: to keep the record as it grows, for example
@@ -157,7 +158,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         record: RunRecord | None = None,
         names: Mapping[int, str] | None = None,
         nodes: Sequence[int] = (),
-        unready: Sequence[Rejection] = (),
+        readiness: Readiness | None = None,
         on_round: Callable[[RunRecord], None] | None = None,
         checkpoint: Path | None = None,
         resume_from: Path | None = None,
@@ -183,7 +184,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             way_out = "Give record=RunRecord(run_id=str(context.run_id), algorithm=...): parties know a run by its id."
             raise ConfigError(explain("record", "name its run where a checkpoint is given", "", way_out))
         self.claims: list[PrivacyClaim] = []
-        self.names = dict(names or {})
+        self.names = {**(names or {}), **(readiness.believed() if readiness is not None else {})}
         self.on_round = on_round
         self.times_asked: Counter[int] = Counter()  # rounds each node was asked in: what it may have said
         self.earlier = Participations()  # of the runs that this one continues
@@ -193,7 +194,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self.rounds_done = 0  # rounds of an earlier run that this one continues: numbers go on from there
         self.checkpoints = Checkpoints(checkpoint, resume_from)
         self._nodes: list[int] = list(nodes)
-        self._unready = list(unready)
+        self.readiness = readiness
         self._seen: set[int] = set()  # nodes that there were before or in an earlier round
         self._asked: list[int] = []
         self._offline: list[int] = []
@@ -537,7 +538,28 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             log(INFO, "%d nodes have come since the last round; they are asked too", len(late))
         self._seen |= now | set(self._nodes)
         self._nodes = [*(node for node in self._nodes if node not in gone), *late]
+        if self.readiness is not None and self.takes_latecomers:
+            left_out = [node for node in sorted(now & self.readiness.codes.keys()) if node not in self._nodes]
+            self._nodes += self._ask_again(self.readiness, left_out)
         return now
+
+    def _ask_again(self, readiness: Readiness, nodes: Sequence[int]) -> list[int]:
+        """Ask nodes whether they are ready; return who says so, and learn the names of all that have answered."""
+        readiness.again_s = 0.0  # a round is pause enough
+        ready = readiness.ask(nodes)
+        self.names = {**readiness.believed(), **self.names}
+        return ready
+
+    def _not_ready(self) -> list[Rejection]:
+        """Return who was left out because its node said that it is not ready."""
+        if self.readiness is None:
+            return []
+        self._ask_again(self.readiness, ())  # also answers that came after the wait
+        return [
+            Rejection(party=self.name_of(node), node_id=str(node), code=f"{NOT_READY}{code}")
+            for node, code in sorted(self.readiness.codes.items())
+            if node not in self._nodes
+        ]
 
     def _sample(self, nodes: list[int], fraction: float, server_round: int) -> list[int]:
         # by party name where it is known: node ids are drawn anew in every run
@@ -610,7 +632,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             party.notes += [note for note in answer.notes if note not in party.notes]
         this.rejected += self._reception.silent(self._asked, {reply.node_id for reply in opened})
         this.rejected += [self._reception.missing(node, code="offline") for node in self._offline]
-        this.rejected += self._unready if server_round == 1 else []
+        this.rejected += self._not_ready()
         for left_out in this.rejected:
             left_out.party = left_out.party or self.names.get(int(left_out.node_id), "")
             who = left_out.party or left_out.node_id

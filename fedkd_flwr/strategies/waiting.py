@@ -18,6 +18,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 
 from fedkd_flwr.errors import Code, TooFewPartiesError, explain
+from fedkd_flwr.strategies.reception import believed_names
 from fedkd_flwr.wire.records import Scalar, open_reply
 
 __all__ = ["Readiness", "WatchedGrid", "question", "read_answer", "start_processes", "wait_for_nodes"]
@@ -109,7 +110,7 @@ class Readiness:
     settings : mapping
         The settings of the first round, as parties are told them.
     again_s : float
-        Seconds after which a node that was not ready is asked again.
+        Seconds after which a node that was not ready is asked again, once it has answered.
 
     Attributes
     ----------
@@ -127,13 +128,18 @@ class Readiness:
         self._open: dict[str, int] = {}  # message -> node
         self._asked: dict[int, float] = {}
 
+    def believed(self) -> dict[int, str]:
+        """Return the names that are believed (`believed_names`)."""
+        return believed_names(self.names, WatchedGrid(self.grid).get_nodes())
+
     def ask(self, registered: Sequence[int]) -> list[int]:
         """Ask those that have not been asked, or were not ready a while ago; return which are known to be ready."""
         now = time.monotonic()
         due = [
             node
             for node in registered
-            if node not in self._asked or (node in self.codes and now - self._asked[node] >= self.again_s)
+            if node not in self._asked
+            or (node in self.codes and now - self._asked[node] >= self.again_s and node not in self._open.values())
         ]
         if due:
             self._asked |= dict.fromkeys(due, now)

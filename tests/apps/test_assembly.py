@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -14,6 +16,9 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.processes import ProcessRecord, _started, this_process
+from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.stores.checkpoints import save_checkpoint
 from fedkd_flwr.stores.party_state import StoredReply
 
 CALLABLES = (
@@ -163,3 +168,17 @@ def test_a_file_that_is_replaced_while_it_is_read_is_not_learnt_from_at_another_
     write(100)
     with pytest.raises(DataError, match="must stay as it is while it is read"):
         party.ledger.ask([(PureEvent(1.0), 1)], Budget())
+
+
+def test_a_run_that_still_goes_on_is_not_continued(tmp_path):
+    folder = save_checkpoint(tmp_path / "runs" / "5" / "checkpoint", {}, {}).parent
+    record = RunRecord(run_id="5", algorithm="fedct")
+    config = parse_run_config({"resume-from": "5", "output-dir": str(tmp_path)})
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        here = this_process()
+        record.process = ProcessRecord(pid=other.pid, started=_started(other.pid), machine=here.machine)
+        folder.with_name("record.json").write_text(record.to_json(), encoding="utf-8")
+        with pytest.raises(ConfigError, match=r"got 5, which still goes on. Stop it first \(fedkd stop 5\)"):
+            assembly.continued(config)
+        other.kill()
+    assert assembly.continued(config) == folder

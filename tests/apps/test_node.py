@@ -170,13 +170,33 @@ def test_the_node_decides_about_isolation_and_ends_with_its_supernode_s_status(a
     assert not os.path.exists(options[-1])
 
 
+def _flower_whose_supernode(tmp_path, does):
+    """Return an environment in which Flower's SuperNode does this instead."""
+    package = tmp_path / "flwr" / "supernode"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()  # else the installed Flower goes first
+    (package / "cli.py").write_text(f"import os, pathlib, threading, time\ndef flower_supernode():\n    {does}\n")
+    return os.environ | {"PYTHONPATH": str(tmp_path)}
+
+
 def test_a_supernode_whose_loop_has_ended_ends_though_a_thread_of_it_goes_on(tmp_path):
-    module = tmp_path / "flwr" / "supernode" / "cli.py"
-    module.parent.mkdir(parents=True)
-    thread = "    threading.Thread(target=time.sleep, args=(60,)).start()\n"
-    module.write_text(f"import threading, time\ndef flower_supernode():\n{thread}", encoding="utf-8")
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    assert subprocess.run(node.SUPERNODE, env=environment, timeout=30, check=False).returncode == 1
+    env = _flower_whose_supernode(tmp_path, "threading.Thread(target=time.sleep, args=(60,)).start()")
+    assert subprocess.run(node.SUPERNODE, env=env, timeout=30, check=False).returncode == 1
+
+
+def test_a_supernode_ends_with_the_process_that_started_it_also_where_that_is_killed(tmp_path):
+    """Else it would go on fetching instructions, and nobody would answer them."""
+    seen = tmp_path / "seen"
+    env = _flower_whose_supernode(tmp_path, f"pathlib.Path({str(seen)!r}).write_text(str(os.getpid())); time.sleep(60)")
+    parent = subprocess.Popen([sys.executable, "-c", f"import subprocess; subprocess.run({node.SUPERNODE!r})"], env=env)
+    until = time.monotonic() + 20.0
+    while not (seen.is_file() and seen.read_text()) and time.monotonic() < until:
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    with pytest.raises(ProcessLookupError):
+        _wait_until_gone(int(seen.read_text()))
 
 
 def test_options_that_would_lock_this_process_out_are_refused(approvals):
@@ -205,3 +225,43 @@ def test_a_task_whose_instruction_never_arrives_gives_way_to_the_next_one(monkey
     monkeypatch.setattr(node, "pull_task_input", lambda client: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         node._pulled(None, lambda: None)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_task_that_is_given_up_leaves_no_reply_that_the_supernode_would_take_for_the_next_one_s(monkeypatch, told):
+    """Without a word the SuperNode makes an error reply a minute later, and is one reply late from then on."""
+    from flwr.common.constant import Status
+    from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
+    from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
+    from flwr.supernode.servicer.runtime.runtime_handlers import push_task_output
+
+    class Client:
+        def PushTaskOutput(self, request):
+            return push_task_output(request, state, state.get_task_by_token(token))
+
+        def SendTaskHeartbeat(self, request):
+            pass
+
+        def close(self):
+            pass
+
+    state = InMemoryNodeState(InMemoryObjectStore())
+    TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 5, 1, 7
+    lost = Message(RecordDict(), dst_node_id=7, message_type="train")
+    lost.metadata.__dict__["_message_id"] = lost.object_id
+    task = state.create_task("flwr-clientapp", run_id=5, fab_hash="f")
+    token = state.claim_task(task)
+    state.activate_task(task)
+    state.store_message(lost)
+    state.get_messages_legacy(run_ids=[5], is_reply=False, limit=1)
+    state.record_message_processing_start(lost.object_id)
+    other = node.AcquireTaskResponse(token="other")
+    monkeypatch.setattr(node, "_client", lambda *_: Client())
+    monkeypatch.setattr(node, "_pulled", lambda *_: other)
+    if not told:
+        monkeypatch.setattr(node, "push_task_output", lambda *_: None)
+    assert node._serve(node.AcquireTaskResponse(token=token), Client(), "", None, []) is other
+    if (record := state.task_token_store.get(task)) is not None:
+        record.active_until = record.active_until.replace(year=2000)
+    assert len(state.get_messages_legacy(is_reply=True)) == (0 if told else 1)
+    assert state.get_tasks(task_ids=[task])[0].status.status == Status.FINISHED

@@ -77,7 +77,40 @@ def test_a_node_that_is_not_ready_is_not_counted_not_asked_and_named(tmp_path, s
     assert (record.status, this.asked, this.answered) == ("completed", 2, ["north", "west"])
     assert [(r.party, r.code) for r in this.rejected] == [("south", "not ready: missing-file")]
     kinds = [(m.metadata.dst_node_id - grid.first, m.metadata.message_type) for m in grid.sent]
-    assert [kind for node, kind in kinds if node == 0] == ["query"]
+    assert {kind for node, kind in kinds if node == 0} == {"query"}
+
+
+def test_a_node_that_becomes_ready_takes_part_from_the_next_round_on(tmp_path, silos):
+    path = Path(silos["south"]["data-path"])
+    rows = path.read_bytes()
+    path.unlink()
+
+    def mended_in_round_1(message, context):
+        if message.metadata.message_type == "train":
+            path.write_bytes(rows)
+        return client_app(message, context)
+
+    settings = {**PLAIN, "num-rounds": 2, "fedct.stop-when-converged": False}
+    _, record = _run(tmp_path, silos, settings, handler=mended_in_round_1)
+    assert [one.answered for one in record.rounds] == [["north", "west"], sorted(NAMES)]
+    left_out = [[f"{r.party}: {r.code}" for r in one.rejected] for one in record.rounds]
+    assert left_out == [["south: not ready: missing-file"], []]
+
+
+def test_a_node_that_says_its_name_late_and_then_fails_is_named(tmp_path, silos, monkeypatch):
+    pull = InProcessGrid.pull_messages
+
+    def late(self, ids):
+        return pull(self, ids) if any(m.metadata.message_type == "train" for m in self.sent) else []
+
+    def south_dies(message, context):
+        if message.metadata.message_type == "train" and context.node_config["party"] == "south":
+            raise RuntimeError("killed")
+        return client_app(message, context)
+
+    monkeypatch.setattr(InProcessGrid, "pull_messages", late)
+    _, record = _run(tmp_path, silos, {**PLAIN, "num-parties": 3}, handler=south_dies)
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "party-crashed")]
 
 
 def test_a_client_app_that_knows_no_such_question_is_asked_as_ever(tmp_path, silos):
@@ -92,12 +125,12 @@ def test_a_client_app_that_knows_no_such_question_is_asked_as_ever(tmp_path, sil
 
 def _said(grid, name):
     """Return what a party said to the question whether it is ready."""
-    (reply,) = (
+    first, *_ = (
         r
         for m, r in zip(grid.sent, grid.replies, strict=True)
         if m.metadata.message_type == "query" and m.metadata.dst_node_id - grid.first == NAMES.index(name)
     )
-    return dict(reply.content.config_records["ready"])
+    return dict(first.content.config_records["ready"])
 
 
 @pytest.mark.parametrize("settings", [PRIVATE, {**PLAIN, "rehearsal": True, **PRIVATE}], ids=["run", "rehearsal"])

@@ -12,6 +12,18 @@ pytestmark = pytest.mark.flower
 PARTIES = [f"party-{i:03d}" for i in range(3)]
 SMALL = {"partitioner": "iid", "model": "decision-tree", "num_parties": 3}
 SYNTHETIC = {"dataset": "synthetic", "synthetic_rows": 400}
+NET = """
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, num_features, num_classes):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(num_features, 32), nn.ReLU(), nn.Linear(32, num_classes))
+
+    def forward(self, rows):
+        return self.layers(rows)
+"""
 SIZE = "num-supernodes=3 client-resources-num-cpus=1 init-args-num-cpus=2"
 
 
@@ -19,6 +31,7 @@ SIZE = "num-supernodes=3 client-resources-num-cpus=1 init-args-num-cpus=2"
 def flower(tmp_path_factory):
     """One local SuperLink, started by the first ``flwr run`` as at a user's, for all runs of this file."""
     home = FlowerHome(tmp_path_factory.mktemp("ray"))
+    (home.app / "my_torch.py").write_text(NET, encoding="utf-8")
     yield home
     home.stop()
 
@@ -32,8 +45,8 @@ def _run(flower, folder, **settings):
     return status, RunRecord.load(path)
 
 
-def test_fedkt_prox_runs_on_ray_through_flower_s_own_fedprox(flower, tmp_path):
-    net = {"model": "mlp", "model_params": "batch_size=32,epochs=2", "local_epochs": 1}
+def test_fedkt_prox_runs_on_ray_through_flower_s_own_fedprox_with_a_net_of_one_s_own(flower, tmp_path):
+    net = {"model": "my_torch:Net", "model_params": "batch_size=32,epochs=2", "local_epochs": 1}
     trees = {"teacher_model": "decision-tree", "student_model": "decision-tree", "fedkt.teachers-per-student": 3}
     status, record = _run(flower, tmp_path, algorithm="fedkt-prox", num_rounds=2, **net, **trees)
     assert (status, record.status) == ("finished:completed", "completed")
