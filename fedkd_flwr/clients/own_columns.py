@@ -9,8 +9,9 @@ party's rows alone, and how frequent the classes are comes from the federation t
 them missing in public rows, teaches a model that rows without them are of other classes.
 
 Own columns may say nothing new. So the party's rows are left out in turn, and both models, with and without them, are
-asked about those: only where all columns do better on them does the party keep that model. Otherwise it keeps the one
-without. All of this is computed after the last reply was made, and stays with the party.
+asked about those: only where the squared error of their probabilities, averaged over classes, is smaller with all
+columns does the party keep that model. Otherwise it keeps the one without. All of this is computed after the last
+reply was made, and stays with the party.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["drawn_columns", "extended"]
 
-_FOLDS = 4
+_FOLDS = 3
 _NEAREST = 5  # private rows of a class from which one is drawn
 
 
@@ -66,10 +67,10 @@ def extended(party: Party, own: OwnRows, finished: Finished, instruction: Instru
         if not len(rows):
             continue  # a party of one row
         X, y = party.X[held_out], party.y[held_out]
-        before = _squared_error(learnt(None, rows, party.model).predict_proba(X), y)
+        before = learnt(None, rows, party.model).predict_proba(X)
         after = learnt(own.X, rows, own.model).predict_proba(with_own(X, own.X[held_out]))
-        gains[held_out] = before - _squared_error(after, y)
-    if not gains.mean() > 0:
+        gains[held_out] = _squared_error(before, y) - _squared_error(after, y)
+    if not _mean_by_class(gains, party.y) > 0:
         without = finished.federated or finished.solo
         return Extended(model=None, encoder=own.encoder, metrics=dict(without))
     model = learnt(own.X, np.arange(len(party.y)), own.model)
@@ -127,6 +128,11 @@ def drawn_columns(
         chosen = near[np.arange(len(wanted)), rng.integers(0, count, len(wanted))]
         drawn[wanted] = X_own[donors[chosen]]
     return drawn
+
+
+def _mean_by_class(values: NDArray[np.float64], y: NDArray[np.integer[Any]]) -> float:
+    """Return the mean over classes of the means of their rows: a column that tells a rare class may be worth most."""
+    return float(np.mean([values[y == label].mean() for label in np.unique(y)]))
 
 
 def _squared_error(probs: NDArray[np.float64], y: NDArray[np.integer[Any]]) -> NDArray[np.float64]:

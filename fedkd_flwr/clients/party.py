@@ -26,7 +26,18 @@ from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, Saved
 from fedkd_flwr.wire.envelope import PublicSpec
 
-__all__ = ["Answer", "Apart", "Charge", "DumpedModel", "Extended", "Finished", "Instruction", "ModelFactory", "OwnRows", "Party"]
+__all__ = [
+    "Answer",
+    "Apart",
+    "Charge",
+    "DumpedModel",
+    "Extended",
+    "Finished",
+    "Instruction",
+    "ModelFactory",
+    "OwnRows",
+    "Party",
+]
 
 Rows = tuple[NDArray[np.floating[Any]], NDArray[np.integer[Any]]]
 """Features (n, d) and class labels (n,)."""

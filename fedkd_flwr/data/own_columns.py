@@ -27,10 +27,12 @@ from fedkd_flwr.errors import DataError, explain
 __all__ = ["OwnColumns", "find_columns"]
 
 
-def find_columns(table: pd.DataFrame, names: Sequence[str], schema: Schema) -> tuple[tuple[Column, ...], dict[str, str]]:
+def find_columns(
+    table: pd.DataFrame, names: Sequence[str], schema: Schema
+) -> tuple[tuple[Column, ...], dict[str, str]]:
     """Return how a party's own columns are read, and why others of them cannot be used.
 
-    Each is looked at by itself, as the columns of a user's table are (`fedkd_flwr.data.column_look`): one that cannot be
+    Each is looked at by itself, as a column of a user's table is (`fedkd_flwr.data.column_look`): one that cannot be
     read costs no other. Its categories are those of the rows given.
 
     Parameters
@@ -48,6 +50,8 @@ def find_columns(table: pd.DataFrame, names: Sequence[str], schema: Schema) -> t
     left_out : dict of str to str
         Why, by column.
     """
+    if schema.shape is not None:
+        return (), dict.fromkeys(names, "the shared columns are the pixels of images")
     looked: list[ColumnLook] = []
     left_out: dict[str, str] = {}
     for name in dict.fromkeys(names):

@@ -174,7 +174,7 @@ def _limits(record: RunRecord, facts: Mapping[str, Any], party: str) -> list[str
         if record.sends != "weights"
         else "",
         "How raw rows are encoded (medians, scales, categories, words) was learnt from the public rows alone"
-        + (f", but for the columns that only {party} has ({own}): that was learnt from its private rows." if own else "."),
+        + (f", but for columns that only {party} has ({own}): that was learnt from its private rows." if own else "."),
         "Probabilities are the model's own and were not calibrated afterwards.",
         f"It learnt from private rows of {party}: whoever has the file may learn something of them." if party else "",
         "A simulation: the parties were dealt from one data set." if record.simulation else "",

@@ -179,9 +179,10 @@ def _parties(record: RunRecord) -> list[str]:
         if own:
             cells += [share(derived.known(one, "own", figure)) for one in (party.solo, party.federated)]
         if wide:
-            gain = derived.own_gain(party, rows, figure)
-            named = plain(", ".join(party.own_columns), 40) or "–"
-            cells += [named, share(derived.known(party.extended, rows, figure)), "–" if gain is None else f"{gain:+.3f}"]
+            added = derived.own_gain(party, rows, figure)
+            after = derived.known(party.extended, rows, figure)
+            cells += [plain(", ".join(party.own_columns), 40) or "–", share(after)]
+            cells.append("–" if added is None else f"{added:+.3f}")
         body.append(cells)
     return _aligned(body)
 
