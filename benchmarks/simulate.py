@@ -137,6 +137,23 @@ def run(config: dict[str, Any], folder: Path, actors: int) -> tuple[RunRecord, i
     return record, memory.peak
 
 
+def run_here(config: dict[str, Any], folder: Path) -> tuple[RunRecord, int]:
+    """Run one federation in this process, party after party; return its record, and 0 for the memory of its parties."""
+    from flwr.app import Context, RecordDict
+
+    from fedkd_flwr.apps.client_app import app as client_app
+    from fedkd_flwr.apps.in_process import InProcessGrid, quiet
+    from fedkd_flwr.apps.server_app import app as server_app
+
+    parties, run_id = int(config["num-parties"]), 1
+    nodes = [{"partition-id": i, "num-partitions": parties} for i in range(parties)]
+    with tempfile.TemporaryDirectory(dir=folder) as home, quiet():
+        written = {**config, "output-dir": home, "node-settle-s": 0.05}
+        grid = InProcessGrid(client_app, nodes, written, run_id=run_id)
+        server_app(grid, Context(run_id, run_id, {}, RecordDict(), written))
+        return RunRecord.load(Path(home) / "runs" / str(run_id) / "record.json"), 0
+
+
 def line(record: RunRecord, peak: int) -> dict[str, Any]:
     """Return the figures of one run."""
     means, balanced = record.mean_accuracies(), record.mean_accuracies("balanced_accuracy")
@@ -196,6 +213,7 @@ def main() -> None:
     parser.add_argument("--vary", nargs="+", default=["seed", "1"], metavar=("KEY", "VALUE"), help="default: seed 1")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="further settings, as TOML")
     parser.add_argument("--actors", type=int, default=2, help="parallel party processes (default 2)")
+    parser.add_argument("--in-process", action="store_true", help="without Ray, party after party: the same figures")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     options = parser.parse_args()
     path = ROOT / "simulations" / f"{options.name}.toml"
@@ -206,7 +224,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for value in (value for value in values if value not in done):
             varied = {**config, **settings(f"{key} = {value}")}
-            figures = {key: value, **line(*run(varied, Path(folder), options.actors))}
+            made = run_here(varied, Path(folder)) if options.in_process else run(varied, Path(folder), options.actors)
+            figures = {key: value, **line(*made)}
             lines.append(figures)
             print("  ".join(f"{k} {_text(v)}" for k, v in figures.items()), flush=True)
             if options.out:  # after every run: a later one may be stopped

@@ -10,8 +10,8 @@ them missing in public rows, teaches a model that rows without them are of other
 
 Own columns may say nothing new. So the party's rows are left out in turn, and both models, with and without them, are
 asked about those: only where the squared error of their probabilities, averaged over classes, is smaller with all
-columns does the party keep that model. Otherwise it keeps the one without. All of this is computed after the last
-reply was made, and stays with the party.
+columns, by more than the standard error of the difference, does the party keep that model. Otherwise it keeps the one
+without. All of this is computed after the last reply was made, and stays with the party.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def extended(party: Party, own: OwnRows, finished: Finished, instruction: Instru
         before = learnt(None, rows, party.model).predict_proba(X)
         after = learnt(own.X, rows, own.model).predict_proba(with_own(X, own.X[held_out]))
         gains[held_out] = _squared_error(before, y) - _squared_error(after, y)
-    if not _mean_by_class(gains, party.y) > 0:
+    if not _clear(gains, party.y):
         without = finished.federated or finished.solo
         return Extended(model=None, encoder=own.encoder, metrics=dict(without))
     model = learnt(own.X, np.arange(len(party.y)), own.model)
@@ -130,9 +130,14 @@ def drawn_columns(
     return drawn
 
 
-def _mean_by_class(values: NDArray[np.float64], y: NDArray[np.integer[Any]]) -> float:
-    """Return the mean over classes of the means of their rows: a column that tells a rare class may be worth most."""
-    return float(np.mean([values[y == label].mean() for label in np.unique(y)]))
+def _clear(gains: NDArray[np.float64], y: NDArray[np.integer[Any]]) -> bool:
+    """Tell whether the mean over classes of the rows' gains is above its standard error.
+
+    Classes count alike, because a column that tells a rare one may be worth most.
+    """
+    of_class = [gains[y == label] for label in np.unique(y)]
+    mean = sum(one.mean() for one in of_class)
+    return bool(mean > np.sqrt(sum(one.var() / len(one) for one in of_class)))
 
 
 def _squared_error(probs: NDArray[np.float64], y: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
