@@ -5,7 +5,8 @@
 
 It prints one line per run, and then means and deviations. ``--out`` keeps them as JSON, with the command that made
 them; the same command goes on where it was stopped. "up KB" is what a party sent in the last round, "in all KB" what it
-sent or received over all rounds.
+sent or received over all rounds. With ``--in-process`` there is no Ray, and one process does all: the same figures, but
+for seconds and memory.
 """
 
 from __future__ import annotations

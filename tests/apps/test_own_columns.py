@@ -138,14 +138,6 @@ def test_what_was_spent_follows_the_rows_that_the_voting_model_reads(tmp_path):
     assert hashes()[1] != before[1]
 
 
-def test_own_columns_that_are_not_there_cost_only_that_model(tmp_path, caplog):
-    record, _ = _deploy(tmp_path, own="none", share="accuracy")
-    assert record.status == "completed"
-    assert record.parties[0].extended == {}
-    assert record.parties[0].federated
-    assert "none: the file has no such column" in caplog.text
-
-
 def test_a_simulation_deals_columns_and_shows_each_party_s_gain(tmp_path):
     config = {"dataset": "breast-cancer", "own-column-share": 0.1, "partitioner": "iid", "centralised": False}
     nodes = [{"partition-id": i, "num-partitions": 2} for i in range(2)]
