@@ -11,7 +11,8 @@ them missing in public rows, teaches a model that rows without them are of other
 Own columns may say nothing new. So the party's rows are left out in turn, and both models, with and without them, are
 asked about those: only where the squared error of their probabilities, averaged over classes, is smaller with all
 columns, by more than the standard error of the difference, does the party keep that model. Otherwise it keeps the one
-without. All of this is computed after the last reply was made, and stays with the party.
+without, and so does a party with fewer than 30 rows of all classes but one. All of this is computed after the last
+reply was made, and stays with the party.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ __all__ = ["drawn_columns", "extended"]
 
 _FOLDS = 3
 _NEAREST = 5  # private rows of a class from which one is drawn
+_FEWEST = 30  # rows of a class; the own columns of fewer, copied to many public rows, would say what is chance
 
 
 def extended(party: Party, own: OwnRows, finished: Finished, instruction: Instruction) -> Extended:
@@ -61,18 +63,18 @@ def extended(party: Party, own: OwnRows, finished: Finished, instruction: Instru
     def with_own(X: NDArray[Any], X_own: NDArray[np.float32]) -> NDArray[Any]:
         return np.concatenate([X, X_own], axis=1)
 
+    without = Extended(model=None, encoder=own.encoder, metrics=dict(finished.federated or finished.solo))
+    if len(_known_classes(party.y)) < 2:
+        return without
     gains = np.zeros(len(party.y))
-    for held_out in np.array_split(rng.permutation(len(party.y)), min(_FOLDS, len(party.y))):
+    for held_out in np.array_split(rng.permutation(len(party.y)), _FOLDS):
         rows = np.setdiff1d(np.arange(len(party.y)), held_out)
-        if not len(rows):
-            continue  # a party of one row
         X, y = party.X[held_out], party.y[held_out]
         before = learnt(None, rows, party.model).predict_proba(X)
         after = learnt(own.X, rows, own.model).predict_proba(with_own(X, own.X[held_out]))
         gains[held_out] = _squared_error(before, y) - _squared_error(after, y)
     if not _clear(gains, party.y):
-        without = finished.federated or finished.solo
-        return Extended(model=None, encoder=own.encoder, metrics=dict(without))
+        return without
     model = learnt(own.X, np.arange(len(party.y)), own.model)
     tests = {name: (with_own(X, own.tests[name]), y) for name, (X, y) in party.tests.items() if len(y)}
     return Extended(
@@ -102,7 +104,7 @@ def drawn_columns(
     X_public : ndarray of shape (num_public, num_features)
         Shared features of public rows.
     y_public : ndarray of shape (num_public,), integers
-        Their classes. A class that no private row has takes its rows from all of them.
+        Their classes. A class that fewer than 30 private rows have takes columns from all rows.
     rng : Generator
 
     Returns
@@ -111,7 +113,8 @@ def drawn_columns(
 
     Examples
     --------
-    >>> X, own, y = np.array([[0.0], [0.0]]), np.array([[7.0], [8.0]], dtype=np.float32), np.array([0, 1])
+    >>> y = np.array([0] * 30 + [1] * 30)
+    >>> X, own = np.zeros((60, 1)), np.where(y == 0, 7, 8).astype(np.float32)[:, None]
     >>> drawn_columns(X, own, y, np.zeros((3, 1)), np.array([1, 0, 1]), rng=np.random.default_rng(0)).ravel().tolist()
     [8.0, 7.0, 8.0]
     """
@@ -121,7 +124,7 @@ def drawn_columns(
     for label in np.unique(y_public):
         wanted = np.flatnonzero(y_public == label)
         donors = np.flatnonzero(y == label)
-        if not len(donors):
+        if len(donors) < _FEWEST:
             donors = np.arange(len(y))
         count = min(_NEAREST, len(donors))
         near = NearestNeighbors(n_neighbors=count).fit(X[donors]).kneighbors(X_public[wanted], return_distance=False)
@@ -130,12 +133,18 @@ def drawn_columns(
     return drawn
 
 
+def _known_classes(y: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+    """Return the classes with rows enough to say what own columns are like in them."""
+    classes, counts = np.unique(y, return_counts=True)
+    return classes[counts >= _FEWEST]
+
+
 def _clear(gains: NDArray[np.float64], y: NDArray[np.integer[Any]]) -> bool:
     """Tell whether the mean over classes of the rows' gains is above its standard error.
 
     Classes count alike, because a column that tells a rare one may be worth most.
     """
-    of_class = [gains[y == label] for label in np.unique(y)]
+    of_class = [gains[y == label] for label in _known_classes(y)]
     mean = sum(one.mean() for one in of_class)
     return bool(mean > np.sqrt(sum(one.var() / len(one) for one in of_class)))
 

@@ -46,7 +46,7 @@ def _silos(folder, own=""):
         home.mkdir(parents=True)
         _people(80, seed=9)[["age", "hours"]].to_csv(home / "public.csv", index=False)
         SCHEMA.write(home / "schema.toml")
-        _people(80, seed=i).to_csv(home / "own.csv", index=False)
+        _people(100, seed=i).to_csv(home / "own.csv", index=False)
         paths = {"data-path": str(home / "own.csv"), "public-path": str(home / "public.csv")}
         nodes[name] = {"party": name, **paths, "state-dir": str(home / "state"), "round-limit-s": 0.0}
     del nodes["server"]

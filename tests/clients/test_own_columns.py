@@ -33,8 +33,8 @@ def _own(y, y_test, *, telling):
     return OwnRows(X=column(y), tests={"common": column(y_test)}, encoder=encoder, model=wide)
 
 
-def _extended(*, telling, taught=True):
-    X, y = rows(60, seed=3)
+def _extended(*, telling, taught=True, count=120):
+    X, y = rows(count, seed=3)
     if telling:  # then the shared columns tell nothing
         X = np.random.default_rng(1).normal(size=X.shape).astype(np.float32)
     one = party("a", X, y)
@@ -60,16 +60,24 @@ def test_columns_that_tell_nothing_leave_the_party_its_model_without_them():
     assert found.metrics == finished.federated
 
 
+def test_a_party_of_few_rows_keeps_its_model_without_own_columns():
+    found, finished = _extended(telling=True, count=40)
+    assert found.model is None
+    assert found.metrics == finished.federated
+
+
 def test_a_public_row_gets_the_columns_of_a_private_row_of_its_class_that_is_near():
-    X = np.array([[0.0], [0.1], [9.0], [0.0]])
-    own = np.array([[1.0], [2.0], [3.0], [4.0]], dtype=np.float32)
-    y = np.array([0, 0, 0, 1])
+    y = np.array([0] * 30 + [1] * 30 + [2] * 3)
+    X = np.concatenate([np.arange(30.0), np.zeros(30), np.zeros(3)])[:, None]
+    own = np.arange(63, dtype=np.float32)[:, None]
     many = np.zeros((50, 1))
     rng = np.random.default_rng(0)
-    assert set(drawn_columns(X, own, y, many, np.ones(50, dtype=int), rng=rng).ravel()) == {4.0}
-    assert set(drawn_columns(X, own, y, many, np.zeros(50, dtype=int), rng=rng).ravel()) <= {1.0, 2.0, 3.0}
-    # nobody here has class 2: any row's columns are as good
-    assert set(drawn_columns(X, own, y, many, np.full(50, 2), rng=rng).ravel()) == {1.0, 2.0, 3.0, 4.0}
+    assert set(drawn_columns(X, own, y, many, np.zeros(50, dtype=int), rng=rng).ravel()) == {0.0, 1.0, 2.0, 3.0, 4.0}
+    assert set(drawn_columns(X, own, y, many, np.ones(50, dtype=int), rng=rng).ravel()) <= set(range(30, 60))
+    # three rows do not say what class 2 is like, none what class 3 is: any row's columns are as good
+    for label in (2, 3):
+        found = drawn_columns(X, own, y, many + 20, np.full(50, label), rng=rng).ravel()
+        assert set(found) == {18.0, 19.0, 20.0, 21.0, 22.0}
     assert drawn_columns(X, own, y, many[:0], np.zeros(0, dtype=int), rng=rng).shape == (0, 1)
 
 
