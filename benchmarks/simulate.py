@@ -5,7 +5,8 @@
 
 It prints one line per run, and then means and deviations. ``--out`` keeps them as JSON, with the command that made
 them; the same command goes on where it was stopped. "up KB" is what a party sent in the last round, "in all KB" what it
-sent or received over all rounds.
+sent or received over all rounds. With ``--in-process`` there is no Ray, and one process does all: the same figures, but
+for seconds and memory.
 """
 
 from __future__ import annotations
@@ -137,6 +138,23 @@ def run(config: dict[str, Any], folder: Path, actors: int) -> tuple[RunRecord, i
     return record, memory.peak
 
 
+def run_here(config: dict[str, Any], folder: Path) -> tuple[RunRecord, int]:
+    """Run one federation in this process, party after party; return its record, and 0 for the memory of its parties."""
+    from flwr.app import Context, RecordDict
+
+    from fedkd_flwr.apps.client_app import app as client_app
+    from fedkd_flwr.apps.in_process import InProcessGrid, quiet
+    from fedkd_flwr.apps.server_app import app as server_app
+
+    parties, run_id = int(config["num-parties"]), 1
+    nodes = [{"partition-id": i, "num-partitions": parties} for i in range(parties)]
+    with tempfile.TemporaryDirectory(dir=folder) as home, quiet():
+        written = {**config, "output-dir": home, "node-settle-s": 0.05}
+        grid = InProcessGrid(client_app, nodes, written, run_id=run_id)
+        server_app(grid, Context(run_id, run_id, {}, RecordDict(), written))
+        return RunRecord.load(Path(home) / "runs" / str(run_id) / "record.json"), 0
+
+
 def line(record: RunRecord, peak: int) -> dict[str, Any]:
     """Return the figures of one run."""
     means, balanced = record.mean_accuracies(), record.mean_accuracies("balanced_accuracy")
@@ -151,6 +169,7 @@ def line(record: RunRecord, peak: int) -> dict[str, Any]:
         "federated": means.get("federated-common"),
         "server": record.server_accuracy,
         "central": record.centralised_accuracy,
+        **own_columns(record),
         "solo balanced": balanced.get("solo-common"),
         "federated balanced": balanced.get("federated-common"),
         "server balanced": server.balanced_accuracy if server else None,
@@ -167,6 +186,25 @@ def line(record: RunRecord, peak: int) -> dict[str, Any]:
     }
 
 
+def own_columns(record: RunRecord) -> dict[str, Any]:
+    """Return what own columns gave, over parties: without them and with them, and by party; {} where none has any."""
+    found: dict[str, Any] = {}
+    for rows in ("common", "own"):
+        both = {p.name: (p.federated[rows], p.extended[rows]) for p in record.parties if rows in p.extended}
+        if not both:
+            continue
+        gains = {name: (b.accuracy or 0.0) - (a.accuracy or 0.0) for name, (a, b) in both.items()}
+        found |= {
+            f"without, {rows}": statistics.fmean(a.accuracy or 0.0 for a, _ in both.values()),
+            f"with own columns, {rows}": statistics.fmean(b.accuracy or 0.0 for _, b in both.values()),
+            f"gain, {rows}": statistics.fmean(gains.values()),
+            f"gain by party, {rows}": [
+                f"{p.name} {','.join(p.own_columns)} {gains[p.name]:+.4f}" for p in record.parties if p.name in gains
+            ],
+        }
+    return found
+
+
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -176,6 +214,7 @@ def main() -> None:
     parser.add_argument("--vary", nargs="+", default=["seed", "1"], metavar=("KEY", "VALUE"), help="default: seed 1")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="further settings, as TOML")
     parser.add_argument("--actors", type=int, default=2, help="parallel party processes (default 2)")
+    parser.add_argument("--in-process", action="store_true", help="without Ray, party after party: the same figures")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     options = parser.parse_args()
     path = ROOT / "simulations" / f"{options.name}.toml"
@@ -186,7 +225,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for value in (value for value in values if value not in done):
             varied = {**config, **settings(f"{key} = {value}")}
-            figures = {key: value, **line(*run(varied, Path(folder), options.actors))}
+            made = run_here(varied, Path(folder)) if options.in_process else run(varied, Path(folder), options.actors)
+            figures = {key: value, **line(*made)}
             lines.append(figures)
             print("  ".join(f"{k} {_text(v)}" for k, v in figures.items()), flush=True)
             if options.out:  # after every run: a later one may be stopped

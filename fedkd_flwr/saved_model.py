@@ -39,7 +39,7 @@ class SavedModel:
     classifier : Classifier
         The model; it reads features and answers with numbers of classes.
     encoder : Encoder
-        Turns raw rows into features. It was fitted on public rows alone.
+        Turns raw rows into features. It was fitted on public rows alone, but for `Encoder.own` columns.
 
     Raises
     ------
@@ -107,12 +107,9 @@ class SavedModel:
         return self.classifier.predict_proba(self.features(table))
 
 
-def pack(data: bytes, public: PublicSet) -> bytes:
-    """Return a model's bytes (`fedkd_flwr.models.serialize.dumps`) with the encoder of the public set in them.
-
-    The public set is as the model reads it (`PublicSet.as_read_by`).
-    """
-    return serialize.with_encoder(data, Encoder.of(public).to_bytes())
+def pack(data: bytes, encoder: Encoder) -> bytes:
+    """Return a model's bytes (`fedkd_flwr.models.serialize.dumps`) with what encodes raw rows for it in them."""
+    return serialize.with_encoder(data, encoder.to_bytes())
 
 
 def save(classifier: Classifier, public: PublicSet, path: str | os.PathLike[str]) -> Path:
@@ -123,7 +120,7 @@ def save(classifier: Classifier, public: PublicSet, path: str | os.PathLike[str]
     ModelBytesError
         If no safe format holds the model.
     """
-    return write_atomic(path, pack(serialize.dumps(classifier), public.as_read_by(classifier)))
+    return write_atomic(path, pack(serialize.dumps(classifier), Encoder.of(public.as_read_by(classifier))))
 
 
 def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> SavedModel:

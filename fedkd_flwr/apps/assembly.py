@@ -7,6 +7,7 @@ run's seed; nobody is told anything over the wire.
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
@@ -28,9 +30,10 @@ from fedkd_flwr.apps.models import check_role, final_model, global_model, model_
 from fedkd_flwr.apps.owner import owners_page
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.egress import Egress
-from fedkd_flwr.clients.party import Party
+from fedkd_flwr.clients.party import OwnRows, Party
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.look import Rules
+from fedkd_flwr.data.own_columns import OwnColumns
 from fedkd_flwr.data.partitioning import partition, read_split
 from fedkd_flwr.data.public import PublicLabels, PublicSet, require_same_set
 from fedkd_flwr.data.row_values import row_form, usable_row_values
@@ -64,11 +67,14 @@ __all__ = [
     "output_root",
     "party_class_counts",
     "party_name",
+    "party_own_columns",
     "party_sizes",
     "refuse_foreign_algorithm",
     "refuse_foreign_code",
     "simulated_pool",
 ]
+
+logger = logging.getLogger("flwr.party")
 
 Rows = tuple[NDArray[Any], NDArray[np.int16]]
 
@@ -145,6 +151,7 @@ def simulated_pool(config: RunConfig) -> Pool:
         rules=_table_rules(config),
         command=_other_words(config),
         rare=config.num_parties,
+        own_share=config.own_column_share,
     )
     return _with_public_labels(pool, config.public_label) if config.public_label else pool
 
@@ -237,6 +244,12 @@ def _data_digest(config: RunConfig, num_parties: int, index: int) -> str:
     return hashlib.sha256(pool.X[positions].tobytes() + pool.y[positions].tobytes()).hexdigest()
 
 
+def party_own_columns(config: RunConfig, num_parties: int) -> dict[str, tuple[str, ...]]:
+    """Return which columns only one simulated party has, by party: they are dealt in turn."""
+    names = simulated_pool(config).own_columns
+    return {party_name(i): names[i::num_parties] for i in range(num_parties)}
+
+
 def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = "") -> Rows:
     """Return the training rows of all simulated parties, pooled, as ``pool`` holds them.
 
@@ -306,6 +319,9 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
             one = pick_model(spec, i)
             if (role, one) not in made:
                 made[role, one] = model_factory(one, params, pool.public)(seed=0)
+                if role == "model" and config.own_column_share and made[role, one].takes_text:
+                    way_out = "Name one that reads numbers, such as random-forest, or drop own-column-share."
+                    raise ConfigError(explain("model", "read numbers beside own-column-share", one, way_out))
                 pool.as_read_by(made[role, one])  # a model that reads texts needs a text column
             if role in ("teacher", "student"):
                 check_role(role, made[role, one], made["model", pick_model(config.model, i)])
@@ -370,6 +386,11 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         train, own = _hold_out(config.seed, name, positions, config.party_test_fraction)
         if config.setting("subset_rows", 0):  # a subset is of all rows, in an order no run's seed changes
             train, own = positions, positions[:0]
+        own_names = party_own_columns(config, node.num_partitions)[party_name(index)]
+        if own_names and pool.own_table is not None and pool.own_test_table is not None:
+            parts = {"own": pool.own_table.iloc[own], "common": pool.own_test_table}
+            private = pool.own_table.iloc[train]
+            common["own_rows"] = lambda: _own_rows(own_names, private, parts, public, (spec, params))
         tests = {"common": (read.X_test, pool.y_test), "own": (read.X[own], pool.y[own])}
         public, X, y = read.public, read.X[train], pool.y[train]
         root = Path(node.state_dir).expanduser() if node.state_dir else output_root(config.output_dir)
@@ -384,7 +405,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         # whoever simulates holds all the data anyway
         weigh = index < (5 if config.model.startswith("mixed") else 1)  # one of each model is enough to compare
         keep = config.save_party_models
-        common = {"share_metrics": NAMES, "simulated": True, "weigh_model": weigh, "keep_model": keep}
+        common |= {"share_metrics": NAMES, "simulated": True, "weigh_model": weigh, "keep_model": keep}
         common["keep_state"] = not node.state_dir  # the server forgets what lies beside its own record
         common["rows_at_least"] = len(positions)
     else:
@@ -412,7 +433,11 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         tests = {"own": (held.X[measured], held.y[measured])}
         X, y = held.X[train[learnt]], held.y[train[learnt]]
         root = ledgers = output_root(node.state_dir, "state-dir")
-        common = {"keep_model": True, "rows_at_least": node.rows_at_least, "node_secret": partial(node_secret, root)}
+        common |= {"keep_model": True, "rows_at_least": node.rows_at_least, "node_secret": partial(node_secret, root)}
+        if node.own_columns:
+            common["own_rows"] = partial(
+                _own_rows_of_file, node, data_digest, train[learnt], measured, public, (spec, params)
+            )
         common |= {"share_metrics": _listed(node.share_metrics), "min_support": node.min_support}
         common["show"] = owners_page(
             config,
@@ -450,6 +475,40 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         **common,
     )
     return party, index
+
+
+def _own_rows_of_file(
+    node: NodeConfig,
+    digest: str,
+    train: NDArray[np.int64],
+    measured: NDArray[np.int64],
+    public: PublicSet,
+    model: tuple[str, str],
+) -> OwnRows:
+    """Return a silo's own columns, of the rows of its file that it learns from and of those it measures on."""
+    schema = public.schema
+    table = read_table(node.data_path, label=schema.label, num_features=len(schema.columns), lenient=True)
+    _require_unchanged(node.data_path, digest)
+    return _own_rows(node.own_names, table.iloc[train], {"own": table.iloc[measured]}, public, model)
+
+
+def _own_rows(
+    names: Sequence[str],
+    private: pd.DataFrame,
+    tests: Mapping[str, pd.DataFrame],
+    public: PublicSet,
+    model: tuple[str, str],
+) -> OwnRows:
+    found = OwnColumns.fit(private, names, public.schema)
+    for name, why in found.left_out.items():
+        logger.warning("own column %r is left out: %s", name, why)
+    X = found.features(private)
+    return OwnRows(
+        X=X,
+        tests={name: found.features(table) for name, table in tests.items()},
+        encoder=found.encoder(public),
+        model=model_factory(*model, public, own_features=X.shape[1]),
+    )
 
 
 def _simulated_limits(config: RunConfig) -> Limits | None:

@@ -25,6 +25,7 @@ from fedkd_flwr.apps.assembly import (
     make_strategy,
     output_root,
     party_class_counts,
+    party_own_columns,
     simulated_pool,
 )
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
@@ -159,6 +160,9 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         dealt = party_class_counts(config, len(nodes))
         for party in record.parties:
             party.class_counts = dealt.get(party.name, [])
+        own = party_own_columns(config, len(nodes))
+        for party in record.parties:
+            party.own_columns = list(own.get(party.name, ()))
     if record.simulation and config.centralised:
         try:
             _centralised(config, record, len(nodes))

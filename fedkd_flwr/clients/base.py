@@ -32,10 +32,22 @@ from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.answer_table import answer_columns, answer_table
 from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof, taken_up
 from fedkd_flwr.clients.egress import Egress
-from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
-from fedkd_flwr.clients.pieces import dump, pack_answer, pack_finished, unpack_answer, unpack_finished, weight
+from fedkd_flwr.clients.own_columns import extended
+from fedkd_flwr.clients.party import Answer, Charge, Extended, Finished, Instruction, Party
+from fedkd_flwr.clients.pieces import (
+    dump,
+    pack_answer,
+    pack_extended,
+    pack_finished,
+    unpack_answer,
+    unpack_extended,
+    unpack_finished,
+    weight,
+)
+from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.errors import Code, DataError, FedkdError, Note, PayloadError, RefusalError, cause, explain
 from fedkd_flwr.files import write_atomic
+from fedkd_flwr.labels import Labels
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.cost.events import PureEvent
@@ -251,7 +263,8 @@ class PartyClient(NumPyClient, ABC):
         if not leaving or not self._enough_rows():
             return None
         metrics: dict[str, Scalar] = {}
-        for kind, measured in (("solo", finished.solo), ("federated", federated)):
+        widened = finished.extended.metrics if finished.extended is not None else {}
+        for kind, measured in (("solo", finished.solo), ("federated", federated), ("extended", widened)):
             for rows, found in measured.items():
                 shared = found.shared(leaving, min_support=0 if party.simulated else party.min_support)
                 if shared is not None:
@@ -289,12 +302,39 @@ class PartyClient(NumPyClient, ABC):
 
         def measured() -> Finished:
             finished = self.finish(instruction)
-            return replace(finished, federated=self._metrics(finished))
+            return replace(finished, federated=self._metrics(finished), taught=self._taught_by(finished, instruction))
 
         if self.party.apart is None:
-            return measured()
+            return self._extended(measured(), instruction)
         weighed = "model" in self.party.share_metrics and self.party.weigh_model
-        return unpack_finished(self.party.apart(lambda: pack_finished(measured(), weighed=weighed)))
+        finished = unpack_finished(self.party.apart(lambda: pack_finished(measured(), weighed=weighed)))
+        return self._extended(finished, instruction)
+
+    def _taught_by(self, finished: Finished, instruction: Instruction) -> Labels | None:
+        """Return the labels that teach a model of this party's own columns: the final ones, else its model's."""
+        if self.party.own_rows is None or not finished.learnt:
+            return None
+        if instruction.labels is not None or not isinstance(finished.model, Classifier):
+            return instruction.labels
+        return finished.model.predict(self.party.public.X)
+
+    def _extended(self, finished: Finished, instruction: Instruction) -> Finished:
+        """Return the same with a model of this party's own columns too; a failure costs that model alone."""
+        party, own_rows = self.party, self.party.own_rows
+        if own_rows is None:
+            return finished
+
+        def made() -> Extended:
+            return extended(party, own_rows(), finished, instruction)
+
+        try:
+            found = made() if party.apart is None else unpack_extended(party.apart(lambda: pack_extended(made())))
+        except Exception:
+            logger.exception("%s: no model of its own columns could be made; the others are not concerned", party.name)
+            return finished
+        helped = "are in its model" if found.model is not None else "do not help on its own rows: its model is without"
+        logger.info("%s: its own columns (%s) %s", party.name, ", ".join(found.encoder.own), helped)
+        return replace(finished, extended=found)
 
     def _metrics(self, finished: Finished) -> dict[str, Metrics]:
         model = finished.model
@@ -613,10 +653,14 @@ class PartyClient(NumPyClient, ABC):
             kinds = {"federated" if finished.learnt else "alone": finished.model}
             if finished.alone is not None:
                 kinds["alone"] = finished.alone
+            encoders = dict.fromkeys(kinds, Encoder.of(self.party.public))
+            if finished.extended is not None and finished.extended.model is not None:
+                kinds["extended"] = finished.extended.model
+                encoders["extended"] = finished.extended.encoder
             for kind, model in kinds.items():
-                path = state.path.with_suffix(".alone.model" if kind == "alone" else ".model")
+                path = state.path.with_suffix(".model" if kind == "federated" else f".{kind}.model")
                 if data := dump(model):  # the party has learnt all the same
-                    write_atomic(path, pack(data, self.party.public))
+                    write_atomic(path, pack(data, encoders[kind]))
                     kept[kind] = path
                     logger.info("%s: model (%s) kept at %s", self.party.name, kind, path)
         return kept
@@ -625,6 +669,8 @@ class PartyClient(NumPyClient, ABC):
     def _lost(finished: Finished, kept: Mapping[str, Path]) -> str:
         """Return which of the final models could not be stored."""
         kinds = ["federated" if finished.learnt else "alone", *(["alone"] if finished.alone is not None else [])]
+        if finished.extended is not None and finished.extended.model is not None:
+            kinds.append("extended")
         return ", ".join(kind for kind in kinds if kind not in kept)
 
     def _show(self, finished: Finished, models: Mapping[str, Path]) -> None:

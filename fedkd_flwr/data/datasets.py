@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
@@ -23,6 +24,8 @@ from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.seeds import derive_rng
 
 __all__ = ["NAMES", "Pool", "load_pool"]
+
+_SomeTable = TypeVar("_SomeTable", pd.DataFrame, NDArray[Any], Table)
 
 NAMES: tuple[str, ...] = (*EMBEDDED, "synthetic", *PUBLISHED, *PAIRED, "table")
 """Every name that `load_pool` knows."""
@@ -50,6 +53,10 @@ class Pool:
         What was done to each column of a user's table.
     next_command : str
         The complete command that follows what they suggest; empty if nothing.
+    own_columns : tuple of str
+        Columns that the public rows and the schema are without, to be dealt to single parties.
+    own_table, own_test_table : DataFrame or None
+        Their raw values in the private and the test rows.
     """
 
     X: NDArray[Any]
@@ -62,6 +69,9 @@ class Pool:
     test_texts: NDArray[np.object_] | None = None
     columns: tuple[ColumnNote, ...] = ()
     next_command: str = ""
+    own_columns: tuple[str, ...] = ()
+    own_table: pd.DataFrame | None = None
+    own_test_table: pd.DataFrame | None = None
 
     def as_read_by(self, model: Any) -> Pool:
         """Return the pool with raw texts or features, as `PublicSet.as_read_by` does."""
@@ -92,6 +102,7 @@ def load_pool(
     rules: Rules = NO_RULES,
     command: Sequence[str] = (),
     rare: int = 0,
+    own_share: float = 0.0,
 ) -> Pool:
     """Load a named data set and split it at random from the seed.
 
@@ -125,6 +136,9 @@ def load_pool(
     label_space : {"private", "joint"}
         For sets whose public rows are of another data set (`PAIRED`): the private classes alone, or the public
         classes and after them the private ones.
+
+    own_share : float
+        Share of a table's columns, drawn from the seed, that public rows are without: `Pool.own_columns`.
 
     Raises
     ------
@@ -176,7 +190,48 @@ def load_pool(
         if rows is None
         else _explicit_split(source, name, rows, public_from)
     )
-    return _make_pool(source, split, public_from)
+    if not own_share:
+        return _make_pool(source, split, public_from)
+    return _with_own_columns(source, split, public_from, name, own_share, derive_rng(seed, "own-columns"))
+
+
+def _with_own_columns(
+    source: Source,
+    split: dict[str, NDArray[np.int64]],
+    public_from: str,
+    name: str,
+    share: float,
+    rng: np.random.Generator,
+) -> Pool:
+    """Return a pool whose schema and public rows are without some columns, and these columns beside it."""
+    if source.shape is not None or source.public_table is not None:
+        way_out = "Choose a table, such as adult, or drop own-column-share."
+        raise ConfigError(explain("own-column-share", "be 0 for images", f"{share} for {name!r}", way_out))
+    table, test_table = map(_named_columns, (source.table, source.test_table))
+    public_table = test_table if public_from == "test" and test_table is not None else table
+    schema = source.schema_of(_take(public_table, split["public"]))
+    names = schema.column_names
+    count = round(share * len(names))
+    if not 0 < count < len(names):
+        rule = f"leave shared columns, and some to deal, of the {len(names)} columns of {name!r}"
+        raise ConfigError(explain("own-column-share", rule, share, f"Between {0.5 / len(names):.3f} and 0.9."))
+    own = tuple(str(one) for one in rng.permutation(names)[:count])
+    shared = replace(schema, columns=tuple(column for column in schema.columns if column.name not in own))
+    source = replace(source, table=table, test_table=None if source.test_table is None else test_table, schema=shared)
+    held_back = (table if source.test_table is None else test_table)[list(own)]
+    return replace(
+        _make_pool(source, split, public_from),
+        own_columns=own,
+        own_table=_take(table[list(own)], split["private"]),
+        own_test_table=_take(held_back, split["test"]),
+    )
+
+
+def _named_columns(table: Table | None) -> pd.DataFrame:
+    """Return a table with the names that a schema gives the columns of an array."""
+    if isinstance(table, pd.DataFrame) or table is None:
+        return pd.DataFrame() if table is None else table
+    return pd.DataFrame(table, columns=[f"f{i + 1}" for i in range(table.shape[1])])
 
 
 def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from: str) -> Pool:
@@ -288,5 +343,5 @@ def _last(order: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return order[len(order) - count :]
 
 
-def _take(table: Table, rows: NDArray[np.int64]) -> Table:
+def _take(table: _SomeTable, rows: NDArray[np.int64]) -> _SomeTable:
     return table[rows] if isinstance(table, np.ndarray) else table.iloc[rows].reset_index(drop=True)

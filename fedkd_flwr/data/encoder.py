@@ -1,7 +1,8 @@
 """How raw rows become what a model reads, as bytes: schema and preprocessing, all of it learnt from public rows.
 
 It lies in a model's file, so that the model answers for raw rows in another process. It holds no private row and no
-figure of one: everything in it was fitted on the public set U.
+figure of one: everything in it was fitted on the public set U, but for the columns that only one party has (``own``),
+which were fitted on that party's rows.
 """
 
 from __future__ import annotations
@@ -33,11 +34,14 @@ class Encoder:
         As in `fedkd_flwr.data.public.PublicSet`: None where the raw numbers are the features.
     fingerprint : str
         The public set's, for the reader.
+    own : tuple of str
+        Names of the columns that only one party has; they were fitted on its private rows.
     """
 
     schema: Schema
     preprocessor: Preprocessor | TextRows | None
     fingerprint: str = ""
+    own: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, public: PublicSet) -> Encoder:
@@ -71,6 +75,7 @@ class Encoder:
             "schema": self.schema.to_toml(),
             "state": state,
             "fingerprint": self.fingerprint,
+            **({"own": list(self.own)} if self.own else {}),
         }
         return json.dumps(plain).encode()
 
@@ -97,7 +102,8 @@ class Encoder:
                 made = TextRows(schema)
             elif plain["kind"] != "raw":
                 raise ValueError(f"unknown kind {plain['kind']!r}")
-            return cls(schema=schema, preprocessor=made, fingerprint=str(plain.get("fingerprint", "")))
+            own = tuple(map(str, plain.get("own", [])))
+            return cls(schema=schema, preprocessor=made, fingerprint=str(plain.get("fingerprint", "")), own=own)
         except ModelBytesError:
             raise
         except (FedkdError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

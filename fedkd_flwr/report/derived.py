@@ -29,6 +29,7 @@ __all__ = [
     "means",
     "model_sharing",
     "models",
+    "own_gain",
     "pairs",
     "rows_used",
     "simulation_only",
@@ -113,6 +114,17 @@ def pairs(record: RunRecord, rows: str, figure: str = "accuracy") -> list[tuple[
     return sorted(both, key=lambda item: (item[1], item[2], item[0].name))
 
 
+def own_gain(party: PartyRecord, rows: str, figure: str = "accuracy") -> float | None:
+    """Return what the columns that only this party has add to its final model; None where that is not known.
+
+    It is held against the model with the federation; where the party has none, against the one trained alone. ``rows``
+    and ``figure`` as in `known`.
+    """
+    without = known(party.federated or party.solo, rows, figure)
+    after = known(party.extended, rows, figure)
+    return None if without is None or after is None else after - without
+
+
 def means(both: list[tuple[PartyRecord, float, float]]) -> tuple[float, float]:
     """Return the mean accuracy alone and the mean accuracy with the federation, given non-empty `pairs`."""
     return statistics.fmean(alone for _, alone, _ in both), statistics.fmean(after for _, _, after in both)
@@ -137,6 +149,7 @@ def models(record: RunRecord) -> list[tuple[str, list[Mapping[str, Metrics]]]]:
     return [
         ("alone", [p.solo for p in record.parties]),
         ("federated", [p.federated for p in record.parties]),
+        ("extended", [p.extended for p in record.parties]),
         ("server", [record.server]),
         ("centralised", [record.centralised]),
     ]
@@ -149,7 +162,7 @@ class Figures:
     Attributes
     ----------
     who : str
-        ``alone``, ``federated``, ``server`` or ``centralised``.
+        ``alone``, ``federated``, ``extended``, ``server`` or ``centralised``.
     rows : str
         A key of `ROWS`.
     n : int

@@ -15,6 +15,7 @@ __all__ = ["metrics"]
 _WHO = {
     "alone": "alone (SOLO)",
     "federated": "with the federation",
+    "extended": "with own columns too",
     "server": "server's model",
     "centralised": "centralised",
 }
