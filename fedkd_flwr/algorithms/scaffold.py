@@ -81,11 +81,15 @@ def aggregate(
     >>> aggregate(one(1.0), one(0.5), [(one(2.0), one(1.0)), (one(4.0), one(3.0))], num_parties=4)
     ([array([3.], dtype=float32)], [array([1.5], dtype=float32)])
     """
-    count = len(replies)
-    means = [np.mean([np.asarray(y[k], np.float64) for y, _ in replies], axis=0) for k in range(len(weights))]
-    changes = [np.mean([np.asarray(change[k], np.float64) for _, change in replies], axis=0) for k in range(len(weights))]
-    controls = [c + count / num_parties * change for c, change in zip(server_control, changes, strict=True)]
-    return [mean.astype(np.float32) for mean in means], [control.astype(np.float32) for control in controls]
+    share = len(replies) / num_parties
+
+    def mean(which: int, array: int) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = np.mean([np.asarray(reply[which][array], np.float64) for reply in replies], axis=0)
+        return found
+
+    moved = [mean(0, k).astype(np.float32) for k in range(len(weights))]
+    control = [(c + share * mean(1, k)).astype(np.float32) for k, c in enumerate(server_control)]
+    return moved, control
 
 
 CARD = Card(

@@ -74,7 +74,7 @@ class LegacyStrategy(Strategy):
         when_done: Callable[[ExchangeStrategy[Any]], None] | None = None,
     ) -> None:
         if not isinstance(strategy, ExchangeStrategy) or isinstance(strategy, WeightExchange):
-            way_out = "Use flwr.server.strategy.FedProx in such a project (mu 0 is FedAvg), or a ServerApp of the present API."
+            way_out = "Use flwr.server.strategy.FedProx in such a project, or a ServerApp of the present API."
             rule = "be one of this package's that exchange labels or probabilities"
             raise ConfigError(explain("strategy", rule, type(strategy).__name__, way_out))
         strategy.check_rounds(num_rounds)

@@ -37,20 +37,17 @@ class SCAFFOLDClient(WeightClient):
         return numbered_arrays(instruction.arrays, "model")
 
     def check(self, instruction: Instruction, *, final: bool) -> None:
-        """Refuse a net whose optimiser is not plain SGD, and a control that does not fit the net."""
-        model = self.received(instruction, "check")
-        _ = model.sgd_rate
-        if not final:
-            wanted = [array.shape for array in model.arrays()]
-            control = numbered_arrays(instruction.arrays, "control")
-            if [array.shape for array in control] != wanted or any(a.dtype != np.float32 for a in control):
-                raise PayloadError(explain("control", "be float32 arrays of the net's shapes", "others"))
+        """Refuse a net whose optimiser is not plain SGD."""
+        _ = self.party.model(seed=0).sgd_rate
 
     def learn(self, instruction: Instruction) -> Answer:
         """Take the corrected steps; return the weights and the change of this party's control."""
         party, servers = self.party, numbered_arrays(instruction.arrays, "control")
         model = self.received(instruction, "train", instruction.server_round)
         before, trained = model.arrays(), model.are_trained()
+        wanted, seen = [array.shape for array in before], [array.shape for array in servers]
+        if wanted != seen:
+            raise PayloadError(explain("control", f"have the net's shapes {wanted}", str(seen)))
         held, notes = self._held(instruction, before)
         shifts = [(c - mine).astype(np.float32) for c, mine in zip(servers, held, strict=True)]
         epochs = instruction.config.local_epochs

@@ -17,7 +17,6 @@ The server needs the parties' weights, which leave without noise, and there is n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord
@@ -38,10 +37,6 @@ class FedDF(FlowerMean):
     card = CARD
     config: FedDFConfig
 
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
-        self._make = keywords["global_model"]
-
     def flower_strategy(self) -> FlowerFedAvg:
         """Return Flower's FedAvg, whose mean is where distillation starts."""
         return FlowerFedAvg(min_train_nodes=1, min_available_nodes=1)
@@ -59,7 +54,7 @@ class FedDF(FlowerMean):
         if self.public.y is not None:
             this.consensus_accuracy = float((probs.argmax(axis=1) == self.public.y).mean())
         # minibatches, dropout and the optimiser start anew in each round, from the seed: a run can be continued exactly
-        student: Classifier = self._make(seed=int(self.rng("distil", server_round).integers(2**31)))
+        student: Classifier = self.global_model(seed=int(self.rng("distil", server_round).integers(2**31)))
         student.set_arrays(self.model.arrays())
         student.digest(X, probs, epochs=self.config.distill_epochs, loss="cross-entropy")
         return self.take_up(student.arrays())

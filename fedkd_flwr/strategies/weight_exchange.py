@@ -1,12 +1,14 @@
-"""What the strategies whose parties send weights have in common. The whole round t:
+"""What the strategies whose parties send weights have in common.
+
+The whole round t:
 
     server   weights w_t of one net                                              -> a group of parties
     party    trains the net on its rows                  -> its weights, and how many rows it has -> the server
     server   what the algorithm makes of them                                    -> w_t+1
 
-`FlowerMean` lets one of Flower's own strategies send and take the mean; what stands around it here waits for nodes, asks
-by party name, opens replies one by one (a refusal, or weights that do not fit, would end Flower's run), and writes the
-record.
+`FlowerMean` lets one of Flower's own strategies send and take the mean; what stands around it here waits for nodes,
+asks by party name, opens replies one by one (a refusal, or weights that do not fit, would end Flower's run), and writes
+the record.
 
 Weights and row counts leave the parties: this package's other algorithms exist to avoid that. A party takes part only
 where its own rules name the algorithm. One party can also spoil a mean.
@@ -49,14 +51,11 @@ class PartyWeights(PartyAnswer):
     ----------
     node_id : int
         The node that sent it.
-    num_rows : int
-        Rows it says it trained on.
     parts : mapping of str to list of ndarray
         Its arrays by what they are: ``model``, and what else the algorithm exchanges; float32.
     """
 
     node_id: int
-    num_rows: int
     parts: Mapping[str, Sequence[NDArray[np.float32]]]
 
 
@@ -83,7 +82,10 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
     """What a reply holds, each as many arrays as the net has."""
     rounds_before = 0
     """Rounds of another algorithm that came before, in the same run."""
-    warning = "Weights of nets trained on private rows, and numbers of rows, left the parties as they are, without noise."
+    warning = (
+        "Weights of nets trained on private rows, and numbers of rows, left the parties as they are, without noise."
+    )
+    """What the record says in any case."""
 
     def __init__(
         self,
@@ -93,7 +95,7 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
         **keywords: Any,
     ) -> None:
         super().__init__(*args, **keywords)
-        self.test = test
+        self.global_model, self.test = global_model, test
         seed = int(self.rng("model").integers(2**31))
         self.model, self._spare = global_model(seed=seed), global_model(seed=seed)
         self.model.initialize()
@@ -157,7 +159,7 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
         )
 
     def read(self, reply: Reply, server_round: int) -> PartyWeights:
-        """Check that a party's weights fit the net, and that its number of rows is one."""
+        """Check that a party's weights fit the net."""
         count, arrays = len(self._spare_arrays), list(reply.arrays.values())
         wanted = [f"{part}.{i}" for part in self.parts for i in range(count)]
         if list(reply.arrays) != wanted:
@@ -168,12 +170,7 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
                 self._spare.set_arrays(part)
             except DataError as error:
                 raise PayloadError(str(error), reason="wrong-weights") from error
-        rows = reply.metrics.get("num-examples")
-        if isinstance(rows, bool) or not (isinstance(rows, int) and 1 <= rows < MAX_ROWS):
-            raise PayloadError(explain("num-examples", "be a whole number >= 1 (and below 2^31)", rows))
-        return PartyWeights(
-            party=reply.party, node_id=reply.node_id, num_rows=rows, parts=parts, notes=notes_of(reply)
-        )
+        return PartyWeights(party=reply.party, node_id=reply.node_id, parts=parts, notes=notes_of(reply))
 
     def take_up(self, arrays: Sequence[NDArray[Any]]) -> ArrayRecord:
         """Make these weights the model's, and return a copy of them."""
@@ -239,6 +236,13 @@ class FlowerMean(WeightExchange):
     @abstractmethod
     def flower_strategy(self) -> FlowerFedAvg:
         """Return Flower's strategy; who is asked, and how many must answer, is decided here and not by its sampling."""
+
+    def read(self, reply: Reply, server_round: int) -> PartyWeights:
+        """Check that a party's weights fit the net, and that its number of rows, which Flower reads, is one."""
+        rows = reply.metrics.get("num-examples")
+        if isinstance(rows, bool) or not (isinstance(rows, int) and 1 <= rows < MAX_ROWS):
+            raise PayloadError(explain("num-examples", "be a whole number >= 1 (and below 2^31)", rows))
+        return super().read(reply, server_round)
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyWeights], this: RoundRecord) -> ArrayRecord:
         """Let Flower's strategy average the valid replies, in party-name order: no result depends on who was first."""
