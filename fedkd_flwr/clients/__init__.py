@@ -27,3 +27,4 @@ from fedkd_flwr.clients.party import Instruction as Instruction
 from fedkd_flwr.clients.party import ModelFactory as ModelFactory
 from fedkd_flwr.clients.party import Party as Party
 from fedkd_flwr.clients.score_exchange import ScoreClient as ScoreClient
+from fedkd_flwr.clients.weight_exchange import WeightClient as WeightClient

@@ -40,3 +40,5 @@ from fedkd_flwr.strategies.label_exchange import PartyLabels as PartyLabels
 from fedkd_flwr.strategies.one_shot_vote import OneShotVote as OneShotVote
 from fedkd_flwr.strategies.score_exchange import PartyScores as PartyScores
 from fedkd_flwr.strategies.score_exchange import ScoreExchange as ScoreExchange
+from fedkd_flwr.strategies.weight_exchange import PartyWeights as PartyWeights
+from fedkd_flwr.strategies.weight_exchange import WeightExchange as WeightExchange
