@@ -152,6 +152,12 @@ class DPFedAvg(WeightExchange):
         )
         return stored.arrays["move"]
 
+    def conclude(self, error: BaseException | None = None) -> None:
+        """Write down how the run ended; its budget holds nothing back for rounds that will not come."""
+        if self.ledger is not None:
+            self.ledger.end_plan(self.charged_run)
+        super().conclude(error)
+
     def claim(self) -> list[PrivacyClaim]:
         """Return the claim for the party asked most often."""
         if not (rounds := self.asked.most):

@@ -93,6 +93,22 @@ def test_a_budget_that_does_not_cover_the_rounds_refuses_before_anybody_trains(t
         charged(tmp_path, budget=Budget(epsilon=0.1))
 
 
+def test_a_run_that_ended_early_keeps_nothing_of_the_budget_for_its_other_rounds(tmp_path):
+    ledger, budget = LedgerStore(tmp_path, party="server", data_digest="0" * 64), Budget(epsilon=20.0)
+
+    def given(run_id):
+        return {"ledger": ledger, "budget": budget, "record": RunRecord(run_id=run_id, algorithm="dp-fedavg")}
+
+    strategy = make("dp-fedavg", given=given("1"), noise_multiplier=4.0)
+    strategy.num_rounds = 20
+    strategy.check_budget(1)
+    assert ledger.plans_path.exists()
+    strategy.conclude(KeyboardInterrupt())
+    held = members(2, "dp-fedavg")
+    other, _ = run("dp-fedavg", rounds=1, held=held, noise_multiplier=0.8, given=given("2"))
+    assert other.record.status == "completed"
+
+
 def test_a_net_with_running_averages_is_refused():
     def net(freeze):
         params = {"optimizer": "sgd", "freeze_norm": freeze, "channels": [4, 4]}
