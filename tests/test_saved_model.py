@@ -38,9 +38,14 @@ SETTINGS = {
     "dsfl": SCORES,
     "scarlet": SCORES,
     "fedprox": {**NET, "num-rounds": 1, "local-epochs": 1},
+    "fedavg": {**NET, "num-rounds": 1, "local-epochs": 1},
+    "dp-fedavg": {**NET, "num-rounds": 1, "local-epochs": 1},
+    "feddf": {**NET, "num-rounds": 1, "local-epochs": 1, "feddf.distill-epochs": 1},
+    "pfnm": {**NET, "num-rounds": 1, "local-epochs": 1},
+    "scaffold": {**NET, "num-rounds": 1, "local-epochs": 1, "model-params": "hidden=4,epochs=1,optimizer=sgd"},
     "fedkt-prox": {**NET, "num-rounds": 2, "local-epochs": 1, "fedkt.teachers-per-student": 2},
 }
-SERVER_HAS_ONE = {"fedkt", "pate", "privatekt", "fedprox", "fedkt-prox"}
+SERVER_HAS_ONE = {"fedkt", "pate", "privatekt"} | {name for name, card in cards().items() if card.sends == "weights"}
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ import numpy as np
 from federation import model, parties, public_set, rows
 from grid import InProcessGrid
 
+from fedkd_flwr.algorithms import cards
+from fedkd_flwr.apps.assembly import load_class
 from fedkd_flwr.apps.client_app import answer, finish
-from fedkd_flwr.clients import FedKTProxClient, FedProxClient
-from fedkd_flwr.strategies import FedKTProx, FedKTProxConfig, FedProx, FedProxConfig
 
 TEST = rows(100, seed=7)
-CLIENTS = {"fedprox": FedProxClient, "fedkt-prox": FedKTProxClient}
 
 
 def net(*, seed, hidden=(8,), **params):
@@ -35,16 +34,17 @@ def mounted(clients, first=1000):
 
 def client(one, algorithm):
     trees = {"teacher": model, "student": model} if algorithm == "fedkt-prox" else {}
-    return CLIENTS[algorithm](one, **trees)
+    return load_class(cards()[algorithm].client)(one, **trees)
 
 
-def make(algorithm="fedprox", *, minimum=2, fraction=1.0, names=None, global_model=net, **settings):
+def make(algorithm="fedprox", *, minimum=2, fraction=1.0, names=None, global_model=net, given=None, **settings):
     settings = {"seed": 1, "node_settle_s": 1e-6, "local_epochs": 1, **settings}
-    shared = {"public": public_set(), "global_model": global_model, "test": TEST, "names": names}
-    if algorithm == "fedprox":
-        return FedProx(fraction, min_train_nodes=minimum, config=FedProxConfig(**settings), **shared)
-    config = FedKTProxConfig(students_per_party=1, teachers_per_student=2, **settings)
-    return FedKTProx(fraction, min_train_nodes=minimum, config=config, **shared)
+    if algorithm == "fedkt-prox":
+        settings |= {"students_per_party": 1, "teachers_per_student": 2}
+    card = cards()[algorithm]
+    shared = {"public": public_set(), "global_model": global_model, "test": TEST, "names": names, **(given or {})}
+    strategy = load_class(card.strategy)
+    return strategy(fraction, min_train_nodes=minimum, config=card.config(**settings), **shared)
 
 
 def grid_of(held, algorithm="fedprox", **keywords):

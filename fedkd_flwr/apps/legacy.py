@@ -29,7 +29,7 @@ from flwr.serverapp import Grid
 
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.strategies.base import ExchangeStrategy
-from fedkd_flwr.strategies.fedprox import FedProx
+from fedkd_flwr.strategies.weight_exchange import WeightExchange
 from fedkd_flwr.wire.records import reply_record
 
 __all__ = ["LegacyStrategy", "node_of"]
@@ -45,7 +45,7 @@ class LegacyStrategy(Strategy):
     Parameters
     ----------
     strategy : ExchangeStrategy
-        Any but FedProx and FedKTProx, whose weights travel in records of Flower's present API.
+        Any but those whose parties send weights: Flower's old API has strategies of its own for that.
     num_rounds : int
         The ``num_rounds`` of the project's ``ServerConfig``, which the old API does not tell a strategy (plus the
         rounds of an earlier run that the strategy continues, as in ``start``). After this round the final result goes
@@ -73,7 +73,7 @@ class LegacyStrategy(Strategy):
         num_rounds: int,
         when_done: Callable[[ExchangeStrategy[Any]], None] | None = None,
     ) -> None:
-        if not isinstance(strategy, ExchangeStrategy) or isinstance(strategy, FedProx):
+        if not isinstance(strategy, ExchangeStrategy) or isinstance(strategy, WeightExchange):
             way_out = "Use flwr.server.strategy.FedProx in such a project, or a ServerApp of the present API."
             rule = "be one of this package's that exchange labels or probabilities"
             raise ConfigError(explain("strategy", rule, type(strategy).__name__, way_out))

@@ -64,6 +64,8 @@ class Transcript:
         if "ratios" not in reply.arrays:
             self._base.pop("ratios", None)
         for name in dict.fromkeys(name.partition(".")[0] for name in reply.arrays):
+            if name in _UNREAD:
+                continue
             self.kinds.add(name)
             if name == "ratios":
                 self.answers.add(np.arange(self.spec.num_public), self._ratios(reply.arrays[name], server_round))
@@ -107,6 +109,10 @@ class Transcript:
         # several students' labels count as their mean; no label as none of the classes
         votes = [(labels == c).mean(axis=0) for c in range(spec.num_classes)]
         return np.stack(votes, axis=1)
+
+
+_UNREAD = ("control", "class-counts")
+"""What leaves beside weights (SCAFFOLD, PFNM) and this audit does not use: its figures are those of the weights."""
 
 
 def _rows(asked: dict[str, NDArray[Any]], num_public: int) -> NDArray[np.int64]:

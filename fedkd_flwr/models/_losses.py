@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fedkd_flwr.errors import Code, ConfigError, explain
 
-__all__ = ["LOSSES", "JointLoss", "ProximalLoss", "check_loss"]
+__all__ = ["LOSSES", "JointLoss", "ProximalLoss", "ShiftedLoss", "check_loss"]
 
 
 class SquaredProbabilities(nn.Module):
@@ -60,6 +60,25 @@ class ProximalLoss(nn.Module):
         pairs = zip(self.weights, self.anchors, strict=True)
         squares = torch.stack([(weight - anchor).square().sum() for weight, anchor in pairs]).sum()
         total: Tensor = nn.functional.cross_entropy(logits, labels) + self.mu / 2 * squares
+        return total
+
+
+class ShiftedLoss(nn.Module):
+    """Cross-entropy plus the inner product of weights and shifts: each shift is added to its weight's gradient.
+
+    Source: Karimireddy et al., "SCAFFOLD", ICML 2020, Algorithm 1, whose local step follows g - c_i + c.
+    """
+
+    def __init__(self, weights: Iterable[Tensor], shifts: Iterable[Tensor]) -> None:
+        super().__init__()
+        self.weights = list(weights)  # in a list, so that they do not become parameters of this module
+        self.shifts = list(shifts)
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of logits and labels, with the shifts' part."""
+        pairs = zip(self.weights, self.shifts, strict=True)
+        added = torch.stack([(weight * shift).sum() for weight, shift in pairs]).sum()
+        total: Tensor = nn.functional.cross_entropy(logits, labels) + added
         return total
 
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.models._architectures import NETS, check_params
 from fedkd_flwr.models._batches import Batch, as_targets, epochs_of, halves, mixed
-from fedkd_flwr.models._losses import LOSSES, JointLoss, ProximalLoss, check_loss
+from fedkd_flwr.models._losses import LOSSES, JointLoss, ProximalLoss, ShiftedLoss, check_loss
 from fedkd_flwr.models._net_state import NetEstimator, check_weights, load_optimizer, split_weights
 from fedkd_flwr.models._own_net import own_module, row_shape
 
@@ -174,6 +174,35 @@ class TorchNet(NetEstimator):
         self._train(batches, ProximalLoss(self.net_.module_.parameters(), mu))
         return self
 
+    def shifted_epochs(
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        *,
+        epochs: int,
+        shifts: Sequence[NDArray[Any]],
+        batch_size: int | None = None,
+    ) -> int:
+        """Continue for ``epochs`` passes with a `ShiftedLoss`; return the number of steps."""
+        steps = 0
+
+        def counted() -> Iterator[Batch]:
+            nonlocal steps
+            for batch in self._passes(*self._to_batch(X, y), epochs, batch_size):
+                steps += 1
+                yield batch
+
+        known = dict(zip(self._names(), shifts, strict=True))
+        named = [(weight, known[name]) for name, weight in self.net_.module_.named_parameters()]
+        tensors = [torch.tensor(shift, device=self.net_.device) for _, shift in named]
+        self._train(counted(), ShiftedLoss([weight for weight, _ in named], tensors))
+        return steps
+
+    def are_trained(self) -> list[bool]:
+        """Return which of the `arrays` training moves by gradient: weights that are not frozen, and no buffers."""
+        trained = {name for name, weight in self.net_.module_.named_parameters() if weight.requires_grad}
+        return [name in trained for name in self._names()]
+
     def joint_steps(
         self,
         X: NDArray[Any],
@@ -227,8 +256,7 @@ class TorchNet(NetEstimator):
         """Set what `arrays` returned; raise DataError naming the first array that does not fit."""
         if not hasattr(self, "net_"):
             self.initialize()
-        state = self.net_.module_.state_dict()
-        names = [name for name, value in state.items() if value.is_floating_point()]
+        state, names = self.net_.module_.state_dict(), self._names()
         way_out = "Do both sides build the same net?"
         if len(arrays) != len(names):
             rule = f"be {len(names)} arrays, as {self.net} has"
@@ -248,6 +276,9 @@ class TorchNet(NetEstimator):
         new = {name: torch.tensor(array) for name, array in zip(names, arrays, strict=True)}
         self.net_.module_.load_state_dict({**state, **new})
         return self
+
+    def _names(self) -> list[str]:
+        return [name for name, value in self.net_.module_.state_dict().items() if value.is_floating_point()]
 
     def logits(self, X: NDArray[Any]) -> NDArray[np.float32]:
         """Return the outputs for each row, (num_rows, num_classes), float32."""

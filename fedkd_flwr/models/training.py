@@ -179,6 +179,93 @@ class SoftTraining:
         self._adopt(net)
         return self
 
+    def shifted_epochs(
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        *,
+        epochs: int,
+        shifts: Sequence[NDArray[Any]],
+        batch_size: int | None = None,
+        fresh_optimizer: bool = False,
+    ) -> int:
+        """Continue training for whole passes with a constant added to each weight's gradient.
+
+        Source: Karimireddy et al. 2020 (SCAFFOLD), Algorithm 1: the constant is c - c_i.
+
+        Parameters
+        ----------
+        X, y, epochs, batch_size, fresh_optimizer
+            As in `train_epochs`; with shifts of 0 this is `train_epochs`.
+        shifts : sequence of ndarray, float32
+            One of the shape of each of the `arrays`; those of buffers, which have no gradient, are ignored.
+
+        Returns
+        -------
+        steps : int
+            Minibatch steps taken.
+
+        Raises
+        ------
+        ConfigError, DataError
+            As `train_epochs`; `DataError` too where a shift has another shape.
+        """
+        net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size)
+        X = check_rows("X", X, self._num_features)
+        y, _ = check_labels("y", y, len(X), self.num_classes)
+        wanted, seen = [array.shape for array in net.arrays()], [np.shape(shift) for shift in shifts]
+        if wanted != seen:
+            raise DataError(explain("shifts", f"have the net's shapes {wanted}", str(seen)))
+        steps: int = net.shifted_epochs(X, y, epochs=epochs, shifts=shifts, batch_size=batch_size)
+        self._adopt(net)
+        return steps
+
+    def are_trained(self) -> list[bool]:
+        """Return which of the `arrays` training moves by gradient; not buffers, such as running means.
+
+        Raises
+        ------
+        FedkdError
+            If it has no weights yet.
+        """
+        return list(self._net("are_trained").are_trained())
+
+    @property
+    def sgd_rate(self) -> float:
+        """The learning rate of plain stochastic gradient descent: what a step does is known by it and the gradient.
+
+        Raises
+        ------
+        ConfigError
+            If the net's optimiser is another one, or has momentum.
+        """
+        self._require_support()
+        net = self._template
+        if net.optimizer != "sgd" or net.momentum:
+            way_out = "Give the model optimizer=sgd,momentum=0,lr=0.1 in model-params."
+            seen = net.optimizer if net.optimizer != "sgd" else f"momentum {net.momentum:g}"
+            raise ConfigError(explain("the net's optimiser", "be sgd without momentum", seen, way_out))
+        return float(net.lr)
+
+    def with_widths(self, widths: Sequence[int]) -> Self:
+        """Return an unfitted net of the same kind whose hidden layers have other widths.
+
+        Parameters
+        ----------
+        widths : sequence of int
+            One for each hidden layer, 1 or more.
+
+        Raises
+        ------
+        ConfigError
+            Unless the model is the zoo's fully connected net ``mlp``.
+        """
+        net = getattr(self._template, "net", type(self._template).__name__)
+        if net != "mlp":
+            raise ConfigError(explain("model", "be the fully connected net mlp", net, "Set model to mlp."))
+        template = clone(self._template).set_params(hidden=[int(width) for width in widths])
+        return type(self)(template, num_classes=self.num_classes, origin=self.origin)  # type: ignore[call-arg]
+
     def digest(
         self,
         X: NDArray[Any],

@@ -47,7 +47,7 @@ _WATCHERS = {
 }
 _TRUSTED = {
     "server": "the party's own software alone, which adds the noise before anything leaves; not the server",
-    "everyone who sees the result": "the server, which sees the labels without noise and adds it",
+    "everyone who sees the result": "the server, which sees what parties send without noise, and adds it",
 }
 _NOBODY = "nobody: nothing is promised"
 _BASES = {

@@ -42,9 +42,11 @@ def trust(claims: Sequence[Claim]) -> list[str]:
     sides, proven = {side(claim) for claim in claims}, all(claim.get("basis") == "proven" for claim in claims)
     found = []
     if "server" in sides:
+        what = "weights" if any("updates" in str(claim.get("mechanism", "")) for claim in claims) else "labels"
         found.append(
-            "The server itself sees labels without noise: each party's labels reach it as they are, and it adds the "
-            "noise afterwards. It must be trusted to do so and to keep the labels; the claims are about everybody else."
+            f"The server itself sees {what} without noise: each party's {what} reach it as they are, and it adds the "
+            f"noise afterwards. It must be trusted to do so and to keep the {what}; the claims are about everybody "
+            "else."
         )
     if "party" in sides:
         text = "Each party adds the noise itself, before anything leaves it. "

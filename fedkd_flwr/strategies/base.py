@@ -507,6 +507,12 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         return self.earlier.plus((name, self.times_asked[node]) for node, said in names.items() for name in said)
 
     @property
+    def charged_run(self) -> str:
+        """The run that noise at the server is charged to: the first one, where this run continues others."""
+        lineage = self.checkpoints.lineage
+        return self.record.run_id if lineage is None else lineage.runs[0]
+
+    @property
     def num_asked(self) -> int:
         """How many parties were asked, over this run and those it continues, at most."""
         return max(len(self.asked.by_party), len(self.times_asked))

@@ -111,14 +111,8 @@ class OneShotVote(LabelExchange):
         """Refuse before anybody trains where the server's own budget does not cover the noisy votes."""
         if self.ledger is None or self.plan is None:
             return
-        if self.ledger.answered(self._charged_run, server_round) is None:  # else the run it continues has paid
+        if self.ledger.answered(self.charged_run, server_round) is None:  # else the run it continues has paid
             self.ledger.ask(self.plan.events(), self.budget)
-
-    @property
-    def _charged_run(self) -> str:
-        """The run that noisy votes are charged to: the first one, where this run continues others."""
-        lineage = self.checkpoints.lineage
-        return self.record.run_id if lineage is None else lineage.runs[0]
 
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
         """Vote, train the final model on the answered public rows, and return its labels of all of them."""
@@ -168,7 +162,7 @@ class OneShotVote(LabelExchange):
         if self.ledger is not None:
             arrays = {"labels": answers.labels} | ({} if answers.counts is None else {"counts": answers.counts})
             stored = self.ledger.charge(
-                run_id=self._charged_run,
+                run_id=self.charged_run,
                 server_round=server_round,
                 algorithm=self.card.name,
                 mechanism=self.plan.words,

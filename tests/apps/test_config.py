@@ -23,8 +23,8 @@ SILO = {"party": "st-mary", "data-path": "/d/own.csv", "public-path": "/d/public
 ALGORITHMS = sorted(cards())
 # general settings that not every algorithm reads, and those that do
 SOME = {
-    "fraction-parties": {"fedkt-prox", "fedprox", "privatekt"},
-    "server-epsilon-budget": {"fedkt", "pate"},
+    "fraction-parties": {"dp-fedavg", "fedavg", "feddf", "fedkt-prox", "fedprox", "privatekt", "scaffold"},
+    "server-epsilon-budget": {"dp-fedavg", "fedkt", "pate"},
     "teacher-model": {"fedkt", "fedkt-prox"},
     "teacher-params": {"fedkt", "fedkt-prox"},
     "student-model": {"fedkt", "fedkt-prox"},
@@ -320,7 +320,7 @@ def test_the_reference_prints_the_lines_that_such_a_card_adds_to_a_pyproject(min
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("fedavg", "algorithm must be one of dd, .*fedct, .* or a card of your own as package.module:CARD, got"),
+        ("fedsgd", "algorithm must be one of dd, .*fedct, .* or a card of your own as package.module:CARD, got"),
         ("nowhere_to_be_found:CARD", "algorithm must name a card that can be imported, got nowhere_to_be_found:CARD"),
         ("json:CARD", "algorithm must name a card that can be imported, got json:CARD"),
         ("..:CARD", "algorithm must name a card that can be imported, got ..:CARD"),

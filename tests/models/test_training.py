@@ -471,3 +471,39 @@ def test_mu_must_be_a_number_of_at_least_zero(mu, digits):
     X, y, _, _ = digits
     with pytest.raises(ConfigError, match="mu must be finite and >= 0"):
         mlp().proximal_epochs(X, y, epochs=1, mu=mu)
+
+
+# ----------------------------------------------------------------------------------------------- SCAFFOLD's and PFNM's
+
+
+def test_shifted_epochs_follow_the_gradient_with_the_shift_added_and_count_their_steps(digits):
+    """With plain SGD a constant shift moves each weight by -lr x shift a step, where the gradient is the same."""
+    X, y = digits[0][:50], digits[1][:50]
+    net, plain = (mlp(optimizer="sgd", lr=0.1, batch_size=len(X)).initialize() for _ in range(2))
+    before = net.arrays()
+    shifts = [np.full_like(array, 0.25) for array in before]
+    assert net.shifted_epochs(X, y, epochs=1, shifts=shifts) == 1
+    plain.train_epochs(X, y, epochs=1)
+    for shifted, own in zip(net.arrays(), plain.arrays(), strict=True):
+        assert shifted == pytest.approx(own - 0.1 * 0.25, abs=1e-6)
+    zero = [np.zeros_like(array) for array in before]
+    rest = mlp(optimizer="sgd", lr=0.1, batch_size=16).initialize(), mlp(optimizer="sgd", lr=0.1, batch_size=16)
+    assert rest[0].shifted_epochs(X, y, epochs=2, shifts=zero) == 2 * -(-len(X) // 16)
+    assert same(rest[0].arrays(), rest[1].train_epochs(X, y, epochs=2).arrays())
+    with pytest.raises(DataError, match="shifts must have the net's shapes"):
+        net.shifted_epochs(X, y, epochs=1, shifts=zero[:-1])
+
+
+def test_running_averages_are_no_weights_that_training_moves():
+    net = fedmd().initialize()
+    moves = net.are_trained()
+    assert len(moves) == len(net.arrays())
+    assert not all(moves)
+    assert all(mlp().initialize().are_trained())
+
+
+def test_a_rate_is_that_of_plain_sgd_alone():
+    assert mlp(optimizer="sgd", lr=0.25).sgd_rate == 0.25
+    for other in ({"optimizer": "adam"}, {"optimizer": "sgd", "momentum": 0.5}):
+        with pytest.raises(ConfigError, match="optimiser must be sgd without momentum"):
+            _ = mlp(**other).sgd_rate

@@ -21,6 +21,7 @@ __all__ = [
     "NOT_COVERED",
     "SERVER",
     "PrivacyClaim",
+    "clipped_sum_at_server",
     "label_privacy",
     "noisy_max_at_party",
     "noisy_max_at_server",
@@ -338,6 +339,40 @@ def label_privacy(
         basis=SEEDED if seeded else _SENSITIVITIES[sensitivity],
         mechanism=f"{mechanism.words}; {num_labels:,} labels a round, {rounds:,} rounds",
         protects_from="the server and everyone after it; the party adds the noise itself",
+        notes=_exposure(delta, num_parties, "party"),
+    )
+
+
+def clipped_sum_at_server(
+    mechanism: Any, *, rounds: int, delta: float, num_parties: int | None = None, seeded: bool = False
+) -> PrivacyClaim:
+    """Claim for noisy sums of clipped updates at the server (DP-FedAvg): one party, against everyone after the server.
+
+    Formal guarantees: a party moves the sum of each round that it is asked in, by at most twice the clipping norm,
+    whether it answers or not; these rounds compose, chosen adaptively. It covers the weights of all rounds, which
+    parties see, and the final ones. Nothing is gained from a random choice of parties: who is asked is not secret.
+
+    Parameters
+    ----------
+    mechanism : ClippedSum
+        Of one round.
+    rounds : int
+        Rounds that the party asked most often was asked in; 1 or more.
+    delta, num_parties, seeded
+        As in `noisy_max_at_server`.
+    """
+    check_whole("rounds", rounds, 1)
+    return PrivacyClaim(
+        unit="party",
+        adversary=EVERYONE,
+        epsilon=Accountant().compose(mechanism.dp_event(), rounds).epsilon(delta),
+        delta=delta,
+        neighbouring_relation="replace one party",
+        publishable=True,
+        basis=SEEDED if seeded else "proven",
+        mechanism=f"{mechanism.words}; {rounds:,} round{'s' * (rounds > 1)} of the party asked most often",
+        protects_from="everyone but the server, which sees each party's weights as they are and is trusted to clip "
+        "them and to add the noise",
         notes=_exposure(delta, num_parties, "party"),
     )
 

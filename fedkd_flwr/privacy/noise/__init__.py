@@ -1,4 +1,4 @@
-"""The only code that adds noise: noisy votes, noisy labels, noisy scores, a random choice of rows.
+"""The only code that adds noise: to votes, labels, scores and sums of updates; and a random choice of rows.
 
 A mechanism describes one use of itself (``dp_event()``: one query, one label); `fedkd_flwr.privacy.cost` measures it.
 Every guarantee here is stated for *one neighbouring change*, a change of the input of one use; which change of whose
@@ -13,5 +13,6 @@ noise follows its law stands in `fedkd_flwr.privacy.noise.sampling`.
 | `RandomizedResponse` | a label | a label | the label becomes any other |
 | `BitFlip` | a label | C bits | the label becomes any other |
 | `LaplaceScores`, `GaussianScores` | scores of a row | noisy scores | the scores become any other |
+| `ClippedSum` | updates of a net | noisy sum of them | an update becomes any other |
 | `Subsampling` | a party's rows | what is computed from the drawn rows | a row is added or removed |
 """

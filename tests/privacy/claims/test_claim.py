@@ -14,6 +14,7 @@ from fedkd_flwr.privacy.claims.claim import (
     NOT_COVERED,
     SERVER,
     PrivacyClaim,
+    clipped_sum_at_server,
     label_privacy,
     noisy_max_at_party,
     noisy_max_at_server,
@@ -23,6 +24,7 @@ from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import TwoClassEvent
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.privacy.noise.updates import ClippedSum
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 from fedkd_flwr.report.claims import CLAIM_FIELDS, claim_cells, claim_meaning
 
@@ -394,3 +396,14 @@ def test_a_label_of_one_round_costs_its_own_epsilon():
 def test_an_impossible_claim_is_refused(changes, match):
     with pytest.raises(ConfigError, match=match):
         _claim(**changes)
+
+
+def test_sums_of_updates_protect_a_party_from_everyone_but_the_server():
+    mechanism = ClippedSum(clip=0.5, noise_multiplier=4.0)
+    claim = clipped_sum_at_server(mechanism, rounds=6, delta=1e-5, num_parties=10)
+    assert claim.epsilon == Accountant().compose(mechanism.dp_event(), 6).epsilon(1e-5)
+    assert (claim.unit, claim.adversary, claim.neighbouring_relation) == ("party", EVERYONE, "replace one party")
+    assert NOT_COVERED not in claim.as_dict().values()  # that is of claims against the server
+    assert clipped_sum_at_server(mechanism, rounds=1, delta=1e-5, seeded=True).epsilon == math.inf
+    with pytest.raises(ConfigError, match="rounds must be a whole number >= 1, got 0"):
+        clipped_sum_at_server(mechanism, rounds=0, delta=1e-5)

@@ -1,0 +1,28 @@
+"""FedAvg, by Flower's own strategy.
+
+McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", AISTATS 2017. The round is
+told in `fedkd_flwr.strategies.weight_exchange`: the server's part is `flwr.serverapp.strategy.FedAvg`, the mean of the
+parties' weights by numbers of rows.
+
+Weights leave the parties without noise, and there is no claim.
+"""
+
+from __future__ import annotations
+
+from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
+
+from fedkd_flwr.algorithms.fedavg import CARD, FedAvgConfig
+from fedkd_flwr.strategies.weight_exchange import FlowerMean
+
+__all__ = ["FedAvg"]
+
+
+class FedAvg(FlowerMean):
+    """Flower's FedAvg, written down round by round. Parameters as in `WeightExchange`."""
+
+    card = CARD
+    config: FedAvgConfig
+
+    def flower_strategy(self) -> FlowerFedAvg:
+        """Return Flower's FedAvg."""
+        return FlowerFedAvg(min_train_nodes=1, min_available_nodes=1)

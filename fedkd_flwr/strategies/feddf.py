@@ -1,0 +1,60 @@
+"""FedDF: FedAvg's mean, to which the server distils the parties' nets on the public rows.
+
+Lin, Kong, Stich, Jaggi, NeurIPS 2020 (arXiv 2006.07242), Algorithm 1. The whole round t:
+
+    server   weights w_t                                                            -> a group of parties
+    party    epochs on its rows                                                     -> its weights and number of rows
+    server   mean by rows (Flower's FedAvg); then epochs on the public rows towards
+             softmax(mean of the parties' logits)                                   -> w_t+1
+
+Departures. The paper stops distilling by the accuracy on a labelled validation set and anneals the learning rate; here
+the server, which has no labels, takes ``feddf.distill-epochs`` passes with the net's own optimiser. All nets have one
+architecture. The arithmetic is `fedkd_flwr.algorithms.feddf`.
+
+The server needs the parties' weights, which leave without noise, and there is no claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from flwr.app import ArrayRecord
+from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
+from numpy.typing import NDArray
+
+from fedkd_flwr.algorithms.feddf import CARD, FedDFConfig, aggregate
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.strategies.weight_exchange import FlowerMean, PartyWeights
+
+__all__ = ["FedDF"]
+
+
+class FedDF(FlowerMean):
+    """FedAvg with distillation at the server. Parameters as in `WeightExchange`."""
+
+    card = CARD
+    config: FedDFConfig
+
+    def flower_strategy(self) -> FlowerFedAvg:
+        """Return Flower's FedAvg, whose mean is where distillation starts."""
+        return FlowerFedAvg(min_train_nodes=1, min_available_nodes=1)
+
+    def combine_answers(self, server_round: int, answers: Sequence[PartyWeights], this: RoundRecord) -> ArrayRecord:
+        """Average the nets, and teach the mean what they say together of the public rows."""
+        super().combine_answers(server_round, answers, this)
+        X = self.public.X
+
+        def logits() -> Iterator[NDArray[np.float32]]:
+            for answer in answers:
+                yield self._spare.set_arrays(answer.parts["model"]).logits(X)
+
+        probs = aggregate(logits())
+        if self.public.y is not None:
+            this.consensus_accuracy = float((probs.argmax(axis=1) == self.public.y).mean())
+        # minibatches, dropout and the optimiser start anew in each round, from the seed: a run can be continued exactly
+        student: Classifier = self.global_model(seed=int(self.rng("distil", server_round).integers(2**31)))
+        student.set_arrays(self.model.arrays())
+        student.digest(X, probs, epochs=self.config.distill_epochs, loss="cross-entropy")
+        return self.take_up(student.arrays())

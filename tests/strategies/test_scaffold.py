@@ -1,0 +1,104 @@
+"""SCAFFOLD: whole rounds in process, what the controls do, and what a party keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord
+from weights import codes, make, members, net, run, same
+
+from fedkd_flwr.errors import ConfigError
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Return two rounds of parties that keep their controls, and their replies."""
+    return run("scaffold", rounds=2, held=members(3, "scaffold", state=tmp_path_factory.mktemp("state")))
+
+
+def sent(reply, part):
+    return [a.numpy() for name, a in zip(_names(reply), reply.content["fitres.parameters"].values(), strict=True)
+            if name.startswith(part)]  # fmt: skip
+
+
+def _names(reply):
+    return str(reply.content["fitres.metrics"]["payload"]).split(",")
+
+
+def test_with_zero_controls_a_round_is_that_of_fedavg_with_equal_parties():
+    scaffold, _ = run("scaffold", rounds=1)
+    fedavg, _ = run("fedavg", rounds=1)
+    for one, other in zip(scaffold.model.arrays(), fedavg.model.arrays(), strict=True):
+        assert one == pytest.approx(other, abs=1e-6)
+
+
+def test_the_server_s_control_is_the_mean_of_the_parties(kept):
+    """In each round a party says how its control changed: the sum of that is its control."""
+    strategy, grid = kept
+    replies = [reply for reply in grid.replies if "fitres.parameters" in reply.content]
+    assert len(replies) == 6
+    for k, control in enumerate(strategy.control):
+        assert control == pytest.approx(sum(sent(reply, "control")[k] for reply in replies) / 3, abs=1e-5)
+    assert any(np.abs(control).max() > 0.01 for control in strategy.control)
+
+
+def test_the_second_round_is_corrected_and_a_party_without_memory_says_so(kept):
+    forgetful, _ = run("scaffold", rounds=2, held=members(3, "scaffold"))
+    assert not same(forgetful.model.arrays(), kept[0].model.arrays())
+    assert {tuple(p.notes) for p in forgetful.record.parties} == {("state-lost",)}
+    assert {tuple(p.notes) for p in kept[0].record.parties} == {()}
+
+
+def test_a_party_goes_on_from_the_control_that_the_server_counted(tmp_path):
+    """Party 1's first reply is spoilt on its way, so in the second round it starts from the control of before: zero."""
+    spoilt = []
+
+    def tamper(index, reply):
+        if index == 1 and reply.metadata.message_type == "train" and not spoilt:
+            spoilt.append(reply)
+            reply.content["fitres.parameters"] = ArrayRecord({"0": Array(np.zeros(1, np.float32))})
+        return reply
+
+    held = members(3, "scaffold", state=tmp_path, keep_state=True)
+    strategy, _ = run("scaffold", rounds=2, held=held, tamper=tamper)
+    assert codes(strategy) == {"party-001": "bad-payload"}
+    before = [one.state.load().arrays["kept.before.0"] for one in held]
+    assert [bool(array.any()) for array in before] == [True, False, True]
+
+
+def test_its_state_is_what_the_next_round_needs(kept):
+    strategy, _ = kept
+    arrays, plain = strategy.state()
+    other = make("scaffold")
+    other.restore(dict(enumerate(strategy.model.arrays())), arrays, plain)
+    assert same(other.control, strategy.control)
+    assert same(other.model.arrays(), strategy.model.arrays())
+
+
+@pytest.mark.parametrize("params", [{"optimizer": "adam"}, {"momentum": 0.9}])
+def test_a_net_with_another_optimiser_is_refused_at_the_server_and_at_a_party(params):
+    def other(*, seed):
+        return net(seed=seed, **params)
+
+    with pytest.raises(ConfigError, match=r"optimiser must be sgd without momentum.*optimizer=sgd,momentum=0"):
+        make("scaffold", global_model=other)
+    held = members(3, "scaffold")
+    strategy, _ = run("scaffold", rounds=1, held=[*held[:2], replace(held[2], model=other)])
+    assert codes(strategy) == {"party-002": "wrong-config"}
+
+
+@pytest.mark.parametrize("part", ["model", "control"])
+def test_arrays_that_do_not_fit_are_left_out(part):
+    def tamper(index, reply):
+        if index == 0 and reply.metadata.message_type == "train":
+            found = dict(zip(_names(reply), reply.content["fitres.parameters"].values(), strict=True))
+            found[f"{part}.0"] = Array(np.zeros((1, 2), np.float32))
+            reply.content["fitres.parameters"] = ArrayRecord({str(i): a for i, a in enumerate(found.values())})
+        return reply
+
+    strategy, _ = run("scaffold", rounds=1, tamper=tamper)
+    assert codes(strategy) == {"party-000": "wrong-weights"}
