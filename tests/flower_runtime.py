@@ -70,7 +70,12 @@ class FlowerHome:
         config = " ".join(f"{key.replace('_', '-')}={json.dumps(value)}" for key, value in settings.items())
         more = ["--federation-config", federation_config] if federation_config else []
         self._wait_for_simulations()
-        answer = self.flwr("run", ".", *superlink, "--run-config", config, *more)
+        for _ in range(3):
+            answer = self.flwr("run", ".", *superlink, "--run-config", config, *more)
+            # Flower gives its SuperLink 15 s, which a busy machine may not keep
+            if answer["success"] or "Failed to start local SuperLink" not in answer["error-message"]:
+                break
+            stop(self._superlinks())
         assert answer["success"], answer
         return str(answer["run-id"])
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import Code, FedkdError
+from fedkd_flwr.stores.files import require_locks
 
 __all__ = ["WHY", "Finding", "Level", "as_json", "as_text", "check_disk", "check_extras", "exit_code", "finding_of"]
 
@@ -52,7 +53,8 @@ WHY = {
     "key": "A SuperLink that knows its nodes turns away a key that its operator has not registered.",
     "clock": "Requests are signed with the time, and a server refuses those from a clock that is off. Ledgers, "
     "certificates and records are dated by it, too.",
-    "disk": "The charge and the reply are written before the reply leaves. On a full disk the party answers nothing.",
+    "disk": "The charge and the reply are written before the reply leaves. On a full disk the party answers nothing, "
+    "and without locks two processes could charge the ledger at once.",
     "ledger": "The ledger says what has been spent on these rows; without it a party must not answer.",
     "budget": "A party without budget refuses every run that asks its rows anything.",
     "data": "A simulation deals these rows to its parties.",
@@ -162,7 +164,7 @@ _LEAST_BYTES, _FEW_BYTES = 50 * 10**6, 10**9
 
 
 def check_disk(folder: Path, key: str) -> Finding:
-    """Write a megabyte into a folder of results, or into the nearest that exists; take it away; look at what is free.
+    """Write a megabyte into a folder of results, or into the nearest that exists; try locks; look at what is free.
 
     Parameters
     ----------
@@ -181,7 +183,10 @@ def check_disk(folder: Path, key: str) -> Finding:
                 os.fsync(file.fileno())
         finally:
             probe.unlink(missing_ok=True)
+        require_locks(place)
         free = shutil.disk_usage(place).free
+    except FedkdError as error:
+        return finding_of("disk", error)
     except OSError as error:
         way_out = f"Make room there, or give this user the right to write; or set {key} to a folder on another disk."
         what = f"{place} cannot be written: {error.strerror or error}"

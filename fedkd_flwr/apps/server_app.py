@@ -31,6 +31,7 @@ from fedkd_flwr.apps.assembly import (
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.live_run import LiveRun
 from fedkd_flwr.apps.model_cards import write_cards
+from fedkd_flwr.apps.shared_folder import held_by_server, require_shared
 from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.apps.try_models import try_final_model, try_models
 from fedkd_flwr.apps.versions import installed_versions
@@ -129,7 +130,10 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
             raise ConfigError(explain("num-parties", f"equal the {len(nodes)} SuperNodes", config.num_parties, way_out))
         check_simulation(config, len(nodes))
         log(INFO, "%d parties registered; starting their processes", len(nodes))
-        names = start_processes(grid, nodes, config.round_timeout_s)
+        with held_by_server(folder):
+            started = start_processes(grid, nodes, config.round_timeout_s)
+        require_shared(folder, started)
+        names = {node: name for node, said in started.items() if (name := str(said.get("party", "")))}
         # not before: with a process forked while Ray started in this one, Ray's node "timed out during startup"
         _take_notes(try_models(config, len(nodes)), record)
         if config.setting("sensitivity") == "estimated" and not config.setting("sensitivity_labels"):

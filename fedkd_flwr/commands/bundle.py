@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -14,7 +15,9 @@ __all__ = ["bundle"]
 
 
 def bundle(
-    folder: Annotated[Path, typer.Argument(help="The app's folder.")] = Path(),
+    folder: Annotated[
+        Path | None, typer.Argument(help="The app's folder; by default the current one, or else this package.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Also write the bundle to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -25,7 +28,12 @@ def bundle(
     fedkd bundle
     fedkd bundle study/ --output study.fab
     """
-    built = build_bundle(folder)
+    from fedkd_flwr.apps.app_folder import app_folder
+
+    with TemporaryDirectory() as scratch:
+        if folder is None:
+            folder = Path() if Path("pyproject.toml").is_file() else app_folder(Path(scratch))
+        built = build_bundle(folder)
     if output is not None:
         output.write_bytes(built.content)
     if as_json:

@@ -19,7 +19,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["file_name", "locked", "make_folder", "node_secret", "write_atomic"]
+__all__ = ["file_name", "locked", "make_folder", "node_secret", "require_locks", "write_atomic"]
 
 _SECRET, _SECRET_BYTES = "node.secret", 32
 
@@ -30,8 +30,8 @@ logger = logging.getLogger("flwr.party")
 def locked(path: Path, *, timeout_s: float) -> Iterator[None]:
     """Hold a lock file: meanwhile no other thread and no other process can hold it. A crash frees it.
 
-    Raises `DataError` if another still holds it after ``timeout_s`` seconds. Without ``fcntl`` (Windows) nothing is
-    locked, and a warning is logged.
+    Raises `DataError` if another still holds it after ``timeout_s`` seconds, or where the file system has no locks.
+    Without ``fcntl`` (Windows) nothing is locked, and a warning is logged.
     """
     if fcntl is None:
         _warn_unlocked()
@@ -40,7 +40,7 @@ def locked(path: Path, *, timeout_s: float) -> Iterator[None]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         deadline = time.monotonic() + timeout_s
-        while not _lock(handle):
+        while not _lock(handle, path):
             if not time.monotonic() < deadline:
                 way_out = "Another process holds it: run one process per party, or let this one wait longer."
                 message = explain(f"lock {path}", f"be free within {timeout_s:g} s", "held by another", way_out)
@@ -51,12 +51,57 @@ def locked(path: Path, *, timeout_s: float) -> Iterator[None]:
         os.close(handle)  # this unlocks the file
 
 
-def _lock(handle: int) -> bool:
+def _lock(handle: int, path: Path) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        raise _without_locks(path.parent, error.strerror or str(error)) from error
     return True
+
+
+def require_locks(folder: Path) -> None:
+    """Refuse a folder whose file system does not keep two processes from holding one lock.
+
+    Raises
+    ------
+    DataError
+        If it has no locks, or grants one twice; the text names the file system.
+    """
+    probe = folder / f".fedkd-lock-{os.getpid()}"
+    try:
+        with locked(probe, timeout_s=0.0):
+            second = os.open(probe, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                if fcntl is not None and _lock(second, probe):
+                    raise _without_locks(folder, "one lock was granted twice")
+            finally:
+                os.close(second)
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def _without_locks(folder: Path, seen: str) -> DataError:
+    place = _file_system(folder)
+    way_out = "Set state-dir or output-dir to a folder on a local disk, or on a network disk whose locks work (NFS 4)."
+    message = explain(f"the file system of {folder}", "lock files", f"{place + ': ' if place else ''}{seen}", way_out)
+    return DataError(message, code=Code.INTERNAL)
+
+
+def _file_system(folder: Path) -> str:
+    """Return the kind of file system and where it is mounted, as ``nfs4 at /srv``; "" where the system does not say.
+
+    >>> _file_system(Path("/proc"))
+    'proc at /proc'
+    """
+    folder, found = folder.absolute(), ""
+    with contextlib.suppress(OSError), open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
+        for _, place, kind, *_ in map(str.split, mounts):
+            place = place.replace("\\040", " ")
+            if folder.is_relative_to(place) and len(place) >= len(found.partition(" at ")[2]):
+                found = f"{kind} at {place}"
+    return found
 
 
 @cache

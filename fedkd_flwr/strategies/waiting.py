@@ -184,13 +184,18 @@ def read_answer(reply: Message) -> tuple[str, str]:
     return name, code if not code or code in set(Code) else "unknown-code"
 
 
-def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, str]:
+def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, Mapping[str, object]]:
     """Ask each node to load what it needs: start-up then is apart from the first round (simulation only).
 
-    Whoever cannot is named in the first round, as anybody else who does not answer. Returns the party names by node.
+    Whoever cannot is named in the first round, as anybody else who does not answer. Returns what each node said: its
+    ``party``'s name, and what else its ClientApp has to say.
     """
     replies = WatchedGrid(grid).send_and_receive([question(node) for node in nodes], timeout=timeout)
-    return {r.metadata.src_node_id: name for r in replies if (name := read_answer(r)[0])}
+    return {
+        reply.metadata.src_node_id: dict(reply.content.config_records.get("ready", {}))
+        for reply in replies
+        if read_answer(reply)[0]
+    }
 
 
 class WatchedGrid(Grid):

@@ -1,0 +1,134 @@
+"""The files of docs/deploy are in step with the commands, their options, and each other."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+from flwr.common.config import parse_config_args
+from typer.main import get_command
+
+from fedkd_flwr.apps.check_link import read_supernode_options
+from fedkd_flwr.apps.config import parse_node_config
+from fedkd_flwr.commands.node import node
+
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "docs" / "deploy"
+IMAGE = "fedkd:0.1.0"
+
+
+@cache
+def _services():
+    return yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+
+
+@cache
+def _manifests():
+    texts = [path.read_text() for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))]
+    return [one for text in texts for one in yaml.safe_load_all(text)]
+
+
+def _containers():
+    """Yield (where, image, command words, mount points) of every container."""
+    for name, service in _services().items():
+        mounts = [volume.split(":")[1] for volume in service["volumes"]]
+        yield f"compose {name}", service["image"], shlex.split(service.get("command", "")), mounts
+    for one in _manifests():
+        for container in one["spec"].get("template", {}).get("spec", {}).get("containers", []):
+            mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
+            yield f"kubernetes {container['name']}", container["image"], container.get("args", []), mounts
+
+
+def _unit():
+    text = (DEPLOY / "fedkd-node.service").read_text().replace("\\\n", " ")
+    return shlex.split(re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)[1])
+
+
+@cache
+def _flower_options(command):
+    """Return the options that a command of the installed Flower declares: read, because its import takes seconds."""
+    flwr = Path(importlib.util.find_spec("flwr").origin).parent
+    files = [*(flwr / command / "cli").glob("*.py"), flwr / "common" / "args.py"]
+    found = {o for file in files for o in re.findall(r"\"(--[a-z-]+)\"", file.read_text())}
+    assert {"--host", "--port"} <= found
+    return found
+
+
+def _options(words):
+    return {word.partition("=")[0] for word in words if word.startswith("--") and word != "--"}
+
+
+COMMANDS = [(where, words) for where, _, words, _ in _containers() if words] + [("systemd", _unit())]
+
+
+@pytest.mark.parametrize(("where", "words"), COMMANDS, ids=[where for where, _ in COMMANDS])
+def test_every_command_has_options_that_exist(where, words):
+    if words[0] == "flower-superlink":
+        assert _options(words) <= _flower_options("superlink")
+        return
+    assert Path(words[0]).name == "fedkd"
+    assert words[1:3] == ["node", "run"]
+    ours, supernode = words[3 : words.index("--")], words[words.index("--") + 1 :]
+    get_command(node).commands["run"].make_context("run", [*ours, "--", *supernode])  # raises at an unknown option
+    assert _options(supernode) <= _flower_options("supernode")
+    values, link = read_supernode_options(supernode)
+    config = parse_node_config(values)
+    assert config.party == "st-mary"
+    assert link.address.endswith(":50800")
+    assert link.key.name == "st-mary"
+
+
+def test_an_option_that_does_not_exist_would_be_seen():
+    assert not {"--database", "--ssl-key-file"} <= _flower_options("superlink")
+    with pytest.raises(Exception, match="No such option"):
+        get_command(node).commands["run"].make_context("run", ["--approve", "x", "--"])
+    with pytest.raises(Exception, match="data-pathh"):
+        parse_node_config(parse_config_args(['party="a" data-pathh="/b" public-path="/c"']))
+
+
+def test_every_file_that_a_container_is_told_lies_in_one_of_its_mounts():
+    for where, image, words, mounts in _containers():
+        if image != IMAGE:
+            continue
+        paths = [p for word in words for p in re.findall(r"(?<![\w.])/[\w./-]+", word)]
+        assert len(paths) > 3
+        for path in paths:
+            assert any(path.startswith(f"{mount}/") for mount in mounts), (where, path)
+
+
+def test_all_files_name_one_image_that_the_containerfile_builds():
+    assert {image for _, image, _, _ in _containers()} == {IMAGE, "nginx:1.28"}
+    assert f"-t {IMAGE} ." in (DEPLOY / "Containerfile").read_text()
+    assert f"{IMAGE} " in (DEPLOY / "container.sh").read_text()
+    for names in re.findall(r"^COPY (.*) \S+$", (DEPLOY / "Containerfile").read_text(), re.MULTILINE):
+        assert all((ROOT / name).exists() for name in names.split())
+
+
+def test_only_the_proxy_s_port_is_open():
+    services = _services()
+    assert [service.get("ports") for service in services.values()] == [["50800:50800"], None, None]
+    assert services["proxy"]["network_mode"] == "service:superlink"
+    assert "listen 50800 ssl;" in (DEPLOY / "nginx.conf").read_text()
+    (service,) = (one for one in _manifests() if one["kind"] == "Service")
+    assert [port["port"] for port in service["spec"]["ports"]] == [50800]
+    for where, _, words, _ in _containers():
+        if words and words[0] == "flower-superlink":
+            text = " ".join(words).replace("=", " ")
+            assert "--host 127.0.0.1 --port 50801" in text, where
+            assert "--enable-supernode-auth" in text, where
+
+
+def test_a_manifest_s_containers_have_every_volume_that_they_mount_and_one_replica():
+    deployments = [one for one in _manifests() if one["kind"] == "Deployment"]
+    assert len(deployments) == 2
+    for one in deployments:
+        assert one["spec"]["replicas"] == 1
+        assert one["spec"]["strategy"] == {"type": "Recreate"}
+        pod = one["spec"]["template"]["spec"]
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        assert {mount["name"] for each in pod["containers"] for mount in each["volumeMounts"]} == volumes
