@@ -85,11 +85,10 @@ def bench(
     else:
         for one in found:
             typer.echo(one.markdown())
-        typer.echo(f"written: {folder}/" + "{" + ",".join(one.name for one in found) + "}.md, .json and .svg")
-    for what, why in (
-        {key: why for one in found for key, why in one.missing.items()}.items() if not work.stopped else ()
-    ):
-        typer.echo(f"error: {what}: {why}", err=True)
+        typer.echo(f"written to {folder}: " + ", ".join(f"{one.name}.md, .json, .svg" for one in found))
+    for one in found if not work.stopped else ():
+        for what, why in one.missing.items():
+            typer.echo(f"error: {one.name}, {what}: {why}", err=True)
     if work.stopped:
         typer.echo("Stopped. The runs that ended are kept; the same command goes on.", err=True)
         return 143 if interrupts.terminated else 130

@@ -14,6 +14,7 @@ from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["BenchTable", "Line", "figure_of", "lines_of"]
 
+_NO_SHARES = ("up-kb", "down-kb", "seconds")
 _KINDS = ("solo", "federated", "server", "centralised")
 
 
@@ -147,7 +148,7 @@ class Line:
 
 
 def _less_is_better(figure: str) -> bool:
-    return figure in ("auc", "up-kb", "down-kb", "seconds") or figure.startswith("rounds-to-")
+    return figure in ("auc", *_NO_SHARES) or figure.startswith("rounds-to-")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,11 +264,9 @@ def _pairs(row: Sequence[str], widths: Sequence[int]) -> list[tuple[str, int]]:
 def _number(value: float | None, figure: str) -> str:
     if value is None:
         return "–"
-    return (
-        f"{value:.1f}"
-        if figure in ("up-kb", "down-kb", "seconds") or figure.startswith("rounds-to-")
-        else f"{value:.4f}"
-    )
+    if figure in _NO_SHARES or figure.startswith("rounds-to-"):
+        return f"{value:,.2f}" if abs(value) < 10 else f"{value:,.1f}"
+    return f"{value:.4f}"
 
 
 def lines_of(
