@@ -1,7 +1,7 @@
 """What the site has besides ``docs/*.md``: pages that lie elsewhere in the repository, results, and the API.
 
-Pages link each other as they do in the repository (``../simulations/README.md``); here such links are turned into those
-of the site. A link to what neither the site nor the repository has is a warning, and `mkdocs build --strict` fails on it.
+Pages link each other as they do in the repository (``../simulations/README.md``); here such links become links of the
+site. A link to what neither the site nor the repository has is a warning, and `mkdocs build --strict` fails on it.
 """
 
 from __future__ import annotations
