@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changes.md",
+    "CONTRIBUTING.md": "contribute.md",
+    "SECURITY.md": "security.md",
     "simulations/README.md": "simulations.md",
     "examples/README.md": "examples/index.md",
     "examples/legacy/README.md": "examples/legacy.md",

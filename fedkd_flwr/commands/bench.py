@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
+_MOST = 4  # runs that are missing are named on stderr
+
 
 def bench(
     tables: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]...", help="Which tables; see --list.")] = None,
@@ -49,6 +51,11 @@ def bench(
     from fedkd_flwr.apps.bench import load_tables, tables_folder
 
     root = tables_folder(checkout)
+    if data_root and not Path(data_root).expanduser().is_dir():
+        from fedkd_flwr.errors import DataError, explain
+
+        rule, way_out = "be a folder", "Give the folder that holds the data sets (docs/your-data.md)."
+        raise DataError(explain("--data-root (or FEDKD_DATA)", rule, data_root, way_out))
     chosen = load_tables(tables or [], root)
     if list_:
         _list(chosen, root, as_json)
@@ -86,9 +93,11 @@ def bench(
         for one in found:
             typer.echo(one.markdown())
         typer.echo(f"written to {folder}: " + ", ".join(f"{one.name}.md, .json, .svg" for one in found))
-    for one in found if not work.stopped else ():
-        for what, why in one.missing.items():
-            typer.echo(f"error: {one.name}, {what}: {why}", err=True)
+    errors = [f"{one.name}, {what}: {why}" for one in found for what, why in one.missing.items()]
+    for text in errors[:_MOST] if not work.stopped else ():
+        typer.echo(f"error: {text}", err=True)
+    if len(errors) > _MOST and not work.stopped:
+        typer.echo(f"({len(errors) - _MOST} more runs are missing: the tables name them)", err=True)
     if work.stopped:
         typer.echo("Stopped. The runs that ended are kept; the same command goes on.", err=True)
         return 143 if interrupts.terminated else 130
