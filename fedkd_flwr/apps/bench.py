@@ -316,9 +316,11 @@ class Bench:
             if job.row.shadows:
                 from fedkd_flwr.apps.audit import audit
                 from fedkd_flwr.apps.config import parse_run_config
+                from fedkd_flwr.apps.in_process import quiet
 
                 try:
-                    record = audit(parse_run_config(settings), shadows=job.row.shadows, progress=show)
+                    with quiet():
+                        record = audit(parse_run_config(settings), shadows=job.row.shadows, progress=show)
                 except KeyboardInterrupt:
                     self.stopped = True
                     return "stopped"
