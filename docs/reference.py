@@ -1,4 +1,4 @@
-"""What is derived from code: settings and public names from cards, ``docs/command.md``, ``docs/record.md``.
+"""What is derived from code: settings and public names from cards, ``docs/command.md``, ``record.md``, ``results.md``.
 
     python docs/reference.py            # write them, in a checkout
     python docs/reference.py --check    # say what is out of date; exit code 1 if anything is
@@ -18,6 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))  # so that a test can import this file from its path, too
 from command_pages import command_pages
 from record_fields import record_fields
+from result_tables import bench_tables, kept_runs
 
 from fedkd_flwr.algorithms import cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig
@@ -109,6 +110,7 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
         },
         "docs/command.md": {"commands": command_pages()},
         "docs/record.md": {"fields": record_fields()},
+        "docs/results.md": {"tables": bench_tables(root), "results": kept_runs(root)},
         "fedkd_flwr/strategies/__init__.py": {"names": _names("strategy")},
         "fedkd_flwr/clients/__init__.py": {"names": _names("client")},
     }

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from fedkd_flwr.saved_model import SavedModel, load
 
 __all__ = ["SavedModel", "load"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:  # importing the package imports nothing but Python

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-__all__ = ["Progress", "ProgressLine"]
+__all__ = ["Progress", "ProgressLine", "duration"]
 
 
 class Progress:
@@ -46,13 +46,13 @@ class Progress:
         if done <= 0:
             return text
         left = (now - self._began) / done * max(self.rounds - done, 0.0)
-        return f"{text}, at most {_duration(left)} left"
+        return f"{text}, at most {duration(left)} left"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Return a time as people say it.
 
-    >>> _duration(7.4), _duration(200), _duration(9000)
+    >>> duration(7.4), duration(200), duration(9000)
     ('7 s', '3 min', '2.5 h')
     """
     if seconds < 100:

@@ -14,7 +14,7 @@ from fedkd_flwr.apps.find_run import OUTPUT, find_checkpoint
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.run_record import RunRecord
 
-__all__ = ["read_settings", "read_words", "resumed_settings"]
+__all__ = ["read_settings", "read_toml", "read_words", "resumed_settings"]
 
 
 def read_settings(words: Sequence[str], *, of: type[Config] = RunConfig, **given: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def read_settings(words: Sequence[str], *, of: type[Config] = RunConfig, **given
     found: dict[str, Any] = {}
     if files:
         path = Path(files[0]).expanduser().absolute()
-        found |= _absolute(_read_toml(path), path.parent, of)
+        found |= _absolute(read_toml(path), path.parent, of)
     options = {key.replace("_", "-"): value for key, value in given.items() if value not in (None, "")}
     found |= _absolute(read_words([word for word in words if "=" in word], of=of) | options, Path.cwd(), of)
     return ({"dataset": "table"} if found.get("table") else {}) | found
@@ -109,7 +109,14 @@ def _kinds(algorithm: str, of: type[Config]) -> dict[str, Any]:
     return {key: one.model_fields[name].annotation for one in configs for name, key in one.keys().items()}
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the settings of a file by dotted key, as they are written.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If the file is missing or no TOML.
+    """
     from flwr.common.config import flatten_dict
 
     try:

@@ -33,11 +33,11 @@ class FedKTProx(FedProx):
     ----------
     fraction_train : float
         Share of the parties asked in FedProx's rounds; FedKT asks all.
-    config : FedKTProxConfig
-        Settings of both parts: level L0 alone, since weights without noise would void every claim.
 
     Attributes
     ----------
+    config : FedKTProxConfig
+        Settings of both parts: level L0 alone, since weights without noise would void every claim.
     fedkt : FedKT
         The strategy of the first round; its ``model`` is where FedProx starts.
     """

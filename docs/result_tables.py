@@ -1,0 +1,54 @@
+"""The tables of ``docs/results.md``: what `fedkd bench` can run, and the runs that ``benchmarks/results/`` keeps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fedkd_flwr.apps.bench import load_tables, needs
+
+__all__ = ["bench_tables", "kept_runs"]
+
+_FIGURES = ("solo", "federated", "server", "central")
+
+
+def bench_tables(root: Path) -> str:
+    """Return a row for each table of ``benchmarks/tables/``, with a link to its last results that are kept."""
+    lines = ["| table | what it is | rows x seeds | minutes a seed, about | needs |", "|---|---|---|---|---|"]
+    for table in load_tables([], root):
+        wanted = sorted({need for row in table.row for need in needs(row, root)})
+        minutes = sum(row.minutes for row in table.row)
+        kept = f"benchmarks/results/bench/{table.name}.md"
+        name = f"[`{table.name}`](../{kept})" if (root / kept).is_file() else f"`{table.name}`"
+        cells = [name, table.title, f"{len(table.row)} x {table.seeds}", f"{minutes:g}"]
+        lines.append("| " + " | ".join([*cells, ", ".join(wanted) or "-"]) + " |")
+    return "\n".join(lines)
+
+
+def kept_runs(root: Path) -> str:
+    """Return a row for each file of results that holds runs of one configuration."""
+    lines = ["| runs | n | alone | federated | server's model | centralised |", "|---|---|---|---|---|---|"]
+    for path in sorted((root / "benchmarks" / "results").glob("*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not (isinstance(found, dict) and {"runs", "means"} <= found.keys()):
+            continue
+        link = f"[`{path.stem}`](../benchmarks/results/{path.name})"
+        varied = next(iter(found["runs"][0]))
+        if varied in ("seed", "partition-index"):
+            values = ", ".join(str(run[varied]) for run in found["runs"])
+            many = {"means": found["means"], "deviations": found.get("deviations", {})}
+            parts = {f"{len(found['runs'])} ({varied} {values})": many}
+        else:  # other settings: each run is of its own kind, and a mean over them would say nothing
+            parts = {f"1 ({varied} {run[varied].strip(chr(34))})": {"means": run} for run in found["runs"]}
+        for words, part in parts.items():
+            cells = [_cell(part, figure) for figure in _FIGURES]
+            lines.append("| " + " | ".join([link, words, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def _cell(found: dict[str, Any], figure: str) -> str:
+    if found["means"].get(figure) is None:
+        return "-"
+    spread = found.get("deviations", {}).get(figure)
+    return f"{found['means'][figure]:.3f}" + (f" ({spread:.3f})" if spread is not None else "")

@@ -1,0 +1,146 @@
+"""The command ``fedkd bench``: the published tables, run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedkd_flwr.apps.find_run import OUTPUT
+from fedkd_flwr.commands.options import AsJson, print_json
+
+if TYPE_CHECKING:
+    from fedkd_flwr.apps.bench import Table
+
+__all__ = ["bench"]
+
+_MOST = 4  # runs that are missing are named on stderr
+
+
+def bench(
+    tables: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]...", help="Which tables; see --list.")] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the tables: what each needs, and how long it takes.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only the quick rows, 2 seeds; of all tables if none is named.")
+    ] = False,
+    seeds: Annotated[int, typer.Option(help="Runs of each row. 0: what the table asks for.", min=0)] = 0,
+    first_seed: Annotated[int, typer.Option(help="The first seed. 0: 1001, the first that chose nothing.", min=0)] = 0,
+    data_root: Annotated[str, typer.Option(envvar="FEDKD_DATA", help="The folder of the data sets.")] = "",
+    processes: Annotated[int, typer.Option(help="Parties that compute at a time. 0: one for each core.", min=0)] = 0,
+    checkout: Annotated[str, typer.Option(help="The repository, if this package is not run from it.")] = "",
+    output_dir: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Runs and tables are kept in `bench` of this folder.")
+    ] = OUTPUT,
+    as_json: AsJson = False,
+) -> int:
+    """Run a published table again: means and deviations over seeds, beside what the paper prints.
+
+    Each finished run is kept, so the same command goes on where it was stopped and more seeds add to those done. Tables
+    are written as Markdown, JSON and a picture. They and the run configs lie in the repository: call it in a clone.
+
+    Examples
+    --------
+    fedkd bench --list
+    fedkd bench label-skew-digits --seeds 2
+    fedkd bench fedkt-1 --data-root /path/to/data
+    fedkd bench --quick
+    """
+    from fedkd_flwr.apps.bench import load_tables, tables_folder
+
+    root = tables_folder(checkout)
+    if data_root and not Path(data_root).expanduser().is_dir():
+        from fedkd_flwr.errors import DataError, explain
+
+        rule, way_out = "be a folder", "Give the folder that holds the data sets (docs/your-data.md)."
+        raise DataError(explain("--data-root (or FEDKD_DATA)", rule, data_root, way_out))
+    chosen = load_tables(tables or [], root)
+    if list_:
+        _list(chosen, root, as_json)
+        return 0
+    if not (tables or quick):
+        from fedkd_flwr.errors import ConfigError, explain
+
+        way_out = "Name one or several, or run the quick rows of all: fedkd bench --quick"
+        raise ConfigError(explain("table", f"be one of {', '.join(one.name for one in chosen)}", "none", way_out))
+    from fedkd_flwr.apps.bench import Bench, needs, plan, write_results
+    from fedkd_flwr.apps.progress import ProgressLine
+    from fedkd_flwr.commands.simulate import Interrupts
+
+    folder = output_dir.expanduser().absolute() / "bench"
+    work = Bench(folder, processes=processes)
+    options = {"seeds": seeds, "first_seed": first_seed, "quick": quick, "data_root": data_root}
+    planned = [(table, found) for table in chosen if (found := plan(table, root, **options))]
+    jobs = [job for _, found in planned for job in found]
+    lacking = [job.row for job in work.missing(jobs) if not data_root and "data: " in " ".join(needs(job.row, root))]
+    if lacking:
+        from fedkd_flwr.errors import DataError, explain
+
+        words = " ".join(["fedkd bench", *(tables or []), *(["--quick"] if quick else []), "--data-root /path/to/data"])
+        way_out = f"Run: {words} (docs/your-data.md names the files), or set FEDKD_DATA to that folder."
+        rule = f"be given for row {lacking[0].name!r}, which needs {', '.join(needs(lacking[0], root))}"
+        raise DataError(explain("--data-root", rule, "nothing", way_out))
+    line = ProgressLine()
+    with Interrupts(line.clear) as interrupts:
+        work.run(jobs, line.show, may_stop=interrupts.may_stop)
+    line.clear()
+    found = [write_results(table, mine, work, folder, command=_command()) for table, mine in planned]
+    if as_json:
+        print_json({"tables": [one.as_dict() for one in found], "folder": str(folder)})
+    else:
+        for one in found:
+            typer.echo(one.markdown())
+        typer.echo(f"written to {folder}: " + ", ".join(f"{one.name}.md, .json, .svg" for one in found))
+    errors = [f"{one.name}, {what}: {why}" for one in found for what, why in one.missing.items()]
+    for text in errors[:_MOST] if not work.stopped else ():
+        typer.echo(f"error: {text}", err=True)
+    if len(errors) > _MOST and not work.stopped:
+        typer.echo(f"({len(errors) - _MOST} more runs are missing: the tables name them)", err=True)
+    if work.stopped:
+        typer.echo("Stopped. The runs that ended are kept; the same command goes on.", err=True)
+        return 143 if interrupts.terminated else 130
+    return 1 if any(one.missing for one in found) else 0
+
+
+def _command() -> str:
+    """Return the command line, without the folders of this machine."""
+    import shlex
+    import sys
+
+    words = [f"/path/to/{Path(word).name}" if word.startswith("/") else word for word in sys.argv[1:]]
+    return shlex.join(["fedkd", *words]) if words[:1] == ["bench"] else "fedkd bench"
+
+
+def _list(tables: list[Table], root: Path, as_json: bool) -> None:
+    from fedkd_flwr.apps.bench import needs
+
+    found = []
+    for table in tables:
+        wanted = sorted({need for row in table.row for need in needs(row, root)})
+        minutes = sum(row.minutes for row in table.row)
+        quick = sum(row.minutes for row in table.row if row.quick)
+        found.append(
+            {
+                "name": table.name,
+                "title": table.title,
+                "source": table.source,
+                "rows": len(table.row),
+                "seeds": table.seeds,
+                "minutes_a_seed": round(minutes, 1),
+                "minutes_a_seed_quick": round(quick, 1),
+                "needs": wanted,
+            }
+        )
+    if as_json:
+        print_json({"tables": found})
+        return
+    for one in found:
+        wanted = ", ".join(one["needs"]) or "nothing besides the core"
+        some = f" ({one['minutes_a_seed_quick']:g} of them in --quick)" if one["minutes_a_seed_quick"] else ""
+        typer.echo(f"{one['name']}: {one['title']}")
+        typer.echo(
+            f"    {one['rows']} rows x {one['seeds']} seeds, about {one['minutes_a_seed']:g} minutes a seed{some}"
+        )
+        typer.echo(f"    needs: {wanted}")

@@ -1,0 +1,140 @@
+"""Benchmark tables: what they declare can be run, what is done is not run again, and what is missing is said."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fedkd_flwr.apps import bench
+from fedkd_flwr.apps.bench import FRESH, Bench, Job, Row, Table, load_tables, plan, tables_folder, write_results
+from fedkd_flwr.apps.config import parse_run_config
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.report.bench import figure_of
+
+ROOT = tables_folder()
+TABLES = load_tables([], ROOT)
+
+
+@pytest.fixture(scope="module")
+def records():
+    from report.conftest import sample
+
+    return {seed: sample(3, 2) for seed in range(FRESH, FRESH + 3)}
+
+
+@pytest.fixture
+def ran(monkeypatch, records):
+    """Return the list of (algorithm, seed) that were simulated; seed 13 fails."""
+    done = []
+
+    def simulate(self, settings, show, may_stop):
+        done.append((settings["algorithm"], settings["seed"]))
+        show("round 1")
+        from fedkd_flwr.apps.simulate import Ended
+
+        if settings["seed"] == 13:
+            return Ended(run_id="1", status="failed", reason="too few\nparties")
+        path = bench.Path(settings["output-dir"]) / "record.json"
+        path.write_text(records[FRESH].to_json())
+        return Ended(run_id="1", status="completed", record=str(path))
+
+    monkeypatch.setattr(Bench, "_simulate", simulate)
+    return done
+
+
+def _table(*rows, **more):
+    return Table(name="t", title="T", source="nobody", figures=["federated"], row=list(rows), **more)
+
+
+def _row(name="a", **settings):
+    return Row(name=name, set={"algorithm": "fedct", **settings}, minutes=1)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_row_is_a_valid_run_and_has_figures_that_there_are(table, records):
+    for job in plan(table, ROOT, seeds=1, data_root="/data"):
+        parse_run_config({"num-parties": 10, **job.settings})
+    for row in table.row:
+        assert row.deviations.keys() <= row.printed.keys()
+        assert bool(row.deviations) == bool(row.trials)
+        for figure in table.shown(row):
+            figure_of(records[FRESH], figure)
+
+
+def test_the_quick_rows_of_all_tables_take_a_quarter_of_an_hour_at_most():
+    jobs = [job for table in TABLES for job in plan(table, ROOT, quick=True)]
+    assert 0 < sum(job.row.minutes for job in jobs) <= 15
+    assert any(job.settings["dataset"] == "digits" for job in jobs)
+
+
+def test_equal_settings_share_a_run_wherever_the_data_lie():
+    mine, other = (Job(row=_row(), seed=1, settings={"algorithm": "fedct", "data-root": at, "seed": 1}) for at in "ab")
+    assert mine.key == other.key
+    assert mine.key != Job(row=_row(), seed=2, settings={"algorithm": "fedct", "seed": 2}).key
+    assert mine.key != Job(row=_row(), seed=1, settings={"algorithm": "fedkt", "seed": 1}).key
+    by_name = {(t.name, job.row.name): job.key for t in TABLES for job in plan(t, ROOT, seeds=1)}
+    assert by_name["fedkt-1", "MNIST"] == by_name["fedkt-6", "MNIST, s = 2"] == by_name["fedkt-7", "MNIST, t = 5"]
+
+
+def test_seeds_are_fresh_unless_asked_otherwise_and_varied_values_come_in_turn():
+    row = Row(name="a", run="fedkt-adult", vary={"partition-index": [0, 4]}, minutes=1)
+    jobs = plan(_table(row, seeds=3), ROOT)
+    assert [(job.seed, job.settings["partition-index"]) for job in jobs] == [(FRESH, 0), (FRESH + 1, 4), (FRESH + 2, 0)]
+    assert "may have been chosen" in bench.seeds_note([1, 2])
+
+
+def test_what_is_done_is_not_run_again_and_more_seeds_add_to_it(tmp_path, ran):
+    table = _table(_row(), _row("the same"))
+    work = Bench(tmp_path)
+    work.run(plan(table, ROOT, seeds=2), lambda text: None)
+    assert ran == [("fedct", FRESH), ("fedct", FRESH + 1)]
+    Bench(tmp_path).run(plan(table, ROOT, seeds=3), lambda text: None)
+    assert ran[2:] == [("fedct", FRESH + 2)]
+
+
+def test_a_row_that_fails_is_named_and_the_others_go_on(tmp_path, ran):
+    table = _table(_row(), _row("b", model="knn"))
+    jobs = plan(table, ROOT, seeds=3, first_seed=12)
+    work, said = Bench(tmp_path), []
+    work.run(jobs, said.append)
+    assert [seed for _, seed in ran] == [12, 13, 12, 13]
+    found = write_results(table, jobs, work, tmp_path)
+    assert found.missing["a, seed 13"] == "too few parties"
+    assert "earlier seed" in found.missing["b, seed 14"]
+    assert "run 4 of 6 (b, seed 12), about" in "".join(said)
+    kept = json.loads((tmp_path / "t.json").read_text())
+    assert kept["lines"][0]["n"] == 1
+    assert kept["missing"].keys() == found.missing.keys()
+    page = (tmp_path / "t.md").read_text()
+    assert "t.svg" not in page  # there are no pictures in this room's tests
+    assert "may have been chosen" in page
+
+
+def test_a_stop_leaves_what_is_done(tmp_path, ran, monkeypatch):
+    real = Bench._simulate
+
+    def stopped(self, settings, show, may_stop):
+        if settings["seed"] > FRESH:
+            self.stopped = may_stop()
+        return real(self, settings, show, may_stop)
+
+    monkeypatch.setattr(Bench, "_simulate", stopped)
+    work = Bench(tmp_path)
+    work.run(plan(_table(_row()), ROOT, seeds=3), lambda text: None)
+    assert work.stopped
+    assert len(ran) == 2
+
+
+def test_wrong_tables_are_refused_with_the_way_out(tmp_path):
+    with pytest.raises(ConfigError, match="fedkd bench --list"):
+        load_tables(["fedkt-99"], ROOT)
+    with pytest.raises(DataError, match="clone it"):
+        tables_folder(tmp_path)
+    folder = tmp_path / "benchmarks" / "tables"
+    folder.mkdir(parents=True)
+    (folder / "t.toml").write_text('title = "T"\nsource = ""\nfigures = []\n[[row]]\nname = "a"\nminuets = 1\n')
+    with pytest.raises(ConfigError, match="minuets"):
+        load_tables([], tmp_path)
+    with pytest.raises(ConfigError, match="be a file of simulations/"):
+        plan(_table(Row(name="a", run="none", minutes=1)), ROOT)

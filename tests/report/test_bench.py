@@ -1,0 +1,83 @@
+"""The figures of a benchmark table, and what is said about them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import pytest
+from report.conftest import sample
+
+from fedkd_flwr.report.bench import BenchTable, Line, figure_of
+from fedkd_flwr.report.bench_plot import draw_bench
+
+
+@pytest.fixture(scope="module")
+def record():
+    return sample(3, 2)
+
+
+def test_figures_are_those_of_the_record(record):
+    assert figure_of(record, "federated") == record.mean_accuracies()["federated-common"]
+    assert figure_of(record, "solo-own") == record.mean_accuracies()["solo-own"]
+    assert figure_of(record, "up-kb") == sum(r.bytes_up / r.asked for r in record.rounds) / 1e3
+    first = statistics.fmean(record.rounds[0].accuracy.values())
+    assert figure_of(record, "federated@1") == first
+    assert figure_of(record, "federated@99") is None
+    assert figure_of(record, "auc") is None
+    for wrong in ("beauty", "solo-there", "beauty@1"):
+        with pytest.raises(ValueError, match="no figure"):
+            figure_of(record, wrong)
+
+
+def test_the_error_of_a_difference_counts_both_spreads_and_the_verdict_its_sign():
+    values = {1: 0.80, 2: 0.82, 3: 0.84}
+    line = Line(row="a", figure="server", values=values, printed=0.83, deviation=0.01, trials=4)
+    assert line.mean == pytest.approx(0.82)
+    assert line.difference == pytest.approx(-0.01)
+    assert line.error == pytest.approx(math.sqrt(0.02**2 / 3 + 0.01**2 / 4))
+    assert line.verdict == "within one deviation"
+    assert Line(row="a", figure="server", values=values, printed=0.9).verdict == "worse"
+    assert Line(row="a", figure="auc", values=values, printed=0.9).verdict == "as good or better"
+    assert Line(row="a", figure="server", values={1: 0.8}, printed=0.7).verdict == "one run"
+    assert Line(row="a", figure="server", values={}).mean is None
+
+
+def _found(*lines, **more):
+    return BenchTable(name="t", title="T", source="S", lines=list(lines), **more)
+
+
+def test_pairs_are_compared_seed_by_seed_and_one_pair_says_nothing():
+    a = Line(row="a", figure="server", values={1: 0.5, 2: 0.7, 3: 0.9, 4: 0.1})
+    b = Line(row="b", figure="server", values={1: 0.6, 2: 0.8, 3: 1.0})
+    said = _found(a, b, against=[("b", "a")]).compared()
+    assert len(said) == 1
+    assert "+0.1000" in said[0]
+    assert "more than noise, n = 3" in said[0]
+    one = Line(row="a", figure="server", values={1: 0.5})
+    assert "one pair, n = 1" in _found(one, b, against=[("b", "a")]).compared()[0]
+    assert not _found(a, against=[("b", "a")]).compared()
+
+
+def test_the_table_stands_in_columns_and_the_picture_holds_both(tmp_path):
+    line = Line(row="a", figure="server", values={1: 0.5, 2: 0.7}, printed=0.65, deviation=0.1, trials=3)
+    found = _found(line, Line(row="a", figure="up-kb", values={1: 12.0, 2: 13.0}), notes={"a": "mind"})
+    lines = found.table().splitlines()
+    assert len({len(one) for one in lines}) == 1
+    assert [cell.strip() for cell in lines[2].split("|")[1:8]] == [
+        "a",
+        "server",
+        "2",
+        "0.6000",
+        "0.1414",
+        "0.6500 ± 0.1",
+        "-0.0500",
+    ]
+    assert "- a: mind" in found.markdown()
+    assert draw_bench(found, tmp_path / "x.svg")
+    assert "printed in the paper" in (tmp_path / "x.svg").read_text()
+    assert not draw_bench(_found(found.lines[1]), tmp_path / "y.svg")
+    curves = [
+        Line(row=row, figure=f"server@{at}", values={1: 0.5, 2: 0.6}, printed=0.4) for row in "ab" for at in (1, 2)
+    ]
+    assert draw_bench(_found(*curves), tmp_path / "z.svg")

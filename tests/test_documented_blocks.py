@@ -1,0 +1,188 @@
+"""Every block of README, docs and examples: Python is run, here or in a test named below; a shell's lines are parsed.
+
+`test_documented_runs` checks what a line sets. What cannot be parsed here is named below, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import warnings
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pytest
+import typer
+
+from fedkd_flwr.commands.main import group
+from fedkd_flwr.run_record import RunRecord
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "simulations" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "examples").rglob("README.md")),
+]
+BLOCKS = [
+    (page.relative_to(ROOT).as_posix(), kind, re.sub(f"^{indent}", "", text, flags=re.MULTILINE))
+    for page in PAGES
+    for indent, kind, text in re.findall(
+        r"^( *)```(\w*)\n(.*?)^\1```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+]
+RUN_ELSEWHERE = {
+    "docs/plug-in.md": "apps/test_plug_in.py",
+    "docs/use-a-model.md": "test_documented_use.py",
+    "docs/your-algorithm.md": "apps/test_your_algorithm.py",
+    "docs/your-model.md": "apps/test_own_models.py",
+}
+NOT_RUN = {
+    "pip": "installs",
+    "pytest": "is this",
+    "python3": "makes an environment",
+    ".": "enters it",
+    "mutmut": "takes minutes, and is no dependency",
+    "mkdocs": "builds the site, in CI",
+    "cat": "a shell's own",
+    "printf": "a shell's own",
+    "openssl": "no Python",
+    "ssh-keygen": "no Python",
+    "nginx": "no Python",
+    "--node-config": "belongs to a line above it",
+    "flower-superlink": "Flower's: its parser is imported with its whole server, which takes seconds",
+}
+
+
+def _lines(kind, text):
+    """Return the commands of a block as words; a quoted text may go over lines, and a console shows answers, too."""
+    lines = iter(text.replace("\\\n", " ").splitlines())
+    for line in lines:
+        if kind == "console" and not line.startswith("$ "):
+            continue
+        line = re.sub(r"(^|\s)#\s.*", "", line.removeprefix("$ "))
+        while line.count("'") % 2:
+            line += f" {next(lines).strip()}"
+        for part in re.split(r" && | \| (?=fedkd )", line):
+            words = shlex.split(part.replace("<run-id>", "123").replace("<id>", "123"), comments=True)
+            words = words[: min(words.index(sign) if sign in words else len(words) for sign in (">", "|"))]
+            while words and re.fullmatch(r"[A-Z_]+=.*", words[0], re.DOTALL):
+                del words[0]
+            if words:
+                yield words
+
+
+COMMANDS = [
+    pytest.param(words, id=f"{page}: {' '.join(words)[:60]}")
+    for page, kind, text in BLOCKS
+    if kind in ("bash", "sh", "console")
+    for words in _lines(kind, text)
+]
+
+
+def _click(command, words):
+    """Parse a command line as the command itself does, without running it."""
+    while isinstance(command, click.Group):
+        assert words[0] in command.commands, f"no subcommand {words[0]}"
+        command, words = command.commands[words[0]], words[1:]
+    command.make_context(command.name, list(words))
+
+
+@cache
+def _program(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Flower uses what typer will remove
+        if name == "fedkd":
+            return group()
+        from flwr.cli.app import app
+
+        return typer.main.get_command(app)
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_documented_command_is_one_that_there_is(words):
+    program, *rest = words
+    if program in ("fedkd", "flwr"):
+        _click(_program(program), rest)
+    elif program == "python":
+        text = (ROOT / rest[0]).read_text(encoding="utf-8")
+        assert all(f'"{word}"' in text for word in rest[1:] if word.startswith("--"))
+    else:
+        assert program in NOT_RUN, f"say in NOT_RUN why {program} is not parsed"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fedkd simulate --partys 3",
+        "fedkd simulat",
+        "fedkd node rum",
+        "flwr run . --strem",
+        "python docs/reference.py --chek",
+    ],
+)
+def test_a_wrong_one_would_be_noticed(line):
+    with pytest.raises((click.ClickException, AssertionError)):
+        test_a_documented_command_is_one_that_there_is(line.split())
+
+
+def test_every_kind_of_block_is_known_and_pages_with_python_have_a_test():
+    assert {kind for _, kind, _ in BLOCKS} <= {"bash", "sh", "console", "python", "toml", "text", "diff", ""}
+    assert len(COMMANDS) >= 120
+    here = {name.split("_of_")[1] for name in globals() if name.startswith("test_python_of_")}
+    pages = {page for page, kind, _ in BLOCKS if kind == "python"}
+    assert pages == RUN_ELSEWHERE.keys() | {f"docs/{name}.md" for name in here}
+    for page, test in RUN_ELSEWHERE.items():
+        assert Path(page).name in (ROOT / "tests" / test).read_text(encoding="utf-8")
+
+
+def _python(page):
+    (text,) = (text for name, kind, text in BLOCKS if (name, kind) == (f"docs/{page}.md", "python"))
+    return compile(text, page, "exec")
+
+
+@pytest.fixture
+def public():
+    from fedkd_flwr.data.datasets import load_pool
+
+    return load_pool("digits", seed=1).public
+
+
+def test_python_of_metrics():
+    from sklearn.datasets import make_classification
+    from sklearn.tree import DecisionTreeClassifier
+
+    names = {"__name__": "metrics"}
+    exec(_python("metrics"), names)
+    names["RandomForestClassifier"] = DecisionTreeClassifier  # many of them take longer
+    names["TunedThresholdClassifierCV"] = partial(names["TunedThresholdClassifierCV"], thresholds=5)
+    X, y = make_classification(120, weights=[0.9], random_state=1)
+    assert set(names["Tuned"](random_state=1).fit(X, y).predict(X)) == {0, 1}
+
+
+def test_python_of_record(tmp_path, monkeypatch):
+    from report.conftest import sample
+
+    monkeypatch.chdir(tmp_path)
+    Path("record.json").write_text(sample(3, 2).to_json(), encoding="utf-8")
+    names = {}
+    exec(_python("record"), names)
+    assert "federated_common_accuracy" in names["record"].to_frame("parties").columns
+
+
+def test_python_of_tracking(tmp_path, monkeypatch, public):
+    monkeypatch.chdir(tmp_path)
+    names = {"public": public}
+    exec(_python("tracking"), names)
+    names["strategy"].on_round(names["strategy"].record)
+    assert RunRecord.load("runs/1/record.json").algorithm == "fedct"
+
+
+def test_python_of_resume(tmp_path, public):
+    from fedkd_flwr.strategies import FedCT
+
+    context = SimpleNamespace(run_id=7)
+    names = {"FedCT": FedCT, "RunRecord": RunRecord, "public": public, "context": context}
+    exec(_python("resume"), names | {"folder": tmp_path, "lost": "6"})
