@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from fedkd_flwr.algorithms.card import Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import EpsilonConfig, LocalEpochsConfig, epochs_on_pooled
+from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.noise.updates import ClippedSum
 
 __all__ = ["CARD", "DPFedAvgConfig"]
@@ -24,8 +25,15 @@ class DPFedAvgConfig(LocalEpochsConfig, EpsilonConfig):
 
     clip: float = setting(1.0, ge=1e-6, le=1e6)
     """L2 norm to which the server scales a party's update (its weights minus those it got) down, if it is longer."""
-    noise_multiplier: float = setting(1.0, ge=1e-3, le=1e6, only={"epsilon": (0.0,)})
+    noise_multiplier: float = setting(1.0, ge=1e-3, le=1e6)
     """Standard deviation of the noise on the sum of the updates, in clipping norms; found where epsilon is given."""
+
+    def check(self) -> None:
+        """Refuse a noise that is given twice."""
+        super().check()
+        if self.epsilon and self.noise_multiplier != self.default("noise_multiplier"):
+            rule, way_out = f"keep its default where epsilon is {self.epsilon!r}", "Drop one: epsilon finds the noise."
+            raise ConfigError(explain(self.keys()["noise_multiplier"], rule, self.noise_multiplier, way_out))
 
     @property
     def privacy(self) -> Privacy:

@@ -704,8 +704,8 @@ class PartyClient(NumPyClient, ABC):
             raise DataError(message, code=Code.PUBLIC_SET_MISMATCH)
         server_round = check_whole("server-round", config.get("server-round"), 1, error=PayloadError)
         told = self.card.config.from_told(config)
-        if told.privacy == "none" and config.get("privacy") == "party":
-            raise PayloadError(explain("privacy", "be what the settings amount to, none", "party"))
+        if told.privacy != "party" and config.get("privacy") == "party":
+            raise PayloadError(explain("privacy", f"be what the settings amount to, {told.privacy}", "party"))
         if ratios := config.get("ratios", False) is True:
             self._refuse_beside_a_claim(config)
         mark = mark_of(config, told, algorithm=name, fingerprint=party.public.fingerprint)
