@@ -386,13 +386,13 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         train, own = _hold_out(config.seed, name, positions, config.party_test_fraction)
         if config.setting("subset_rows", 0):  # a subset is of all rows, in an order no run's seed changes
             train, own = positions, positions[:0]
+        public, X, y = read.public, read.X[train], pool.y[train]
         own_names = party_own_columns(config, node.num_partitions)[party_name(index)]
         if own_names and pool.own_table is not None and pool.own_test_table is not None:
             parts = {"own": pool.own_table.iloc[own], "common": pool.own_test_table}
             private = pool.own_table.iloc[train]
             common["own_rows"] = lambda: _own_rows(own_names, private, parts, public, (spec, params))
         tests = {"common": (read.X_test, pool.y_test), "own": (read.X[own], pool.y[own])}
-        public, X, y = read.public, read.X[train], pool.y[train]
         root = Path(node.state_dir).expanduser() if node.state_dir else output_root(config.output_dir)
         ledgers = root if node.state_dir else root / "runs" / first_run(config, run_id)
         data_digest = _data_digest(config, node.num_partitions, index)

@@ -207,7 +207,7 @@ class PartyClient(NumPyClient, ABC):
             self._require_rows(private)
             party = self.party
             # unknown where an array names the rows to ask, which is not here: then only a spent budget is seen
-            known = type(self).num_rows is PartyClient.num_rows or getattr(instruction.config, "subset_rows", 0)
+            known = type(self).num_rows is PartyClient.num_rows or getattr(instruction.config, "subset_rows", 0) > 0
             exact = self.charge(instruction) if private and known else None
             if exact is not None or not private:
                 self._obey(instruction, exact, final=False)

@@ -136,7 +136,8 @@ def drawn_columns(
 def _known_classes(y: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
     """Return the classes with rows enough to say what own columns are like in them."""
     classes, counts = np.unique(y, return_counts=True)
-    return classes[counts >= _FEWEST]
+    known: NDArray[np.integer[Any]] = classes[counts >= _FEWEST]
+    return known
 
 
 def _clear(gains: NDArray[np.float64], y: NDArray[np.integer[Any]]) -> bool:

@@ -264,7 +264,7 @@ class SoftTraining:
         if net != "mlp":
             raise ConfigError(explain("model", "be the fully connected net mlp", net, "Set model to mlp."))
         template = clone(self._template).set_params(hidden=[int(width) for width in widths])
-        return type(self)(template, num_classes=self.num_classes, origin=self.origin)  # type: ignore[call-arg]
+        return type(self)(template, num_classes=self.num_classes, origin=self.origin)  # type: ignore[call-arg, attr-defined]
 
     def digest(
         self,

@@ -96,9 +96,9 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
             tail = f"; better than alone: {gain} of {count(len(both), 'party', 'parties')}" if both else ""
             tail += f", worse: {worse}" if worse else ""
             yield "  with the federation", after.text() + tail
-        gains = [gain for p in record.parties if (gain := derived.own_gain(p, rows, figure)) is not None]
+        gains = [more for p in record.parties if (more := derived.own_gain(p, rows, figure)) is not None]
         if gains and (wide := derived.spread(derived.known(p.extended, rows, figure) for p in record.parties)):
-            helped, lost = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+            helped, lost = sum(more > 0 for more in gains), sum(more < 0 for more in gains)
             tail = f"; gain {sum(gains) / len(gains):+.4f}; better: {helped} of {count(len(gains), 'party', 'parties')}"
             yield "  with own columns too", wide.text() + tail + (f", worse: {lost}" if lost else "")
     if "common" in record.server or record.server_model:

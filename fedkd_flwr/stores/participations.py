@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ class Participations:
         Counts of the parties whose names are known.
     unnamed : int
         The largest count of a node that never gave a name. Any party that is not in ``by_party`` may be that node.
+    several : frozenset of str
+        Parties that more than one node spoke for: what one of them goes on with, the others may have said otherwise.
 
     Examples
     --------
@@ -39,11 +41,12 @@ class Participations:
     >>> earlier.before("a"), earlier.before("b"), earlier.before("")
     (3, 0, 3)
     >>> earlier.plus([("a", 1), ("b", 2), ("", 1)])
-    Participations(by_party={'a': 4, 'b': 2}, unnamed=4)
+    Participations(by_party={'a': 4, 'b': 2}, unnamed=4, several=frozenset())
     """
 
     by_party: Mapping[str, int] = field(default_factory=dict)
     unnamed: int = 0
+    several: frozenset[str] = frozenset()
 
     @property
     def most(self) -> int:
@@ -63,28 +66,32 @@ class Participations:
             For each node of this run its party's name ("" if it never gave one) and the rounds it was asked in.
         """
         counts, unnamed = dict(self.by_party), self.unnamed
+        seen, several = set[str](), set(self.several)
         for party, rounds in asked:
             if party:
+                (several if party in seen else seen).add(party)
                 counts[party] = counts.get(party, self.unnamed) + rounds
             elif rounds:
                 unnamed = max(unnamed, self.most + rounds)
-        return Participations(by_party=counts, unnamed=unnamed)
+        return Participations(by_party=counts, unnamed=unnamed, several=frozenset(several))
 
     def with_count(self, party: str, count: int) -> Participations:
         """Return the counts with another one for a party."""
-        return Participations(by_party={**self.by_party, party: count}, unnamed=self.unnamed)
+        return replace(self, by_party={**self.by_party, party: count})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the counts as plain JSON types."""
-        return {"version": _VERSION, "unnamed": self.unnamed, "parties": dict(sorted(self.by_party.items()))}
+        parties = dict(sorted(self.by_party.items()))
+        return {"version": _VERSION, "unnamed": self.unnamed, "parties": parties, "several": sorted(self.several)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Participations:
         """Return what `as_dict` made; raises `ValueError`, `KeyError` or `TypeError` if it is something else."""
-        if not (data["version"] == _VERSION and set(data) == {"version", "unnamed", "parties"}):
+        if not (data["version"] == _VERSION and set(data) == {"version", "unnamed", "parties", "several"}):
             raise ValueError("other fields, or another version")
         counts = {str(party): check_whole("count", count) for party, count in data["parties"].items()}
-        return cls(by_party=counts, unnamed=check_whole("count", data["unnamed"]))
+        several = frozenset(str(party) for party in data["several"])
+        return cls(by_party=counts, unnamed=check_whole("count", data["unnamed"]), several=several)
 
     def save(self, folder: Path) -> None:
         """Replace the counts that are stored in ``folder``."""

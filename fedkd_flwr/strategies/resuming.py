@@ -252,9 +252,12 @@ class Checkpoints:
     def heard(self, strategy: Kept, reply: Reply, server_round: int) -> None:
         """Count a round that is asked once more once for a party that went on from the run before.
 
-        Its ledger and its state give the same answer to the same round of a run: it has said nothing twice.
+        Its ledger and its state give the same answer to the same round of a run: it has said nothing twice. A party
+        that several nodes spoke for is counted for each time: another of them may have answered before.
         """
         if self.lineage is None or server_round != self._first:
+            return
+        if reply.party in strategy.earlier.several:
             return
         if reply.metrics.get("continues") in self.lineage.earlier:
             strategy.earlier = strategy.earlier.with_count(reply.party, self._settled.before(reply.party))

@@ -9,7 +9,7 @@ from fedkd_flwr.stores.participations import Participations
 
 
 def test_what_is_saved_is_loaded(tmp_path):
-    counts = Participations(by_party={"b": 2, "a": 1}, unnamed=3)
+    counts = Participations(by_party={"b": 2, "a": 1}, unnamed=3, several=frozenset({"b"}))
     counts.save(tmp_path)
     assert Participations.load(tmp_path) == counts
 
@@ -26,6 +26,12 @@ def test_a_nameless_node_may_be_the_party_asked_most_often():
     assert Participations(by_party={"a": 4}).plus([("", 0)]).unnamed == 0
 
 
+def test_a_party_that_two_nodes_spoke_for_is_remembered_as_such():
+    counts = Participations().plus([("a", 1), ("b", 1), ("a", 1)])
+    assert (counts.by_party, counts.several) == ({"a": 2, "b": 1}, {"a"})
+    assert counts.with_count("b", 5).plus([("b", 1)]).several == {"a"}
+
+
 def test_nobody_asked_is_nothing_spent():
     assert Participations().most == 0
     assert Participations().plus([]) == Participations()
@@ -37,10 +43,12 @@ def test_nobody_asked_is_nothing_spent():
         "",
         "[]",
         "{}",
-        '{"version": 2, "unnamed": 0, "parties": {}}',
-        '{"version": 1, "unnamed": 0, "parties": {"a": -1}}',
-        '{"version": 1, "unnamed": true, "parties": {}}',
-        '{"version": 1, "unnamed": 0, "parties": []}',
+        '{"version": 1, "unnamed": 0, "parties": {}}',
+        '{"version": 2, "unnamed": 0, "parties": {}, "several": []}',
+        '{"version": 1, "unnamed": 0, "parties": {"a": -1}, "several": []}',
+        '{"version": 1, "unnamed": true, "parties": {}, "several": []}',
+        '{"version": 1, "unnamed": 0, "parties": [], "several": []}',
+        '{"version": 1, "unnamed": 0, "parties": {}, "several": 1}',
     ],
 )
 def test_damaged_counts_are_refused_with_a_way_out(tmp_path, text):

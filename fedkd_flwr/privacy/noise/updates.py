@@ -92,7 +92,7 @@ class ClippedSum:
         if total is None:
             raise DataError(explain("updates", "be one or more", 0))
         noise = sampling.gaussian_units(self.noise_multiplier * _VOTES, total.shape, rng)
-        noisy: NDArray[np.float64] = (2 * total + noise) * (self.clip / (2 * _CELLS))
+        noisy: NDArray[np.float64] = np.multiply(2 * total + noise, self.clip / (2 * _CELLS), dtype=np.float64)
         return noisy
 
     def _cells(self, update: NDArray[Any]) -> NDArray[np.int64]:
