@@ -15,6 +15,7 @@ import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,10 @@ def needs(row: Row, root: Path) -> list[str]:
     return [*([] if dataset in _EMBEDDED else [f"data: {dataset}"]), *extras]
 
 
+def _show_under(head: str, show: Callable[[str], None], text: str) -> None:
+    show(f"{head}: {text}")
+
+
 class Bench:
     """Runs what is missing, and keeps each finished run.
 
@@ -293,7 +298,7 @@ class Bench:
             head = f"run {number + 1} of {len(missing)} ({job.row.name}, seed {job.seed}), about {left} left"
             began = time.monotonic()
             try:
-                reason = self._run(job, lambda text, head=head: show(f"{head}: {text}"), may_stop)
+                reason = self._run(job, partial(_show_under, head, show), may_stop)
             except FedkdError as error:
                 reason = str(error)
             if self.stopped:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -71,7 +71,7 @@ def bench(
 
     folder = output_dir.expanduser().absolute() / "bench"
     work = Bench(folder, processes=processes)
-    options = {"seeds": seeds, "first_seed": first_seed, "quick": quick, "data_root": data_root}
+    options: dict[str, Any] = {"seeds": seeds, "first_seed": first_seed, "quick": quick, "data_root": data_root}
     planned = [(table, found) for table in chosen if (found := plan(table, root, **options))]
     jobs = [job for _, found in planned for job in found]
     lacking = [job.row for job in work.missing(jobs) if not data_root and "data: " in " ".join(needs(job.row, root))]
@@ -86,14 +86,14 @@ def bench(
     with Interrupts(line.clear) as interrupts:
         work.run(jobs, line.show, may_stop=interrupts.may_stop)
     line.clear()
-    found = [write_results(table, mine, work, folder, command=_command()) for table, mine in planned]
+    results = [write_results(table, mine, work, folder, command=_command()) for table, mine in planned]
     if as_json:
-        print_json({"tables": [one.as_dict() for one in found], "folder": str(folder)})
+        print_json({"tables": [one.as_dict() for one in results], "folder": str(folder)})
     else:
-        for one in found:
+        for one in results:
             typer.echo(one.markdown())
-        typer.echo(f"written to {folder}: " + ", ".join(f"{one.name}.md, .json, .svg" for one in found))
-    errors = [f"{one.name}, {what}: {why}" for one in found for what, why in one.missing.items()]
+        typer.echo(f"written to {folder}: " + ", ".join(f"{one.name}.md, .json, .svg" for one in results))
+    errors = [f"{one.name}, {what}: {why}" for one in results for what, why in one.missing.items()]
     for text in errors[:_MOST] if not work.stopped else ():
         typer.echo(f"error: {text}", err=True)
     if len(errors) > _MOST and not work.stopped:
@@ -101,7 +101,7 @@ def bench(
     if work.stopped:
         typer.echo("Stopped. The runs that ended are kept; the same command goes on.", err=True)
         return 143 if interrupts.terminated else 130
-    return 1 if any(one.missing for one in found) else 0
+    return 1 if any(one.missing for one in results) else 0
 
 
 def _command() -> str:
@@ -116,9 +116,9 @@ def _command() -> str:
 def _list(tables: list[Table], root: Path, as_json: bool) -> None:
     from fedkd_flwr.apps.bench import needs
 
-    found = []
+    found: list[dict[str, Any]] = []
     for table in tables:
-        wanted = sorted({need for row in table.row for need in needs(row, root)})
+        needed = sorted({need for row in table.row for need in needs(row, root)})
         minutes = sum(row.minutes for row in table.row)
         quick = sum(row.minutes for row in table.row if row.quick)
         found.append(
@@ -130,7 +130,7 @@ def _list(tables: list[Table], root: Path, as_json: bool) -> None:
                 "seeds": table.seeds,
                 "minutes_a_seed": round(minutes, 1),
                 "minutes_a_seed_quick": round(quick, 1),
-                "needs": wanted,
+                "needs": needed,
             }
         )
     if as_json:
