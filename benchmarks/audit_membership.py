@@ -42,7 +42,7 @@ EXCHANGES: dict[str, Config] = {
     "fedct": {"algorithm": "fedct", "steps-per-round": 150, "fedct.stop-when-converged": False},
     "dd": {"algorithm": "dd", "share": "softmax", "steps-per-round": 150},
     "fedmd": {"algorithm": "fedmd", "share": "logits", "initial-epochs": 10, "revisit-epochs": 10},
-    "fedavg": {"algorithm": "fedprox", "fedprox.proximal-mu": 0.0, "local-epochs": 10},
+    "fedavg": {"algorithm": "fedavg", "local-epochs": 10},
 }
 SETTINGS: dict[str, dict[str, Config]] = {
     "fashion-mnist": {name: {**FASHION, **exchange} for name, exchange in EXCHANGES.items()},

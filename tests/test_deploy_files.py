@@ -19,7 +19,7 @@ from fedkd_flwr.commands.node import node
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "docs" / "deploy"
-IMAGE = "fedkd:0.1.0"
+IMAGE = "fedkd:0.2.0"
 
 
 @cache

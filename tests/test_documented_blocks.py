@@ -49,6 +49,11 @@ NOT_RUN = {
     "cat": "a shell's own",
     "printf": "a shell's own",
     "openssl": "no Python",
+    "docker": "no Python; test_deploy_files reads what its files run",
+    "kubectl": "no Python; test_deploy_files reads what its files run",
+    "ray": "Ray's",
+    "export": "a shell's own",
+    "cd": "a shell's own",
     "ssh-keygen": "no Python",
     "nginx": "no Python",
     "--node-config": "belongs to a line above it",
@@ -65,13 +70,21 @@ def _lines(kind, text):
         line = re.sub(r"(^|\s)#\s.*", "", line.removeprefix("$ "))
         while line.count("'") % 2:
             line += f" {next(lines).strip()}"
-        for part in re.split(r" && | \| (?=fedkd )", line):
-            words = shlex.split(part.replace("<run-id>", "123").replace("<id>", "123"), comments=True)
-            words = words[: min(words.index(sign) if sign in words else len(words) for sign in (">", "|"))]
-            while words and re.fullmatch(r"[A-Z_]+=.*", words[0], re.DOTALL):
-                del words[0]
-            if words:
-                yield words
+        words = shlex.split(line.replace("<run-id>", "123").replace("<id>", "123"), comments=True)
+        while words:
+            end = next((i for i, word in enumerate(words) if word in ("&&", "|")), len(words))
+            if command := _command(words[:end]):
+                yield command
+            piped = words[end : end + 1] == ["|"] and words[end + 1] != "fedkd"
+            words = [] if piped else words[end + 1 :]
+
+
+def _command(words):
+    """Return a command without variables before it, and without what goes into files."""
+    words = words[: min(words.index(sign) if sign in words else len(words) for sign in (">", "<"))]
+    while words and re.fullmatch(r"[A-Z_]+=.*", words[0], re.DOTALL):
+        del words[0]
+    return words
 
 
 COMMANDS = [

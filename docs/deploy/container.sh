@@ -7,4 +7,4 @@ state=$1 data=$2
 shift 3
 exec docker run --interactive --rm --init --network none --read-only --tmpfs /tmp --cap-drop ALL \
     --security-opt no-new-privileges --user "$(id -u):$(id -g)" --env HOME=/tmp --memory 8g --pids-limit 256 \
-    --volume "$state:$state" --volume "$data:$data:ro" --entrypoint python fedkd:0.1.0 "$@"
+    --volume "$state:$state" --volume "$data:$data:ro" --entrypoint python fedkd:0.2.0 "$@"

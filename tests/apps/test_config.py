@@ -92,6 +92,8 @@ def test_the_check_sees_what_is_out_of_date_and_the_command_mends_it(
         copy = tmp_path / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")  # docs/results.md tells what lies there
+    (tmp_path / "simulations").symlink_to(ROOT / "simulations")
     assert reference.main(["--check"]) == 0
     text = (tmp_path / file).read_text(encoding="utf-8")
     assert there in text

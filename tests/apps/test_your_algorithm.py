@@ -84,7 +84,7 @@ def test_a_silo_that_demands_privacy_never_runs_it(example, demand):
         ("nobody:CARD", "name a card that can be imported"),
         ("json:dumps", "name a fedkd_flwr Card, got json:dumps, a function"),
         ("fedkd_flwr.algorithms.fedct:CARD", "be none of this package's algorithms, got 'fedct'"),
-        ("fedavg", "be one of .*fedct.*, or a card of your own"),
+        ("fedsgd", "be one of .*fedct.*, or a card of your own"),
     ],
 )
 def test_what_is_no_card_of_somebody_s_own_is_refused(name, message):

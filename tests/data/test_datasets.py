@@ -125,7 +125,7 @@ def test_missing_data_root_names_the_key_and_the_file(name, tmp_path):
         assert len(load_pool(name, seed=0).X)
         return
     with pytest.raises(
-        DataError, match=r"data-root must be a folder with .+/.+ for the data set .*Set data-root"
+        DataError, match=r"data-root must be a folder with .+/.+ for the data set .*Give data-root=/path/to/data"
     ) as caught:
         load_pool(name, seed=0, data_root=tmp_path)
     assert caught.value.code is Code.MISSING_FILE

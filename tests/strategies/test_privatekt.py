@@ -497,7 +497,7 @@ def _counts_gone(folder):
 
 
 def _counts_wrong(folder):
-    (folder / "participations.json").write_text(json.dumps({"version": 1, "unnamed": -1, "parties": {}}))
+    (folder / "participations.json").write_text(json.dumps({"version": 1, "unnamed": -1, "parties": {}, "several": []}))
 
 
 @pytest.mark.parametrize(
