@@ -10,6 +10,7 @@ import hashlib
 import logging
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -521,6 +522,8 @@ def _simulated_limits(config: RunConfig) -> Limits | None:
         return None
     usual = limits_of(1.0, 0.0)
     import_module("skops.io")  # once here, and not again in the child of every visit that writes a model
+    if "torch" in sys.modules:
+        import_module("torch._dynamo")  # torch's first optimiser imports it: seconds
     return Limits(
         seconds=0.9 * config.round_timeout_s,  # the party still answers
         memory=usual.memory if usual else 0,
