@@ -42,6 +42,7 @@ from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
 from fedkd_flwr.metrics import NAMES
+from fedkd_flwr.models.serialize import import_skops
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
@@ -521,7 +522,7 @@ def _simulated_limits(config: RunConfig) -> Limits | None:
     if not own or not hasattr(os, "fork"):
         return None
     usual = limits_of(1.0, 0.0)
-    import_module("skops.io")  # once here, and not again in the child of every visit that writes a model
+    import_skops()  # once here, and not again in the child of every visit that writes a model
     if "torch" in sys.modules:
         import_module("torch._dynamo")  # torch's first optimiser imports it: seconds
     return Limits(

@@ -19,10 +19,13 @@ import io
 import json
 import os
 import pickle
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -35,7 +38,19 @@ from fedkd_flwr.models._tree_checks import check_trees
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import import_extra, require_extra
 
-__all__ = ["MAX_BYTES", "TRUSTED", "describe", "dumps", "encoder_of", "load", "loads", "save", "weigh", "with_encoder"]
+__all__ = [
+    "MAX_BYTES",
+    "TRUSTED",
+    "describe",
+    "dumps",
+    "encoder_of",
+    "import_skops",
+    "load",
+    "loads",
+    "save",
+    "weigh",
+    "with_encoder",
+]
 
 FORMAT, VERSION = "fedkd-model", 1
 _KIND_OF = {
@@ -394,11 +409,26 @@ def _dump_xgboost(estimator: Any, *, fitted: bool) -> tuple[dict[str, Any], byte
         raise ModelBytesError(explain("An XGBoost model", "be a classifier of plain trees", seen)) from error
 
 
-def _dump_skops(estimator: Any) -> bytes:
-    import skops.io
+def import_skops() -> ModuleType:
+    """Import skops, without torch: each process that writes a model does so, and torch takes most of that time.
 
+    On its way skops has scikit-learn import all of its packages, also the one that wraps torch's arrays; packages that
+    cannot be imported are passed over.
+    """
+    wraps = "sklearn.externals.array_api_compat.torch"
+    if hidden := wraps not in sys.modules and "skops.io" not in sys.modules:
+        sys.modules[wraps] = None  # type: ignore[assignment]
     try:
-        return bytes(skops.io.dumps(estimator, compression=zipfile.ZIP_DEFLATED))
+        return import_module("skops.io")
+    finally:
+        if hidden:
+            sys.modules.pop(wraps, None)
+
+
+def _dump_skops(estimator: Any) -> bytes:
+    skops_io = import_skops()
+    try:
+        return bytes(skops_io.dumps(estimator, compression=zipfile.ZIP_DEFLATED))
     except Exception as error:  # skops raises whatever the object's methods raise
         name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
         way_out = "skops can write scikit-learn estimators and classes with plain attributes."
@@ -406,17 +436,16 @@ def _dump_skops(estimator: Any) -> bytes:
 
 
 def _load_skops(payload: bytes, trusted: tuple[str, ...]) -> Any:
-    import skops.io
-
+    skops_io = import_skops()
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
         members = archive.infolist()
         unpacked = sum(member.file_size for member in members)
         if not (len(members) <= MAX_MEMBERS and unpacked <= MAX_BYTES):
             seen = f"{unpacked} bytes in {len(members)} members"
             raise ModelBytesError(explain("A skops payload", f"unpack to at most {MAX_BYTES} bytes", seen))
-    found = set(skops.io.get_untrusted_types(data=payload))
+    found = set(skops_io.get_untrusted_types(data=payload))
     refused = sorted(found - set(TRUSTED) - set(trusted))
     if refused:
         way_out = "If they are yours, pass trusted=(...) with these names."
         raise ModelBytesError(explain("Types in a model", "be known", ", ".join(refused) + " ", way_out))
-    return skops.io.loads(payload, trusted=sorted(found))
+    return skops_io.loads(payload, trusted=sorted(found))

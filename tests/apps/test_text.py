@@ -32,6 +32,7 @@ def one_thread():
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
     pytest.importorskip("transformers")
+    pytest.importorskip("torch._dynamo")  # torch's first optimiser imports it: once here, not in each party's process
     return tiny_text.tiny_bert(tmp_path_factory.mktemp("bert"))
 
 
@@ -107,7 +108,7 @@ def test_classical_models_learn_the_same_texts_from_words(tmp_path, silos):
 
 def test_each_silo_reads_the_texts_as_its_own_model_does(tmp_path, silos, bert):
     silos[1] |= {"model": "transformer", "model-params": params(bert)}
-    record = deploy(tmp_path, silos, {"model": "random-forest"})
+    record = deploy(tmp_path, silos, {"model": "random-forest", "model-params": "n_estimators=10"})
     assert [p.model for p in record.parties] == ["random-forest", "transformer", "random-forest"]
     assert all(len(r.answered) == 3 for r in record.rounds)
     assert np.mean([p.federated["own"].accuracy for p in record.parties]) > 0.8
@@ -167,7 +168,7 @@ def test_a_silo_whose_public_texts_differ_in_a_word_is_left_out(tmp_path, silos)
     frame = pd.read_csv(path)
     frame.loc[7, "review"] += " indeed"
     frame.to_csv(path, index=False)
-    record = deploy(tmp_path, silos, {"model": "random-forest"})
+    record = deploy(tmp_path, silos, {"model": "random-forest", "model-params": "n_estimators=10"})
     assert [r.answered for r in record.rounds] == [["south", "west"]] * 2
 
 

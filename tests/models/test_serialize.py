@@ -2,6 +2,8 @@ import io
 import json
 import pickle
 import stat
+import subprocess
+import sys
 import zipfile
 import zlib
 
@@ -403,3 +405,10 @@ def test_a_net_that_digested_continues_after_reloading_as_if_unsaved(digits):
     for each in (model, again):
         each.digest(X, np.eye(10)[y], epochs=1, loss="mse-probs")
     assert np.array_equal(model.logits(X_test), again.logits(X_test))
+
+
+def test_a_process_that_writes_a_forest_imports_no_torch():
+    code = (
+        "import sys; from fedkd_flwr.models import serialize; serialize.import_skops(); print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
