@@ -64,7 +64,8 @@ def _dots(axes: Any, lines: Sequence[Line]) -> None:
     axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
-    axes.set_xlabel("accuracy, or AUC of the attack")
+    shown = {"AUC of the attack" if line.figure == "auc" else "accuracy" for line in lines}
+    axes.set_xlabel(" and ".join(sorted(shown, reverse=True)))
 
 
 def _curves(axes: Any, lines: Sequence[Line]) -> None:
