@@ -292,7 +292,7 @@ class Bench:
         missing, clock = self.missing(jobs), _Clock()
         for number, job in enumerate(missing):
             left = clock.left(missing[number:])
-            if job.row.name in {other.row.name for other in missing[:number] if other.key in self.failed}:
+            if any(other.row is job.row for other in missing[:number] if other.key in self.failed):
                 self.failed[job.key] = "not run: an earlier seed of this row failed"
                 continue
             head = f"run {number + 1} of {len(missing)} ({job.row.name}, seed {job.seed}), about {left} left"

@@ -133,7 +133,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         with held_by_server(folder):
             started = start_processes(grid, nodes, config.round_timeout_s)
         require_shared(folder, started)
-        names = {node: name for node, said in started.items() if (name := str(said.get("party", "")))}
+        names = {node: str(said["party"]) for node, said in started.items()}
         # not before: with a process forked while Ray started in this one, Ray's node "timed out during startup"
         _take_notes(try_models(config, len(nodes)), record)
         if config.setting("sensitivity") == "estimated" and not config.setting("sensitivity_labels"):

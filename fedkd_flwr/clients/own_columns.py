@@ -11,8 +11,9 @@ them missing in public rows, teaches a model that rows without them are of other
 Own columns may say nothing new. So the party's rows are left out in turn, and both models, with and without them, are
 asked about those: only where the squared error of their probabilities, averaged over classes, is smaller with all
 columns, by more than the standard error of the difference, does the party keep that model. Otherwise it keeps the one
-without, and so does a party with fewer than 30 rows of all classes but one. All of this is computed after the last
-reply was made, and stays with the party.
+without, and so does a party with fewer than 30 rows of all classes but one. All of this is computed in the
+final visit, after the last labels or weights have left. Nothing of it leaves but, where no privacy is claimed, the
+figures that the party's share-metrics names.
 """
 
 from __future__ import annotations

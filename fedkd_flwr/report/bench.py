@@ -237,9 +237,7 @@ class BenchTable:
         widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
         rule = [("-" * width + ":" if 1 < i < len(header) - 1 else "-" * (width + 1)) for i, width in enumerate(widths)]
         lines = [
-            "| "
-            + " | ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(_pairs(row, widths)))
-            + " |"
+            "| " + " | ".join(row[i].ljust(w) if i < 2 else row[i].rjust(w) for i, w in enumerate(widths)) + " |"
             for row in [header, *rows]
         ]
         return "\n".join([lines[0], "|" + "|".join(f"-{cell}" for cell in rule) + "|", *lines[1:]])
@@ -255,10 +253,6 @@ class BenchTable:
         if made:
             parts.append(f"Made by `{made['command']}` with {made['versions']}, on {made['cores']} cores.")
         return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _pairs(row: Sequence[str], widths: Sequence[int]) -> list[tuple[str, int]]:
-    return list(zip(row, widths, strict=True))
 
 
 def _number(value: float | None, figure: str) -> str:

@@ -551,8 +551,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
 
     def _ask_again(self, readiness: Readiness, nodes: Sequence[int]) -> list[int]:
         """Ask nodes whether they are ready; return who says so, and learn the names of all that have answered."""
-        readiness.again_s = 0.0  # a round is pause enough
-        ready = readiness.ask(nodes)
+        ready = readiness.ask(nodes, at_once=True)  # a round is pause enough
         self.names = {**readiness.believed(), **self.names}
         return ready
 

@@ -9,8 +9,6 @@ Weights leave the parties without noise, and there is no claim.
 
 from __future__ import annotations
 
-from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
-
 from fedkd_flwr.algorithms.fedavg import CARD, FedAvgConfig
 from fedkd_flwr.strategies.weight_exchange import FlowerMean
 
@@ -22,7 +20,3 @@ class FedAvg(FlowerMean):
 
     card = CARD
     config: FedAvgConfig
-
-    def flower_strategy(self) -> FlowerFedAvg:
-        """Return Flower's FedAvg."""
-        return FlowerFedAvg(min_train_nodes=1, min_available_nodes=1)

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from flwr.app import ArrayRecord
-from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.feddf import CARD, FedDFConfig, aggregate
@@ -36,10 +35,6 @@ class FedDF(FlowerMean):
 
     card = CARD
     config: FedDFConfig
-
-    def flower_strategy(self) -> FlowerFedAvg:
-        """Return Flower's FedAvg, whose mean is where distillation starts."""
-        return FlowerFedAvg(min_train_nodes=1, min_available_nodes=1)
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyWeights], this: RoundRecord) -> ArrayRecord:
         """Average the nets, and teach the mean what they say together of the public rows."""

@@ -132,14 +132,17 @@ class Readiness:
         """Return the names that are believed (`believed_names`)."""
         return believed_names(self.names, WatchedGrid(self.grid).get_nodes())
 
-    def ask(self, registered: Sequence[int]) -> list[int]:
-        """Ask those that have not been asked, or were not ready a while ago; return which are known to be ready."""
-        now = time.monotonic()
+    def ask(self, registered: Sequence[int], *, at_once: bool = False) -> list[int]:
+        """Ask those that have not been asked, or were not ready a while ago; return which are known to be ready.
+
+        ``at_once``: those that were not ready are asked however short a while it is.
+        """
+        now, pause = time.monotonic(), 0.0 if at_once else self.again_s
         due = [
             node
             for node in registered
             if node not in self._asked
-            or (node in self.codes and now - self._asked[node] >= self.again_s and node not in self._open.values())
+            or (node in self.codes and now - self._asked[node] >= pause and node not in self._open.values())
         ]
         if due:
             self._asked |= dict.fromkeys(due, now)

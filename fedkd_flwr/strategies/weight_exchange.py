@@ -218,7 +218,7 @@ class _Group(WatchedGrid):
 class FlowerMean(WeightExchange):
     """Base of the strategies in which one of Flower's own sends the weights and takes their mean by rows.
 
-    Subclasses name it: `flower_strategy`. Parameters as in `WeightExchange`.
+    That is Flower's FedAvg, unless a subclass names another: `flower_strategy`. Parameters as in `WeightExchange`.
 
     Attributes
     ----------
@@ -233,9 +233,9 @@ class FlowerMean(WeightExchange):
         self._grid: Grid | None = None
         self._replies: dict[int, Message] = {}
 
-    @abstractmethod
     def flower_strategy(self) -> FlowerFedAvg:
         """Return Flower's strategy; who is asked, and how many must answer, is decided here and not by its sampling."""
+        return FlowerFedAvg(min_train_nodes=1, min_available_nodes=1)
 
     def read(self, reply: Reply, server_round: int) -> PartyWeights:
         """Check that a party's weights fit the net, and that its number of rows, which Flower reads, is one."""
