@@ -138,3 +138,14 @@ def test_wrong_tables_are_refused_with_the_way_out(tmp_path):
         load_tables([], tmp_path)
     with pytest.raises(ConfigError, match="be a file of simulations/"):
         plan(_table(Row(name="a", run="none", minutes=1)), ROOT)
+
+
+def test_a_row_that_failed_stops_no_row_of_that_name_in_another_table(tmp_path, monkeypatch):
+    first, second = (Row(name="FedAvg", set={"seed-of": table}, minutes=1) for table in ("a", "b"))
+    jobs = [Job(row=row, seed=seed, settings={**row.set, "seed": seed}) for row in (first, second) for seed in (1, 2)]
+    asked = []
+    monkeypatch.setattr(Bench, "_run", lambda self, job, *_: asked.append(job) or ("lost" if job.row is first else ""))
+    work = Bench(tmp_path)
+    work.run(jobs, lambda text: None)
+    assert asked == [jobs[0], jobs[2], jobs[3]]
+    assert set(work.failed) == {jobs[0].key, jobs[1].key}
