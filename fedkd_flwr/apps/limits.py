@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import logging
 import os
+import select
 import selectors
 import signal
 import sys
@@ -184,6 +186,7 @@ def _opened(message: bytearray, child: int) -> bytes:
 def _work(work: Callable[[], bytes], read: int, write: int) -> NoReturn:
     """Be the child: do the work, write its bytes or its error, and end without this process's clean-up."""
     try:
+        gc.freeze()  # a collection would write to every object of this process, and copy the memory it shares
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody is left to end it where its parent is killed
         for one in (signal.SIGTERM, signal.SIGINT):
@@ -260,6 +263,7 @@ def _end(child: int, before: set[int]) -> None:
         os.killpg(child, signal.SIGKILL)
     pause = 0.001  # a process that held much memory takes a moment to end, and each look costs
     while found := _tree((_children(os.getpid()) - before) | {child}):
+        _pause(child, pause)
         for one in found:
             _kill(one, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):  # of a child of a child, which comes here when that one ends
@@ -267,8 +271,22 @@ def _end(child: int, before: set[int]) -> None:
         if time.monotonic() > until:
             logger.error("processes %s could not be ended: look at them on this machine", sorted(found))
             break
-        time.sleep(pause)
         pause = min(2 * pause, 0.05)
+
+
+def _pause(child: int, seconds: float) -> None:
+    """Wait so long, or until a child has ended where this system tells."""
+    try:
+        told = os.pidfd_open(child)
+    except (AttributeError, OSError):  # not Linux, or it has ended
+        time.sleep(seconds)
+        return
+    try:
+        poll = select.poll()
+        poll.register(told, select.POLLIN)
+        poll.poll(1000 * seconds)
+    finally:
+        os.close(told)
 
 
 def _kill(process: int, what: signal.Signals) -> None:

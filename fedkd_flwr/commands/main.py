@@ -5,6 +5,7 @@ A subcommand's help is its docstring; what stands under ``Examples`` is printed 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import re
@@ -108,6 +109,7 @@ def _explain(commands: typer.Typer) -> None:
 _explain(app)
 
 
+@functools.cache
 def group() -> click.Group:
     """Return the command as click runs it, with the help of its arguments, which click 8.5 takes from typer 0.20."""
     made = typer.main.get_command(app)

@@ -18,6 +18,7 @@ from grid import InProcessGrid
 
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.client_app import client_of
+from fedkd_flwr.apps.limits import limits_of
 from fedkd_flwr.apps.server_app import app as server_app
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public, read_table
@@ -343,7 +344,7 @@ NAMES = ("north", "south", "west")
 
 
 @pytest.fixture
-def silos(tmp_path):
+def silos(tmp_path, in_this_process):
     """Three silos, each with its own rows, its own copy of the public file, and a folder of its own."""
     nodes = {}
     for i, name in enumerate(("server", *NAMES)):
@@ -424,22 +425,26 @@ def test_a_page_that_cannot_be_made_changes_nothing_that_leaves(tmp_path, silos,
     assert all(set(p.federated) == {"own"} and not p.notes for p in record.parties)
 
 
-@pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
-def test_silos_send_density_ratios_only_where_their_owners_say_so(tmp_path, silos, algorithm):
-    def deploy(fresh):
-        for name, node in silos.items():
-            node["state-dir"] = str(tmp_path / fresh / name)  # each of these runs is the first at its silos
-        key = "fedct.consensus" if algorithm == "fedct" else "consensus"
-        return _deploy(tmp_path, silos, {**FAST, "algorithm": algorithm, "num-rounds": 1, key: "auto"})
+def _deploy_auto(tmp_path, nodes, algorithm):
+    key = "fedct.consensus" if algorithm == "fedct" else "consensus"
+    return _deploy(tmp_path, nodes, {**FAST, "algorithm": algorithm, "num-rounds": 1, key: "auto"})
 
-    assert deploy("one").consensus_rule != "density-ratio"
+
+@pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
+def test_silos_send_no_density_ratios_unless_their_owners_say_so(tmp_path, silos, algorithm):
+    record = _deploy_auto(tmp_path, silos, algorithm)
+    assert record.consensus_rule != "density-ratio"
+
+
+@pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
+def test_silos_send_density_ratios_where_their_owners_say_so_and_none_that_demands_privacy(tmp_path, silos, algorithm):
     for node in silos.values():
         node["allow"] = f"{algorithm},density-ratio"
-    record = deploy("two")
-    assert record.consensus_rule == "density-ratio"
-    assert all(party.public_fit > 0 for party in record.parties)
     silos["north"]["require-privacy"] = True
-    assert [(r.party, r.code) for r in deploy("three").rounds[0].rejected] == [("north", "not ready: privacy-required")]
+    record = _deploy_auto(tmp_path, silos, algorithm)
+    assert record.consensus_rule == "density-ratio"
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("north", "not ready: privacy-required")]
+    assert all(record.party(name).public_fit > 0 for name in ("south", "west"))
 
 
 def test_a_silo_that_shares_no_metrics_sends_no_accuracy(tmp_path, silos):
@@ -526,17 +531,27 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("case", PROBLEMS)
-def test_a_silo_with_a_problem_is_named_with_its_code_and_the_others_finish(tmp_path, silos, caplog, case):
+def test_a_silo_with_a_problem_is_named_with_its_code_and_its_own_log_says_more(tmp_path, silos, caplog, case):
     spoil, code, text = PROBLEMS[case]
-    spoil(tmp_path / "south", silos["south"])
-    with caplog.at_level(logging.ERROR, logger="flwr.party"):
-        record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
-    assert record.status == "completed"
-    assert record.rounds[0].answered == ["north", "west"]
-    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", f"not ready: {code}")]
+    nodes = {name: silos[name] for name in ("north", "south")}
+    spoil(tmp_path / "south", nodes["south"])
+    with caplog.at_level(logging.ERROR, logger="flwr.party"), pytest.raises(TooFewPartiesError, match=f"south: {code}"):
+        _deploy(tmp_path, nodes, {**FAST, "num-rounds": 1})
+    record = _record(tmp_path / "server")
+    assert record.rounds == []
     # the silo's own log says what to do; the server learns the code only
     assert text in caplog.text
     assert text not in dataclasses.replace(record, config={}).to_json()
+
+
+@pytest.mark.parametrize("case", ["class outside the schema", "no file", "a budget"])
+def test_beside_a_silo_with_a_problem_the_others_finish(tmp_path, silos, case):
+    spoil, code, _ = PROBLEMS[case]
+    spoil(tmp_path / "south", silos["south"])
+    record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
+    assert record.status == "completed"
+    assert record.rounds[0].answered == ["north", "west"]
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", f"not ready: {code}")]
 
 
 def test_two_silos_with_one_name_have_one_voice(tmp_path, silos):
@@ -622,6 +637,7 @@ class Hangs(DecisionTreeClassifier):
 def test_a_silo_whose_work_hangs_is_left_out_and_answers_the_next_run(tmp_path, silos, monkeypatch, caplog):
     (tmp_path / "hanging_model.py").write_text(HANGING, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("fedkd_flwr.apps.assembly.limits_of", limits_of)
     usual = dict(silos["north"])
     silos["north"] |= {"model": "hanging_model:Hangs", "round-limit-s": 0.5}
     began = time.monotonic()

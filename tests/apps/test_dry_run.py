@@ -65,6 +65,9 @@ def _table(rows, seed, *, labelled=True):
     return "\n".join(["age,job" + (",income" if labelled else ""), *lines]) + "\n"
 
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """The files of two silos and of the server, for all runs of this module."""
@@ -80,8 +83,7 @@ def files(tmp_path_factory):
 def _node(files, state, name="north", **changes):
     folder = files / name
     own = {"party": name, "data-path": str(folder / "own.csv"), "public-path": str(folder / "public.csv")}
-    # learning in this process, and not in a child of it, saves half of the time
-    return {**own, "state-dir": str(state / name), "allow": ",".join(cards()), "round-limit-s": 0.0, **changes}
+    return {**own, "state-dir": str(state / name), "allow": ",".join(cards()), **changes}
 
 
 def _config(files, state, algorithm, settings):

@@ -19,6 +19,8 @@ from fedkd_flwr.report.table import summary_table
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.saved_model import load
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 SCHEMA = Schema(
     columns=(Column(name="age", kind="numeric"), Column(name="hours", kind="numeric")),
     classes=("<=50K", ">50K"),
@@ -48,7 +50,7 @@ def _silos(folder, own=""):
         SCHEMA.write(home / "schema.toml")
         _people(100, seed=i).to_csv(home / "own.csv", index=False)
         paths = {"data-path": str(home / "own.csv"), "public-path": str(home / "public.csv")}
-        nodes[name] = {"party": name, **paths, "state-dir": str(home / "state"), "round-limit-s": 0.0}
+        nodes[name] = {"party": name, **paths, "state-dir": str(home / "state")}
     del nodes["server"]
     if own:
         nodes["north"]["own-columns"] = own

@@ -37,6 +37,9 @@ def _people(count, seed):
     return pd.DataFrame({"age": age, "hours": hours, "income": np.where(age + hours > 80, ">50K", "<=50K")})
 
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
 @pytest.fixture
 def silos(tmp_path):
     _people(30, seed=9).drop(columns="income").to_csv(tmp_path / "public.csv", index=False)

@@ -21,6 +21,8 @@ from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.saved_model import load
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 
 @pytest.fixture(autouse=True)
 def one_thread():

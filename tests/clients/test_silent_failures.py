@@ -109,14 +109,16 @@ def _votes_of(monkeypatch, ask):
     return seen[0].astype(int)
 
 
-@pytest.mark.parametrize("value", ["purple", "", "green", "red,more", '"red', 'red","', "réd"])
-def test_a_row_that_cannot_be_used_moves_one_vote_like_any_other(script, silo, monkeypatch, value):
+def test_a_row_that_cannot_be_used_moves_one_vote_like_any_other(script, silo, monkeypatch):
     """Were the whole file dropped for it, all teachers would change their votes, at the price of one."""
     rows = _rows(script)
-    changed = [[*row[:3], value] if i == 7 else row for i, row in enumerate(rows)]
-    votes = [_votes_of(monkeypatch, lambda t=t: silo(_csv(script, t), "fedkt", L2)) for t in (rows, changed)]
-    assert np.abs(votes[0] - votes[1]).sum(axis=1).max() <= 2
-    assert votes[0].sum(axis=1).tolist() == votes[1].sum(axis=1).tolist() == [4] * 5
+    whole = _votes_of(monkeypatch, lambda: silo(_csv(script, rows), "fedkt", L2))
+    assert whole.sum(axis=1).tolist() == [4] * 5
+    for value in ("purple", "", "green", "red,more", '"red', 'red","', "réd"):
+        text = _csv(script, [[*row[:3], value] if i == 7 else row for i, row in enumerate(rows)])
+        votes = _votes_of(monkeypatch, lambda t=text: silo(t, "fedkt", L2))
+        assert np.abs(whole - votes).sum(axis=1).max() <= 2, value
+        assert votes.sum(axis=1).tolist() == [4] * 5, value
 
 
 def test_a_teacher_that_fails_votes_for_the_lowest_class_alone(script, silo, monkeypatch):
