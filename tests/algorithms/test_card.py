@@ -330,8 +330,7 @@ def _made(config, **values):
     return found
 
 
-SETTINGS = [(card.config, name) for card in CARDS for name in card.config.model_fields]
-NAMES = [f"{card.name}-{name}" for card in CARDS for name in card.config.model_fields]
+CONFIGS = list(dict.fromkeys(card.config for card in CARDS))
 
 
 PROBABILITIES_ALONE = {"share": ("logits",), "digest_loss": ("l1-logits",), "logit_bound": (11.0, 5.0)}
@@ -354,28 +353,30 @@ def _never(config, name):
     return never.get(name, ())
 
 
-@pytest.mark.parametrize(("config", "name"), SETTINGS, ids=NAMES)
-def test_every_setting_can_be_set_and_every_choice_taken(config, name):
-    possible = [value for value in _others(config, name) if _made(config, **{name: value})]
-    assert possible == [value for value in _others(config, name) if value not in _never(config, name)]
+@pytest.mark.parametrize("config", CONFIGS)
+def test_every_setting_can_be_set_and_every_choice_taken(config):
+    for name in config.model_fields:
+        possible = [value for value in _others(config, name) if _made(config, **{name: value})]
+        assert possible == [value for value in _others(config, name) if value not in _never(config, name)], name
 
 
-@pytest.mark.parametrize(("config", "name"), SETTINGS, ids=NAMES)
-def test_what_parties_are_told_is_what_they_parse(config, name):
-    made = [one for value in _others(config, name) for one in _made(config, **{name: value})] or [config()]
-    if name == "sensitivity":
-        made = [one for one in made if one.sensitivity != "estimated" or one.sensitivity_labels]  # found by a run
-    assert made
-    for one in made:
-        resolved = one.resolved(**SIZES)
-        told = resolved.told()
-        again = config.from_told({**told, "algorithm": "x", "server-round": 1})
-        assert again.told() == told
-        assert all(getattr(again, field) == config.default(field)
-                   for field in config.model_fields if kebab(field) not in told)  # fmt: skip
-        # a setting may tell parties nothing of the server's noise; DP-FedAvg has it whatever they are told
-        always = config().privacy == "server"
-        assert again.privacy == (one.privacy if one.privacy == "party" or always else "none")
+@pytest.mark.parametrize("config", CONFIGS)
+def test_what_parties_are_told_is_what_they_parse(config):
+    for name in config.model_fields:
+        made = [one for value in _others(config, name) for one in _made(config, **{name: value})] or [config()]
+        if name == "sensitivity":
+            made = [one for one in made if one.sensitivity != "estimated" or one.sensitivity_labels]  # found by a run
+        assert made, name
+        for one in made:
+            resolved = one.resolved(**SIZES)
+            told = resolved.told()
+            again = config.from_told({**told, "algorithm": "x", "server-round": 1})
+            assert again.told() == told, name
+            assert all(getattr(again, field) == config.default(field)
+                       for field in config.model_fields if kebab(field) not in told)  # fmt: skip
+            # a setting may tell parties nothing of the server's noise; DP-FedAvg has it whatever they are told
+            always = config().privacy == "server"
+            assert again.privacy == (one.privacy if one.privacy == "party" or always else "none")
 
 
 @pytest.mark.parametrize("card", CARDS, ids=IDS)
@@ -431,15 +432,16 @@ def test_these_conditions_are_those_that_there_are():
     } <= found
 
 
-@pytest.mark.parametrize(("config", "name"), SETTINGS, ids=NAMES)
-def test_every_setting_is_explained_and_its_conditions_speak_of_settings_there_are(config, name):
-    field = config.model_fields[name]
-    assert config.meaning(name)
-    assert config.meaning(name).endswith(".")
-    for other, values in field.json_schema_extra["only"].items():
-        choices = get_args(config.model_fields[other].annotation) or (True, False)
-        assert set(values) <= set(choices)
-        assert values != choices  # else it would always be read
+@pytest.mark.parametrize("config", CONFIGS)
+def test_every_setting_is_explained_and_its_conditions_speak_of_settings_there_are(config):
+    for name in config.model_fields:
+        field = config.model_fields[name]
+        assert config.meaning(name)
+        assert config.meaning(name).endswith("."), name
+        for other, values in field.json_schema_extra["only"].items():
+            choices = get_args(config.model_fields[other].annotation) or (True, False)
+            assert set(values) <= set(choices)
+            assert values != choices, name  # else it would always be read
 
 
 @pytest.mark.parametrize("card", CARDS, ids=IDS)
