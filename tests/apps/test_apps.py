@@ -536,7 +536,7 @@ def test_a_silo_with_a_problem_is_named_with_its_code_and_its_own_log_says_more(
     nodes = {name: silos[name] for name in ("north", "south")}
     spoil(tmp_path / "south", nodes["south"])
     with caplog.at_level(logging.ERROR, logger="flwr.party"), pytest.raises(TooFewPartiesError, match=f"south: {code}"):
-        _deploy(tmp_path, nodes, {**FAST, "num-rounds": 1})
+        _deploy(tmp_path, nodes, {**FAST, "num-rounds": 1, "node-deadline-s": 0.05})
     record = _record(tmp_path / "server")
     assert record.rounds == []
     # the silo's own log says what to do; the server learns the code only
@@ -565,7 +565,7 @@ def test_too_few_ready_silos_fail_the_run_before_anybody_trains_and_the_others_a
     _other_class(tmp_path / "south", silos["south"])
     _no_rows(tmp_path / "west", silos["west"])
     with pytest.raises(TooFewPartiesError, match="south: class-outside-schema, west: no-rows"):
-        _deploy(tmp_path, silos)
+        _deploy(tmp_path, silos, {**FAST, "node-deadline-s": 0.05})
     record = _record(tmp_path / "server")
     assert (record.status, record.rounds) == ("failed", [])
 
