@@ -11,7 +11,7 @@ from fedkd_flwr.apps.find_run import OUTPUT
 from fedkd_flwr.commands.options import AsJson, print_json
 
 if TYPE_CHECKING:
-    from fedkd_flwr.apps.bench import Table
+    from fedkd_flwr.apps.bench import Job, Table
 
 __all__ = ["bench"]
 
@@ -23,6 +23,9 @@ def bench(
     list_: Annotated[
         bool, typer.Option("--list", help="List the tables: what each needs, and how long it takes.")
     ] = False,
+    row: Annotated[
+        list[str] | None, typer.Option(help="Run only rows whose name holds this text. Can be given several times.")
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Only the quick rows, 2 seeds; of all tables if none is named.")
     ] = False,
@@ -46,6 +49,7 @@ def bench(
     fedkd bench --list
     fedkd bench label-skew-digits --seeds 2
     fedkd bench fedkt-1 --data-root /path/to/data
+    fedkd bench fedkt-1 --row Adult --row cod-rna
     fedkd bench --quick
     """
     from fedkd_flwr.apps.bench import load_tables, tables_folder
@@ -73,7 +77,7 @@ def bench(
     work = Bench(folder, processes=processes)
     options: dict[str, Any] = {"seeds": seeds, "first_seed": first_seed, "quick": quick, "data_root": data_root}
     planned = [(table, found) for table in chosen if (found := plan(table, root, **options))]
-    jobs = [job for _, found in planned for job in found]
+    jobs = _of_rows([job for _, found in planned for job in found], row or [])
     lacking = [job.row for job in work.missing(jobs) if not data_root and "data: " in " ".join(needs(job.row, root))]
     if lacking:
         from fedkd_flwr.errors import DataError, explain
@@ -86,14 +90,19 @@ def bench(
     with Interrupts(line.clear) as interrupts:
         work.run(jobs, line.show, may_stop=interrupts.may_stop)
     line.clear()
-    results = [write_results(table, mine, work, folder, command=_command()) for table, mine in planned]
+    results = []
+    for table, found in planned:
+        rows = [job.row for job in found if job in jobs or work.kept(job).is_file()]
+        shown = [job for job in found if job.row in rows]
+        results.append(write_results(table, shown, work, folder, command=_command()))
     if as_json:
         print_json({"tables": [one.as_dict() for one in results], "folder": str(folder)})
     else:
         for one in results:
             typer.echo(one.markdown())
         typer.echo(f"written to {folder}: " + ", ".join(f"{one.name}.md, .json, .svg" for one in results))
-    errors = [f"{one.name}, {what}: {why}" for one in results for what, why in one.missing.items()]
+    asked = {f"{job.row.name}, seed {job.seed}" for job in jobs}
+    errors = [f"{one.name}, {what}: {why}" for one in results for what, why in one.missing.items() if what in asked]
     for text in errors[:_MOST] if not work.stopped else ():
         typer.echo(f"error: {text}", err=True)
     if len(errors) > _MOST and not work.stopped:
@@ -101,7 +110,18 @@ def bench(
     if work.stopped:
         typer.echo("Stopped. The runs that ended are kept; the same command goes on.", err=True)
         return 143 if interrupts.terminated else 130
-    return 1 if any(one.missing for one in results) else 0
+    return 1 if errors else 0
+
+
+def _of_rows(jobs: list[Job], names: list[str]) -> list[Job]:
+    """Return the runs of the named rows."""
+    for name in names:
+        if not any(name in job.row.name for job in jobs):
+            from fedkd_flwr.errors import ConfigError, explain
+
+            rows = list(dict.fromkeys(job.row.name for job in jobs))
+            raise ConfigError(explain("--row", f"be in the name of a row: {'; '.join(rows)}", name))
+    return [job for job in jobs if not names or any(name in job.row.name for name in names)]
 
 
 def _command() -> str:
