@@ -3,9 +3,8 @@
 A model with one class more than the party's learns its rows and, as class "other", the public rows; either side has the
 same total weight. A public row is scored by a model that did not see it:
 
-- a forest by those of its trees that did not draw the row. Where the public rows are few, one fit of three times as
-  many trees; where they are many, several fits with a part of them each, of at most 1.5 times as many trees together.
-  A single tree is scored as a forest of such trees, because its own probabilities are 0 and 1;
+- a forest by those of its trees that did not draw the row: one fit, of three times as many trees. A
+  single tree is scored as a forest of such trees, because its own probabilities are 0 and 1;
 - a net, which goes on from round to round, by the one of two nets that learns the other half of the public rows; half
   of each minibatch are own rows;
 - any other estimator by the one of three fits that leaves a third of the public rows out.
@@ -16,7 +15,6 @@ classes it has, and the classes among themselves by a model of the own rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +33,6 @@ _FOLDS = 3
 _NET_FOLDS = 2
 _FEWEST_TREES = 10  # of fewer, too few leave any one row out
 _GROVE = 20
-_OTHERS, _FEWEST_OTHERS = 2, 500  # public rows that a forest learns, as a multiple of own ones, and at least
 
 
 class OpenSet:
@@ -118,7 +115,13 @@ def _refitted(
         wide = Classifier(_grove(wide.template), num_classes=wide.num_classes)
     estimator = wide.template
     if type(estimator) in (RandomForestClassifier, ExtraTreesClassifier) and estimator.n_estimators >= _FEWEST_TREES:
-        return _by_trees(wide, X, y, X_public, rng)
+        # a row is out of the bag of a third of the trees: with three times as many, as many as usual speak of it
+        trees = estimator.n_estimators * _FOLDS
+        bagged = Classifier(
+            wide.fresh_estimator().set_params(bootstrap=True, n_estimators=trees), num_classes=wide.num_classes
+        )
+        _fit_balanced(bagged, X, y, X_public, other, rng)
+        return _out_of_bag(bagged, len(X), X_public)
     probs = np.empty((len(X_public), wide.num_classes))
     for inside, outside in _folds(len(X_public), _FOLDS, rng):
         _fit_balanced(wide, X, y, X_public[inside], other, rng)
@@ -133,38 +136,20 @@ def _grove(tree: DecisionTreeClassifier) -> RandomForestClassifier:
     return RandomForestClassifier(n_estimators=_GROVE, n_jobs=1, **shared)
 
 
-def _by_trees(
-    wide: Classifier, X: NDArray[Any], y: NDArray[np.int64], X_public: NDArray[Any], rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Return, for each public row, the mean answer of the trees that did not draw it.
-
-    One forest learns all public rows where they are few, and else each of several forests a part of them. A row is out
-    of the bag of a third of the trees that could draw it, and all others speak of it too: the number of trees is such
-    that as many as usual speak of each row.
-    """
-    num_parts = max(1, len(X_public) // max(_OTHERS * len(X), _FEWEST_OTHERS))
-    share = num_parts - 1 + 1 / 3
-    parts = np.array_split(rng.permutation(len(X_public)), num_parts) if num_parts > 1 else [np.arange(len(X_public))]
+def _out_of_bag(bagged: Classifier, num_own: int, X_public: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the mean answer of the trees that did not draw a row."""
+    forest, classes = bagged.estimator, bagged.classes
     rows = np.ascontiguousarray(X_public, dtype=np.float32)
-    probs, spoke = np.zeros((len(rows), wide.num_classes)), np.zeros(len(rows))
-    for part in parts:
-        estimator = wide.fresh_estimator()
-        trees = math.ceil(estimator.n_estimators / share - 1e-9)
-        estimator.set_params(bootstrap=True, n_estimators=trees)
-        if num_parts > 1:  # else the same rows would be drawn by each forest
-            estimator.set_params(random_state=int(rng.integers(2**31)))
-        bagged = Classifier(estimator, num_classes=wide.num_classes)
-        _fit_balanced(bagged, X, y, X_public[part], wide.num_classes - 1, rng)
-        forest, classes = bagged.estimator, bagged.classes
-        for tree, drawn in zip(forest.estimators_, forest.estimators_samples_, strict=True):
-            out = np.ones(len(rows), dtype=bool)
-            out[part[drawn[drawn >= len(X)] - len(X)]] = False
-            told = np.zeros((int(out.sum()), wide.num_classes))
-            told[:, classes] = tree.predict_proba(rows[out], check_input=False)
-            probs[out] += told
-            spoke += out
-    probs /= np.maximum(spoke, 1)[:, None]
-    probs[spoke == 0, -1] = 1.0  # no tree can speak of it
+    sums, trees = np.zeros((len(rows), len(classes))), np.zeros(len(rows))
+    for tree, drawn in zip(forest.estimators_, forest.estimators_samples_, strict=True):
+        out = np.ones(num_own + len(rows), dtype=bool)
+        out[drawn] = False
+        out = out[num_own:]
+        sums[out] += tree.predict_proba(rows[out], check_input=False)
+        trees += out
+    probs = np.zeros((len(rows), bagged.num_classes))
+    probs[:, classes] = sums / np.maximum(trees, 1)[:, None]
+    probs[trees == 0, -1] = 1.0  # no tree can speak of it
     return probs
 
 

@@ -119,33 +119,6 @@ def test_out_of_bag_scores_are_those_of_trees_that_did_not_draw_the_row():
     assert np.allclose(forest[:, [0, 1, 3]], wide.estimator.oob_decision_function_[80:])
 
 
-@pytest.mark.parametrize(("num_public", "forests"), [(999, 1), (1000, 2), (3100, 6)])
-def test_of_many_public_rows_each_forest_learns_a_part_and_no_tree_speaks_of_what_it_drew(
-    monkeypatch, num_public, forests
-):
-    fitted = []
-    fit = RandomForestClassifier.fit
-
-    def kept(self, X, y, sample_weight=None):
-        fitted.append((fit(self, X, y, sample_weight), X))
-        return self
-
-    monkeypatch.setattr(RandomForestClassifier, "fit", kept)
-    noise = np.random.default_rng(8).normal(size=(250 + num_public, 6)).astype(np.float32)
-    own, public = noise[:250], noise[250:]
-    probs = scored(RandomForestClassifier(30, random_state=1), X=own, y=np.arange(250) % 2, public=public).probs
-    assert len(fitted) == forests
-    assert sum(len(X) - 250 for _, X in fitted) == num_public
-    assert 30 < sum(len(forest.estimators_) for forest, _ in fitted) <= (90 if forests == 1 else 50)
-    told, of = np.zeros((num_public, 4)), {row.tobytes(): i for i, row in enumerate(public)}
-    for forest, X in fitted:
-        for tree, drawn in zip(forest.estimators_, forest.estimators_samples_, strict=True):
-            learnt = [of[row.tobytes()] for row in X[drawn] if row.tobytes() in of]
-            others = np.setdiff1d(np.arange(num_public), learnt)
-            told[np.ix_(others, [0, 1, 3])] += tree.predict_proba(public[others])
-    assert np.allclose(probs, told / told.sum(axis=1, keepdims=True))
-
-
 def test_a_tree_is_scored_as_a_forest_of_trees_with_its_parameters():
     """A tree's own probabilities are 0 and 1, of which ratios are made badly."""
     assert 0 < scored(DecisionTreeClassifier(max_depth=4, random_state=1)).probs[0, 3] < 1
