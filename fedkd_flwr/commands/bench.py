@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,27 +84,36 @@ def bench(
     if lacking:
         from fedkd_flwr.errors import DataError, explain
 
-        words = " ".join(["fedkd bench", *(tables or []), *(["--quick"] if quick else []), "--data-root /path/to/data"])
-        way_out = f"Run: {words} (docs/your-data.md names the files), or set FEDKD_DATA to that folder."
+        rows = [word for name in row or [] for word in ("--row", name)]
+        words = [
+            "fedkd",
+            "bench",
+            *(tables or []),
+            *rows,
+            *(["--quick"] if quick else []),
+            "--data-root",
+            "/path/to/data",
+        ]
+        way_out = f"Run: {shlex.join(words)} (docs/your-data.md names the files), or set FEDKD_DATA to that folder."
         rule = f"be given for row {lacking[0].name!r}, which needs {', '.join(needs(lacking[0], root))}"
         raise DataError(explain("--data-root", rule, "nothing", way_out))
     line = ProgressLine()
     with Interrupts(line.clear) as interrupts:
         work.run(jobs, line.show, may_stop=interrupts.may_stop)
     line.clear()
-    results = []
+    results, asked = [], {job.key for job in jobs}
     for table, found in planned:
-        rows = [job.row for job in found if job in jobs or work.kept(job).is_file()]
-        shown = [job for job in found if job.row in rows]
-        results.append(write_results(table, shown, work, folder, command=_command()))
+        shown = {job.row.name for job in found if job.key in asked or work.kept(job).is_file()}
+        mine = [job for job in found if job.row.name in shown]
+        results.append(write_results(table, mine, work, folder, command=_command()))
     if as_json:
         print_json({"tables": [one.as_dict() for one in results], "folder": str(folder)})
     else:
         for one in results:
             typer.echo(one.markdown())
         typer.echo(f"written to {folder}: " + ", ".join(f"{one.name}.md, .json, .svg" for one in results))
-    asked = {f"{job.row.name}, seed {job.seed}" for job in jobs}
-    errors = [f"{one.name}, {what}: {why}" for one in results for what, why in one.missing.items() if what in asked]
+    runs = {f"{job.row.name}, seed {job.seed}" for job in jobs}
+    errors = [f"{one.name}, {what}: {why}" for one in results for what, why in one.missing.items() if what in runs]
     for text in errors[:_MOST] if not work.stopped else ():
         typer.echo(f"error: {text}", err=True)
     if len(errors) > _MOST and not work.stopped:
@@ -125,11 +136,13 @@ def _of_rows(jobs: list[Job], names: list[str]) -> list[Job]:
 
 
 def _command() -> str:
-    """Return the command line, without the folders of this machine."""
-    import shlex
-    import sys
-
-    words = [f"/path/to/{Path(word).name}" if word.startswith("/") else word for word in sys.argv[1:]]
+    """Return the command line that makes the whole table, without the folders of this machine."""
+    words, rest = [], iter(sys.argv[1:])
+    for word in rest:
+        if word == "--row":  # a table holds what several calls have run
+            next(rest, None)
+        elif not word.startswith("--row="):
+            words.append(f"/path/to/{Path(word).name}" if word.startswith("/") else word)
     return shlex.join(["fedkd", *words]) if words[:1] == ["bench"] else "fedkd bench"
 
 

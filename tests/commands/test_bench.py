@@ -10,7 +10,7 @@ from report.conftest import sample
 from fedkd_flwr.apps.bench import Bench
 from fedkd_flwr.apps.simulate import Ended
 from fedkd_flwr.commands.bench import bench
-from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.errors import ConfigError, DataError
 
 TABLE = "label-skew-digits"
 
@@ -30,8 +30,12 @@ def ran(monkeypatch, tmp_path):
     return done
 
 
+def _written(folder):
+    return json.loads((folder / "bench" / f"{TABLE}.json").read_text())
+
+
 def _shown(folder):
-    return {line["row"] for line in json.loads((folder / "bench" / f"{TABLE}.json").read_text())["lines"]}
+    return {line["row"] for line in _written(folder)["lines"]}
 
 
 def test_only_the_named_rows_are_run_and_rows_that_were_run_before_stay_in_the_table(tmp_path, ran):
@@ -42,6 +46,18 @@ def test_only_the_named_rows_are_run_and_rows_that_were_run_before_stay_in_the_t
     assert {alpha for _, alpha, _ in ran[1:]} == {"iid"}
     assert any("0.1" in row for row in _shown(tmp_path))
     assert all("0.5" not in row for row in _shown(tmp_path))
+
+
+def test_the_command_written_down_makes_all_that_is_shown_and_not_the_last_rows_alone(tmp_path, ran, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["fedkd", "bench", TABLE, "--row", "iid", "--row=0.5", "--seeds", "1"])
+    bench([TABLE], row=["iid", "0.5"], seeds=1, output_dir=tmp_path)
+    assert _written(tmp_path)["made"]["command"] == f"fedkd bench {TABLE} --seeds 1"
+
+
+def test_rows_that_need_data_are_refused_with_the_same_command_and_the_data_root(tmp_path, ran):
+    with pytest.raises(DataError, match="Run: fedkd bench fedkt-1 --row Adult --data-root /path/to/data"):
+        bench(["fedkt-1"], row=["Adult"], output_dir=tmp_path)
+    assert ran == []
 
 
 def test_a_row_that_there_is_not_is_refused_with_those_there_are(tmp_path, ran):
