@@ -7,6 +7,7 @@ import pytest
 from fedkd_flwr.algorithms.dp_fedavg import CARD, DPFedAvgConfig
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.noise.updates import ClippedSum
 
 
 @pytest.mark.parametrize("rounds", [1, 30])
@@ -25,3 +26,10 @@ def test_it_always_adds_noise_at_the_server_and_parties_are_not_told_of_it():
     assert DPFedAvgConfig().privacy == "server"
     assert CARD.noise == ("server",)
     assert set(DPFedAvgConfig().told()) == {"seed", "local-epochs", "solo-epochs"}
+
+
+def test_noise_that_is_given_is_that_of_every_round_with_the_clipping_norm_that_is_given():
+    for rounds in (1, 30):
+        assert DPFedAvgConfig(clip=0.25, noise_multiplier=3.0).mechanism(rounds) == ClippedSum(
+            clip=0.25, noise_multiplier=3.0
+        )

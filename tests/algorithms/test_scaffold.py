@@ -38,3 +38,11 @@ def test_a_party_s_next_control_is_the_mean_gradient_of_its_steps():
 
 def test_its_card_says_that_weights_leave():
     assert (CARD.sends, CARD.allowed, CARD.noise, CARD.samples) == ("weights", False, (), True)
+
+
+def test_each_weight_of_an_array_is_averaged_over_parties_alone():
+    start = [np.zeros((2, 2), dtype=np.float32)]
+    replies = [([start[0] + [[1, 2], [3, 4]]], [start[0] + one]) for one in ([[0, 4], [0, 0]], [[2, 0], [0, 8]])]
+    moved, control = aggregate(start, start, replies, num_parties=4)
+    assert moved[0].tolist() == [[1, 2], [3, 4]]
+    assert control[0].tolist() == [[0.5, 1], [0, 2]]

@@ -14,6 +14,7 @@ from fedkd_flwr.labels import (
     DensityVote,
     VoteCounter,
     default_ratio_bits,
+    density,
     density_ratios,
     majority,
     public_fit,
@@ -301,3 +302,67 @@ def test_public_fit_is_near_1_for_the_same_rows_and_0_for_others():
     assert public_fit(same, counts) == pytest.approx(1.0)
     assert public_fit(np.zeros((50, 2)), counts) == 0.0
     assert public_fit(np.full((50, 2), 4.0), counts) == pytest.approx(1.0)  # no overconfident model is above 1
+
+
+def test_the_top_code_is_twice_the_number_of_classes():
+    for num_classes, bits in ((2, 2), (3, 3), (10, 3), (10, 4)):
+        top = ratios_of(np.array([[2**bits - 1]], np.uint8), num_classes=num_classes, bits=bits)
+        assert top.tolist() == [[2.0 * num_classes]]
+
+
+def test_a_row_stays_where_its_class_had_one_step_less_than_the_largest_and_no_further():
+    base = np.array([[5, 4], [5, 3]], np.uint8)
+    codes = np.array([[0, 5], [0, 5]], np.uint8)
+    assert steady_codes(codes, base).tolist() == [[5, 4], [0, 5]]
+
+
+def test_a_single_public_row_and_a_party_of_one_row_are_enough():
+    vote = DensityVote(num_public=1, num_classes=2)
+    vote.add(np.array([[0.0, 1.0]]), np.array([0, 1]))
+    assert vote.consensus()[0].tolist() == [1]
+
+
+def test_without_robustness_everybody_is_trusted_and_with_it_who_contradicts_all_others_is_not():
+    _, parties = _federation()
+    ratios, counts, _ = parties[0]
+    votes = [DensityVote(num_public=ROWS, num_classes=CLASSES, robust=robust) for robust in ("none", "trust")]
+    for vote in votes:
+        for one, of, _ in parties[1:]:
+            vote.add(one, of)
+        vote.add(np.roll(ratios, 1, axis=1), counts)
+    assert votes[0].trusts().tolist() == [1.0] * 10
+    assert votes[1].trusts()[-1] < 0.5 < votes[1].trusts()[:-1].min()
+
+
+def test_the_public_rows_own_shares_are_found_from_the_ratios_and_used_for_two_classes_alone(monkeypatch):
+    rng = np.random.default_rng(5)
+    y = (np.arange(4000) < 2400).astype(int)
+    sure = rng.uniform(0.7, 1.0, 4000)
+    ratios = np.stack([np.where(y == 0, sure, 1 - sure) / 0.4, np.where(y == 1, sure, 1 - sure) / 0.6], axis=1)
+    assert density._mixture(np.vstack([ratios, np.zeros((900, 2))]), np.array([0.8, 0.2]))[1] == pytest.approx(
+        0.6, abs=0.1
+    )
+    assert density._mixture(ratios, np.array([1.0, 0.0])).tolist() == [1.0, 0.0]  # nobody holds the other class
+    asked = []
+    monkeypatch.setattr(density, "_mixture", lambda ratios, shares: asked.append(len(shares)) or shares)
+    for num_classes in (2, 3):
+        vote = DensityVote(num_public=4, num_classes=num_classes)
+        vote.add(np.ones((4, num_classes)), np.ones(num_classes, dtype=np.int64))
+        vote.consensus()
+    assert asked == [2]
+
+
+@pytest.mark.parametrize(("sizes", "moved"), [((40, 10), True), ((5, 45), False)])
+def test_what_parties_say_of_the_class_shares_counts_by_their_rows(monkeypatch, sizes, moved):
+    """The first party holds class 0 alone, the second class 1; the public rows are found to be all of class 1."""
+    used = []
+    monkeypatch.setattr(density, "_mixture", lambda ratios, shares: np.array([0.0, 1.0]))
+    monkeypatch.setattr(density, "_lifts", lambda densities, shares: used.append(shares) or np.ones(2))
+    vote = DensityVote(num_public=2, num_classes=2)
+    vote.add(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([sizes[0], 0]))
+    vote.add(np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([0, sizes[1]]))
+    vote.consensus()
+    # 40 of 50 rows say that most are of class 0; 5 of 50 do not, and the parties' own shares stay
+    weights = np.minimum(np.sqrt(np.array(sizes) * 25), 25)
+    own = weights / weights.sum()
+    np.testing.assert_allclose(used[0], np.mean([own, [0.0, 1.0]], axis=0) if moved else own)

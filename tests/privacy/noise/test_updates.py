@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -69,3 +70,16 @@ def test_what_cannot_be_added_is_refused(updates):
 def test_impossible_parameters_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         ClippedSum(**{"clip": 1.0, "noise_multiplier": 1.0, **wrong})
+
+
+@given(st.floats(0.01, 1e4))
+def test_the_event_never_has_more_noise_than_is_added(multiplier):
+    """Two neighbours differ by twice the clipping norm, and rounding to cells may add 2^-52 of it."""
+    event = ClippedSum(clip=1.0, noise_multiplier=multiplier).dp_event()
+    assert Fraction(event.noise_multiplier) * 2 * (1 + Fraction(1, 2**52)) < Fraction(multiplier)
+
+
+def test_a_seed_repeats_the_noise():
+    mechanism = ClippedSum(clip=0.5, noise_multiplier=3.0)
+    one, two = (mechanism.privatize([np.zeros(50)], rng=np.random.default_rng(3)) for _ in range(2))
+    assert (one == two).all()
