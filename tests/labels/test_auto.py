@@ -7,6 +7,7 @@ import pytest
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import MIN_COVERAGE, choose_rule
+from fedkd_flwr.labels.auto import RuleChoice
 
 
 def test_auto_takes_ratios_where_public_rows_fit_and_else_what_the_class_shares_allow():
@@ -24,6 +25,26 @@ def test_the_reason_names_the_figure_that_decided():
     assert choose_rule(num_classes=3, class_counts=None, coverage=0.93).reason.startswith("93")
 
 
-def test_a_coverage_that_is_no_share_is_refused():
+def test_each_way_to_the_majority_says_its_own_reason():
+    no_ratios = "The parties sent labels alone"
+    alone = choose_rule(num_classes=3, class_counts=np.array([5, 5, 5]), coverage=None, may_estimate=False)
+    assert alone == RuleChoice("majority", f"{no_ratios}, so the majority of the labels counts.")
+    two = choose_rule(num_classes=2, class_counts=np.array([5, 5]), coverage=None)
+    assert two == RuleChoice("majority", f"{no_ratios}, and for two classes the majority of the labels is safer.")
+    unequal = choose_rule(num_classes=3, class_counts=np.array([9, 9, 1]), coverage=0.25)
+    far = "Only 25 % of the public rows look like private rows of a party (50 % are needed for density ratios)"
+    text = f"{far}, and for classes of unequal size the majority of the labels is safer."
+    assert unequal == RuleChoice("majority", text)
+    at_the_border = choose_rule(num_classes=3, class_counts=np.array([1, 2, 2]), coverage=None)
+    assert at_the_border.rule == "dawid-skene"  # the rarest has .6 of an equal share
+
+
+@pytest.mark.parametrize("coverage", [1.2, -0.1, float("nan")])
+def test_a_coverage_that_is_no_share_is_refused(coverage):
     with pytest.raises(ConfigError, match="coverage must"):
-        choose_rule(num_classes=3, class_counts=None, coverage=1.2)
+        choose_rule(num_classes=3, class_counts=None, coverage=coverage)
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ConfigError, match=r"num_classes must be .*>= 2, got 1"):
+        choose_rule(num_classes=1, class_counts=None, coverage=None)
