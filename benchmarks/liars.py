@@ -51,7 +51,14 @@ SKEWS: dict[str, dict[str, Any]] = {
     "one class": {"partitioner": "pathological", "classes-per-party": 1},
 }
 ATTACKS = ("flip", "target", "all but one", "most", "random")
-RULES = ("fedkt majority", "fedct majority", "fedct qualified-majority", "fedct dawid-skene", "density-ratio")
+RULES = (
+    "fedkt majority",
+    "fedct majority",
+    "fedct qualified-majority",
+    "fedct dawid-skene",
+    "density-ratio",
+    "trimmed density-ratio",
+)
 DOUBTED = 0.25
 
 
@@ -135,10 +142,10 @@ def lied(answers: Answers, attack: str, liars: NDArray[np.int64], rng: np.random
 def vote(rule: str, answers: Answers, robust: Any, seed: int) -> tuple[NDArray[np.int16], NDArray[np.float64] | None]:
     """Return the consensus of a rule, and what each party counted; None where agreement could not tell."""
     num_classes, rng = answers.counts.shape[1], np.random.default_rng(seed)
-    if rule == "density-ratio":
+    if rule.endswith("density-ratio"):
         sent = {f"{k}": PartyRatios(codes=c, class_counts=n) for k, (c, n) in enumerate(zip(*answers[2:], strict=True))}
         votes = answers.counts.sum(axis=0)
-        weighed: Any = "trust" if robust == "auto" else "none"
+        weighed: Any = "none" if robust == "none" else "trimmed" if rule.startswith("trimmed") else "trust"
         choice = choose(sent, num_parties=len(sent), votes=votes, may_estimate=False, robust=weighed)
         nobody = np.full(answers.codes.shape[1], ABSTAIN, dtype=np.int16)  # the public rows resemble nobody's
         labels = nobody if choice.labels is None else choice.labels
@@ -177,7 +184,7 @@ def measured(data: str, skew: str, seed: int, root: str, cache: Path | None) -> 
             for robust in ("auto", "none"):
                 labels, trusts = vote(rule, said, robust, seed)
                 one[f"right {robust}"] = float((labels == truth).mean())
-                if rule in ("fedkt majority", "density-ratio"):
+                if rule == "fedkt majority" or rule.endswith("density-ratio"):
                     one[f"server {robust}"] = taught(labels)
                 if robust == "auto" and trusts is not None:
                     doubted = np.flatnonzero(trusts < DOUBTED)

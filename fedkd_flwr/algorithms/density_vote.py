@@ -88,7 +88,7 @@ def choose(
         Labels of each class, of all parties together: what is known of class shares where nobody sent counts.
     may_estimate : bool
         Whether the algorithm can take Dawid-Skene.
-    robust : {"trust", "none"}
+    robust : {"trust", "trimmed", "none"}
         As in `fedkd_flwr.labels.density.DensityVote`.
 
     Examples

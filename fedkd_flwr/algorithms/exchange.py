@@ -13,6 +13,7 @@ from fedkd_flwr.algorithms.card import ExchangeConfig, setting
 from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import Ties
+from fedkd_flwr.labels.density import Robust
 from fedkd_flwr.labels.trust import TRUST_UNIT, label_trusts, trusted_weights
 from fedkd_flwr.labels.voting import HALF, Labels, Uninformative, is_informative, voter_weights
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, label_mechanism
@@ -58,15 +59,21 @@ class VotersConfig(TiesConfig):
     )
     """How: they cast half their votes, or none. auto: half in FedKT and PATE, none in FedCT."""
 
-    robust: Literal["auto", "none"] = setting("auto")
+    robust: Literal["auto", "trimmed", "none"] = setting("auto")
     """What a party counts whose answers the others do not confirm: labels swapped, nearly all of one class, or random.
-    auto: less, down to nothing, except beside noise, where the claim rests on what each vote counts. none: as much as
+    auto: less, down to nothing, except beside noise, where the claim rests on what each vote counts. trimmed: the same
+    of labels; of density ratios each class's mean leaves out the highest and the lowest three tenths. none: as much as
     anybody, which reproduces the papers."""
 
     @property
     def weighs_by_trust(self) -> bool:
-        """Whether parties count by how far others confirm them."""
-        return self.robust == "auto" and not self.noisy
+        """Whether parties' labels count by how far others confirm them."""
+        return self.robust != "none" and not self.noisy
+
+    @property
+    def robust_sum(self) -> Robust:
+        """How density ratios are added up."""
+        return "trust" if self.robust == "auto" else self.robust
 
     @property
     def voters_rule(self) -> Uninformative:

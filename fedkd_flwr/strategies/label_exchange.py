@@ -187,7 +187,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             num_parties=len(answers),
             votes=np.bincount(cast[cast != ABSTAIN], minlength=self.spec.num_classes),
             may_estimate=may_estimate,
-            robust="trust" if self.config.weighs_by_trust else "none",
+            robust=self.config.robust_sum,
         )
         if self.record.consensus_rule != self.choice.rule:
             log(INFO, "\tconsensus: %s. %s", self.choice.rule, self.choice.reason)

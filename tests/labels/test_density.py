@@ -245,11 +245,11 @@ def _one_target_with_every_class(party: tuple) -> tuple:
 
 
 @pytest.mark.parametrize("attack", [_flipped, _inflated_flip, _one_target, _one_target_with_every_class])
-@pytest.mark.parametrize("classes_each", [2, CLASSES])
-def test_three_of_ten_liars_cost_no_more_than_they_cost_majority(attack, classes_each):
+@pytest.mark.parametrize(("classes_each", "robust"), [(2, "trust"), (CLASSES, "trust"), (CLASSES, "trimmed")])
+def test_three_of_ten_liars_cost_no_more_than_they_cost_majority(attack, classes_each, robust):
     y, parties = _federation(seed=2, classes_each=classes_each)
     attacked = [attack(party) if k in (1, 4, 7) else party for k, party in enumerate(parties)]
-    cost = (_consensus(parties) == y).mean() - (_consensus(attacked) == y).mean()
+    cost = (_consensus(parties, robust=robust) == y).mean() - (_consensus(attacked, robust=robust) == y).mean()
     cost_of_majority = (_majority(parties) == y).mean() - (_majority(attacked) == y).mean()
     assert cost <= max(cost_of_majority, 0.0) + 0.02
 
@@ -282,6 +282,93 @@ def test_the_only_party_that_knows_a_class_keeps_its_trust():
     vote.add(ratios, counts)
     assert vote.trusts()[-1] == 1
     assert (vote.consensus()[0][y == 3] == 3).mean() > 0.8
+
+
+def _trimmed_mean(values: np.ndarray, weights: np.ndarray) -> float:
+    """Return the mean of the middle 40 % of the weight, by counting a thousand equal slices of it."""
+    order = np.argsort(-values)
+    slices = (np.arange(1000) + 0.5) / 1000 * weights.sum()
+    chosen = values[order][np.searchsorted(np.cumsum(weights[order]), slices)]
+    return float(chosen[300:700].mean())
+
+
+def test_the_trimmed_mean_is_the_middle_of_each_rows_ratios_by_weight(monkeypatch):
+    rng = np.random.default_rng(4)
+    found = []
+    whole = DensityVote._trimmed_ratios
+    monkeypatch.setattr(DensityVote, "_trimmed_ratios", lambda *args: found.append(whole(*args)) or found[0])
+    counts = rng.integers(0, 40, (7, 3)) * (rng.random((7, 3)) < 0.8) + np.eye(7, 3, dtype=np.int64)
+    ratios = rng.random((7, 5, 3)) * (rng.random((7, 5, 3)) < 0.7) * (counts > 0)[:, None] * 6
+    vote = DensityVote(num_public=5, num_classes=3, robust="trimmed")
+    for one, of in zip(ratios, counts, strict=True):
+        vote.add(one, of)
+    vote.consensus()
+    sizes = counts.sum(axis=1)
+    median = np.median(sizes)
+    voices = np.minimum(np.sqrt(sizes * median), median)[:, None] * np.minimum(3 * counts / sizes[:, None], 1)
+    brought_to_1 = ratios * np.minimum(1 / np.maximum(ratios.mean(axis=1, keepdims=True), 0.25), 4)
+    for row in range(5):
+        for c in range(3):
+            held = counts[:, c] > 0
+            expected = _trimmed_mean(brought_to_1[held, row, c], voices[held, c])
+            assert found[0][row, c] == pytest.approx(expected, abs=0.02)
+
+
+def test_liars_below_the_trimmed_weight_cannot_take_a_row_beyond_what_honest_parties_say():
+    """Three of eleven parties say most of class 0 in the first half of the rows: no more than the honest say there."""
+    said = np.zeros((10, 2))
+    said[:5, 0] = said[5:, 1] = 2.0
+    swapped, found = said[:, ::-1], {}
+    for robust in ("trimmed", "none"):
+        vote = DensityVote(num_public=10, num_classes=2, robust=robust)
+        for k in range(11):
+            vote.add(swapped * 2 if k < 3 else said, np.array([5, 5]) * (1000 if k < 3 else 1))
+        found[robust] = vote.consensus()
+    assert found["trimmed"][0].tolist() == [0] * 5 + [1] * 5
+    assert found["trimmed"][1].tolist() == [1.0] * 10  # nothing of what the liars say is left
+    assert found["none"][0].tolist() == [1] * 5 + [0] * 5
+
+
+def test_a_class_that_no_party_holds_has_no_trimmed_ratio():
+    vote = DensityVote(num_public=2, num_classes=3, robust="trimmed")
+    for _ in range(3):
+        vote.add(np.array([[3.0, 0.0, 0.0], [0.0, 3.0, 0.0]]), np.array([4, 4, 0]))
+    assert vote.consensus()[0].tolist() == [0, 1]
+
+
+# what is due to a class
+
+
+@pytest.mark.parametrize(
+    ("counts", "rare"),
+    [
+        ([[20, 70], [8, 2]], False),  # of 100 rows in all 28 are of the first class
+        ([[0, 90], [2, 8]], True),  # and here 2: less than a third of an equal share
+    ],
+)
+def test_a_class_is_raised_to_its_share_of_the_rows_unless_it_is_rare(monkeypatch, counts, rare):
+    used = []
+    monkeypatch.setattr(density, "_mixture", lambda ratios, shares: shares)
+    monkeypatch.setattr(density, "_lifts", lambda densities, shares: used.append(shares) or np.ones(2))
+    counts = np.array(counts)
+    vote = DensityVote(num_public=2, num_classes=2)
+    for of in counts:
+        vote.add(np.minimum(of, 1.0) * np.ones((2, 2)), of)
+    vote.consensus()
+    weights = np.minimum(np.sqrt(counts.sum(axis=1) * 50), 50)
+    by_roots = weights @ (counts / counts.sum(axis=1, keepdims=True)) / weights.sum()
+    by_rows = counts.sum(axis=0) / counts.sum()
+    assert by_roots[0] > by_rows[0]
+    expected = [by_roots[0] if rare else by_rows[0], by_roots[1]]
+    np.testing.assert_allclose(used[0], expected)
+
+
+def test_a_class_is_raised_no_further_than_to_what_is_due_to_it():
+    """The rarer class is a little less dense in 40 of 100 rows, by steps; 30 rows are due to it."""
+    gap = np.concatenate([np.linspace(1.0, 1.8, 40), np.full(60, 50.0)])
+    densities = np.stack([gap, np.ones(100)], axis=1)
+    raised = densities * density._lifts(densities, np.array([0.7, 0.3]))
+    assert 0.294 <= (raised.argmax(axis=1) == 1).mean() <= 0.34
 
 
 # the guard
