@@ -1,6 +1,6 @@
 """Three of ten parties lie: every attack against every rule of the vote, with trust (the default) and without.
 
-    python benchmarks/liars.py --data-root /data --cache answers --out benchmarks/results/liars.json
+    python benchmarks/liars.py --data-root /data --seeds 401 402 403 --cache answers --out benchmarks/results/liars.json
 
 Ten parties are trained once for each data set, skew and seed, as FedKT's and FedCT's clients train them; then three of
 them lie in what they would send, all in the same way:

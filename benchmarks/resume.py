@@ -292,15 +292,20 @@ def at_silos(
         silos = Silos(net, folder)
         try:
             whole: dict[str, Whole] = {}
+            lives: dict[str, float] = {}  # how long each algorithm's last whole run lived: the load changes it
             for i in range(kills * len(names) * len(targets)):
                 name = names[i % len(names)]
                 target = targets[(i % len(names) + i // len(names)) % len(targets)]
                 if name not in whole and not (name in NOISY and (whole or span)):
                     say(f"{name}: a run that nobody interrupts")
                     whole[name] = unbroken(name, silos)
+                    lives[name] = whole[name].span
                 say(f"{name}: a run whose {target} is killed")
-                seconds = span or next(iter(whole.values())).span
-                keep(name, one_kill(name, silos, whole.get(name), seconds, target, rng, leaving=leaving))
+                seconds = span or lives.get(name) or next(iter(lives.values()))
+                found = one_kill(name, silos, whole.get(name), seconds, target, rng, leaving=leaving)
+                if found["had its result"]:
+                    lives[name] = found["lived s"]
+                keep(name, found)
         finally:
             silos.over.set()
             silos.supervisor.join()
@@ -359,6 +364,8 @@ def one_kill(
     found |= {"doing": str(seen.doing), "rounds asked": len(seen.rounds)}
     found |= {"rounds ended": sum(one.ended for one in seen.rounds), "load": round(os.getloadavg()[0], 1)}
     found["had its result"] = seen.status == "completed"
+    if found["had its result"]:
+        found["lived s"] = round(seen.seconds, 1)
     if target != "ServerApp" or not found["had its result"]:
         found |= silos.kill(target, seen, rng)
     last, lineage, way = finished(path, 1800.0), [path.parent.name], list[str]()

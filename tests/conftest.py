@@ -9,6 +9,8 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+from fedkd_flwr.models.serialize import import_skops
+
 # Small nets and small arrays gain nothing from threads, and several test processes beside each other lose by them.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
@@ -18,6 +20,12 @@ os.fsync = lambda handle: None
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no counterexample
 settings.load_profile("untimed")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _imported_once() -> None:
+    """Import what writes a model: a party's own process, in tests of apps and clients, is a fork of this one."""
+    import_skops()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,6 +7,7 @@ import getpass
 import io
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def decide(
         If the reply was decided about before, or is not what the node described.
     """
     if not approved and not reason.strip():
-        way_out = f'fedkd egress reject {run} --state-dir {state_dir} --reason "..."'
+        way_out = shlex.join(["fedkd", "egress", "reject", run, "--state-dir", str(state_dir), "--reason", "WHY"])
         raise ConfigError(explain("--reason", "be given with a rejection", reason, way_out))
     waits = pending(state_dir, party=party)
     meant = (
@@ -72,7 +73,7 @@ def decide(
     meant = [held for held in meant if server_round in ("", str(held.facts["round"]))]
     if len(meant) != 1:
         listed = "; ".join(f"run {one.facts['run']} round {one.facts['round']} ({one.facts['party']})" for one in waits)
-        way_out = f"Waiting: {listed or 'none'}. See them: fedkd egress pending {state_dir}"
+        way_out = f"Waiting: {listed or 'none'}. See them: fedkd egress pending {shlex.quote(str(state_dir))}"
         raise ConfigError(explain(f"RUN {run}", "name one reply that waits", f"{len(meant)} of them", way_out))
     (held,) = meant
     verdict = "approved" if approved else "rejected"

@@ -362,7 +362,7 @@ class PartyClient(NumPyClient, ABC):
 
     def _shown(self, instruction: Instruction) -> dict[str, Scalar]:
         """Return what a reply says of its sender: the run it went on from, and what the node secret gives."""
-        shown = {"continues": self.party.run_id if self.party.run_id in instruction.earlier else ""}
+        shown = {"went-on-from": self.party.run_id if self.party.run_id in instruction.earlier else ""}
         shown["node-proof"] = node_proof(self.party)
         return {name: value for name, value in shown.items() if value}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -40,9 +41,8 @@ def devnet(
     from fedkd_flwr.errors import ConfigError, explain
 
     if table is not None and not label:
-        raise ConfigError(
-            explain("--label", "be given with --table", label, f"fedkd devnet {silos} --table {table} --label COLUMN")
-        )
+        way_out = shlex.join(["fedkd", "devnet", str(silos), "--table", str(table), "--label", "COLUMN"])
+        raise ConfigError(explain("--label", "be given with --table", label, way_out))
     line = ProgressLine()
     settings = read_words(node or [])
     with Interrupts(line.clear):
@@ -52,9 +52,8 @@ def devnet(
             ) as made:
                 line.clear()
                 typer.echo(f"{silos} silos and a SuperLink run in {made.folder}. In another terminal:")
-                typer.echo(
-                    f"  fedkd run public-path={made.public} num-parties={silos} num-rounds=3 --superlink {name} --wait"
-                )
+                words = [f"public-path={made.public}", f"num-parties={silos}", "num-rounds=3", "--superlink", name]
+                typer.echo(f"  {shlex.join(['fedkd', 'run', *words, '--wait'])}")
                 typer.echo("Ctrl-C ends it.")
                 while not (ended := [one for one, process in made.processes.items() if process.poll() is not None]):
                     time.sleep(0.5)

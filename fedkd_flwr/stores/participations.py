@@ -19,7 +19,7 @@ from fedkd_flwr.files import write_atomic
 __all__ = ["Participations"]
 
 _FILE = "participations.json"
-_VERSION = 1
+_VERSION = 1  # of the first release; a file of an earlier build lacks ``several`` and is refused by its fields
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,10 @@ _FREE_KEYS = frozenset(
 
 
 class Kept(Protocol):
-    """What is read of a strategy, and put back into it; `fedkd_flwr.strategies.base.ExchangeStrategy` is one."""
+    """What is read of a strategy, and put back into it; `fedkd_flwr.strategies.base.ExchangeStrategy` is one.
+
+    That class imports this module, so its name cannot be imported here without a circle.
+    """
 
     card: ClassVar[Card]
     free_settings: ClassVar[frozenset[str]]
@@ -259,7 +262,7 @@ class Checkpoints:
             return
         if reply.party in strategy.earlier.several:
             return
-        if reply.metrics.get("continues") in self.lineage.earlier:
+        if reply.metrics.get("went-on-from") in self.lineage.earlier:
             strategy.earlier = strategy.earlier.with_count(reply.party, self._settled.before(reply.party))
 
 

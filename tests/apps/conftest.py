@@ -3,14 +3,7 @@
 import pytest
 
 from fedkd_flwr.errors import MissingExtraError
-from fedkd_flwr.models.serialize import import_skops
 from fedkd_flwr.report.figure import Canvas
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _imported_once():
-    """Import what writes a model: each party's own process is a fork of this one, and would import it anew."""
-    import_skops()
 
 
 @pytest.fixture

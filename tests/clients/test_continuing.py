@@ -49,7 +49,7 @@ def test_the_same_round_of_the_same_exchange_has_the_same_noisy_answer_and_one_c
     member = _member(tmp_path, "8")
     (again,), _, said = FedCTClient(member).fit([], _asked(AGAIN))
     assert np.array_equal(first, again)
-    assert ("continues" in before, said["continues"]) == (False, "7")
+    assert ("went-on-from" in before, said["went-on-from"]) == (False, "7")
     FedCTClient(member).fit([], _asked(AGAIN, **{"server-round": 2, "last-round": 1}))
     assert _charges(member) == [("7", 1), ("7", 2)]
 
@@ -73,7 +73,7 @@ def test_whoever_cannot_show_that_it_is_the_same_exchange_finds_nothing_and_pays
     member = _member(tmp_path, "8")
     (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN, **changes))
     assert not np.array_equal(first, other)
-    assert "continues" not in said
+    assert "went-on-from" not in said
     assert _charges(member) == [("7", 1), ("8", 1)]
     assert member.state.of_run("7").load().server_round == 1  # and it is as it was
 
@@ -84,7 +84,7 @@ def test_a_forgotten_state_is_not_made_up_for_by_the_ledger(tmp_path):
     member.state.of_run("7").remove()
     (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN, **{"server-round": 2, "last-round": 1}))
     assert not np.array_equal(first, other)
-    assert "continues" not in said
+    assert "went-on-from" not in said
     assert _charges(member) == [("7", 1), ("8", 2)]
 
 
@@ -92,7 +92,7 @@ def test_a_party_that_no_run_has_reached_answers_in_the_first_one_s_name(tmp_pat
     third = AGAIN.then("9")
     FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
     member = _member(tmp_path, "9")
-    assert FedCTClient(member).fit([], _asked(third))[2]["continues"] == "7"
+    assert FedCTClient(member).fit([], _asked(third))[2]["went-on-from"] == "7"
     assert _charges(member) == [("7", 1)]
 
 

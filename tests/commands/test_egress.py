@@ -96,6 +96,16 @@ def test_a_rejection_needs_a_reason_and_a_decision_stays(fedkd, tmp_path):
     assert "0 of them" in fedkd("egress", "approve", "last", "--state-dir", tmp_path).err
 
 
+def test_commands_to_copy_are_quoted_where_a_path_has_spaces(fedkd, tmp_path):
+    place = tmp_path / "Häuser und Höfe"
+    _hold(place)
+    shown = fedkd("egress", "pending", place).out
+    refused = fedkd("egress", "reject", "last", "--state-dir", place).err
+    unknown = fedkd("egress", "approve", "1", "--state-dir", place).err
+    for text in (shown, refused, unknown):
+        assert f"'{place}'" in " ".join(text.split())
+
+
 def test_where_several_wait_a_round_or_a_party_says_which(fedkd, tmp_path):
     _hold(tmp_path, server_round=1)
     _hold(tmp_path, server_round="final")

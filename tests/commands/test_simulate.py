@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from contextlib import contextmanager
 
 import pytest
 
@@ -145,6 +147,26 @@ def test_a_submitted_run_that_is_waited_for_has_its_exit_code(fedkd, monkeypatch
     assert out.splitlines() == ["run     7", "bundle  ab12  fedkd/fedkd-flwr 0.1.0", "record: /srv/record.json"]
     assert "round 1 of 2: 2 of 2 parties answered" in err
     assert ("too few parties" in err) is (code == 1)
+
+
+def test_the_command_that_devnet_prints_can_be_copied_where_a_path_has_spaces(tmp_path, monkeypatch, capsys):
+    place = tmp_path / "Häuser und Höfe"
+    (place / "server").mkdir(parents=True)
+    (place / "server" / "log.txt").touch()
+
+    class Ended:
+        def poll(self):
+            return 1
+
+    @contextmanager
+    def started(count, **_):
+        yield devnet.Devnet(name="höfe", folder=place, public=place / "u.csv", processes={"server": Ended()})
+
+    monkeypatch.setattr(devnet, "devnet", started)
+    with pytest.raises(SystemExit, match="1"):
+        main(["devnet", "2"])
+    (line,) = (one for one in capsys.readouterr().out.splitlines() if "fedkd run" in one)
+    assert shlex.split(line)[2:4] == [f"public-path={place}/u.csv", "num-parties=2"]
 
 
 def test_a_name_in_flower_s_configuration_is_there_as_long_as_the_devnet_is(tmp_path, monkeypatch):

@@ -43,6 +43,7 @@ def test_nobody_asked_is_nothing_spent():
         "",
         "[]",
         "{}",
+        # of a build before the first release: it cannot say for whom several nodes spoke
         '{"version": 1, "unnamed": 0, "parties": {}}',
         '{"version": 2, "unnamed": 0, "parties": {}, "several": []}',
         '{"version": 1, "unnamed": 0, "parties": {"a": -1}, "several": []}',
