@@ -79,6 +79,7 @@ MODELS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("random-forest", ("n_estimators=2", "n_estimators=2,max_samples=3", "n_estimators=2,oob_score=true")),
     ("extra-trees", ("n_estimators=2", "n_estimators=2,max_features=3")),
     ("xgboost", ("n_estimators=2", "n_estimators=2,min_child_weight=9", "n_estimators=1,subsample=0.1")),
+    ("rulefit", ("max_rules=4", "max_rules=4,tree_size=2", "max_rules=2,memory_par=0.5")),
     ("mlp", (NET % "", NET % ', "lr": 1e30, "optimizer": "sgd"', NET % ', "dropout": 0.9')),
 )
 """Cheap ones, each with parameters of which some fail on some rows."""
