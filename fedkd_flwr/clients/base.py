@@ -400,6 +400,8 @@ class PartyClient(NumPyClient, ABC):
             told=known,
             claim=None if charge is None else {word: getattr(charge, word) for word in words},
             events=None if charge is None else charge.events,
+            public=self.party.public.fingerprint,
+            rounds_left=instruction.rounds_left,
         )
 
     def _enough_rows(self) -> bool:
