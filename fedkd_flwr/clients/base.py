@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import math
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -54,6 +55,7 @@ from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.saved_model import pack
 from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.stores.egress_log import IN_FULL, is_told
 from fedkd_flwr.stores.party_state import Saved, StoredReply
 from fedkd_flwr.wire.envelope import digests
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
@@ -232,9 +234,9 @@ class PartyClient(NumPyClient, ABC):
             self._try_model()
         except Exception as error:
             # its process is a copy of this one, with all private rows: a limit may be passed because of them
-            withheld = self._withholds(config)
-            refusal = _refusal(party.name, error, withheld=withheld, simulated=party.simulated)
-            if refusal["code"] != Code.WITHHELD:
+            code = _code_of(error, withheld=self._withholds(config))
+            refusal = _refusal(party.name, error, code, simulated=party.simulated)
+            if code != Code.WITHHELD:
                 return [], 0, refusal
         labels = encode_labels(np.zeros((1, count), dtype=np.int16), public=party.spec, server_round=1)
         return [labels], count, {**said, "payload": "labels"}
@@ -619,17 +621,14 @@ class PartyClient(NumPyClient, ABC):
         return () if private and not self.party.simulated else self.party.share_metrics
 
     def _refusal(self, error: Exception, config: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        withheld = self._withholds(config)
-        said = _refusal(self.party.name, error, withheld=withheld, simulated=self.party.simulated)
-        if said["code"] in _TELLING:  # no claim here, and private rows may have decided it: a later budget must know
+        code = _code_of(error, withheld=self._withholds(config))
+        if code in _TELLING:  # no claim here, and private rows may have decided it: a later budget must know
             try:
                 self._note_no_noise()
             except Exception:
                 logger.exception("%s: that a code leaves could not be written down: it is withheld", self.party.name)
-                said["code"] = str(Code.WITHHELD)
-        if self.party.egress is not None:
-            self.party.egress.refused(str(said["code"]))
-        return said
+                code = Code.WITHHELD
+        return _refusal(self.party.name, error, code, simulated=self.party.simulated, egress=self.party.egress)
 
     def _withholds(self, config: Mapping[str, Scalar]) -> bool:
         """Tell whether codes that private rows may decide stay here: beside a claim even a code would tell."""
@@ -802,11 +801,8 @@ class RefusingClient(NumPyClient):
 
     def _refusal(self, config: Any) -> dict[str, Scalar]:
         asked = config.get("privacy") if isinstance(config, Mapping) else None
-        withheld = self.withheld or asked == "party"
-        said = _refusal(self.party, self.error, withheld=withheld, simulated=self.simulated)
-        if self.egress is not None:
-            self.egress.refused(str(said["code"]))
-        return said
+        code = _code_of(self.error, withheld=self.withheld or asked == "party")
+        return _refusal(self.party, self.error, code, simulated=self.simulated, egress=self.egress)
 
 
 def _signed(party: str, **values: Scalar) -> dict[str, Scalar]:
@@ -836,6 +832,7 @@ _TELLING = frozenset(
 
 
 _MAX_CAUSE = 600  # characters
+_MAX_TEXT = 4000  # characters of an error in the log, which may quote what the server sent
 _LEAST_LEFT = 1e-3  # of a budget: where not even this is left, it is spent
 _TRIED = 64  # public rows that a rehearsal tries a model on
 
@@ -845,11 +842,21 @@ def _cause(error: Exception, simulated: bool) -> dict[str, Scalar]:
     return {"failure": cause(error)[:_MAX_CAUSE]} if simulated else {}
 
 
-def _refusal(party: str, error: Exception, *, withheld: bool, simulated: bool = False) -> dict[str, Scalar]:
+def _code_of(error: Exception, *, withheld: bool) -> Code:
     code = error.code if isinstance(error, FedkdError) else Code.INTERNAL
-    if isinstance(error, FedkdError):
-        logger.error("%s leaves this round out: %s: %s", party, code, error)
-    else:
-        logger.error("%s leaves this round out: %s", party, code, exc_info=error)
-    code = Code.WITHHELD if withheld and code in _TELLING else code
+    return Code.WITHHELD if withheld and code in _TELLING else code
+
+
+def _refusal(
+    party: str, error: Exception, code: Code, *, simulated: bool = False, egress: Egress | None = None
+) -> dict[str, Scalar]:
+    """Return a refusal, and tell this party's own logs of it: of many in a run only some."""
+    number = 1 if egress is None else egress.refused(str(code))
+    if is_told(number):
+        why = error.code if isinstance(error, FedkdError) else code
+        often = f" (time {number:,} in this run; the next ones are counted only)" if number >= IN_FULL else ""
+        text = str(error) if isinstance(error, FedkdError) else "".join(traceback.format_exception(error))
+        if len(text) > _MAX_TEXT:
+            text = f"{text[: _MAX_TEXT // 2]} [...] {text[-_MAX_TEXT // 2 :]}"
+        logger.error("%s leaves this round out%s: %s: %s", party, often, why, text)
     return _signed(party, code=str(code), **_cause(error, simulated))

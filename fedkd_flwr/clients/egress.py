@@ -30,7 +30,7 @@ from typing import Any, Literal, NoReturn
 from fedkd_flwr.clients.site_rules import RuleResult, SiteRules, refuse_broken
 from fedkd_flwr.errors import Code, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
-from fedkd_flwr.stores.egress_log import EgressLog, output_of
+from fedkd_flwr.stores.egress_log import EgressLog, is_told, output_of
 from fedkd_flwr.stores.held_replies import Decision, HeldReplies
 from fedkd_flwr.stores.party_state import StoredReply
 
@@ -226,22 +226,31 @@ class Egress:
         what, seen = f"round {self._visit['round']} of run {self.run_id}", f"{approval['verdict']}{who}"
         raise RefusalError(explain(what, "be approved here", seen, way_out), code=Code.HELD_BACK)
 
-    def refused(self, code: str) -> None:
-        """Write down that only a code leaves.
+    def refused(self, code: str) -> int:
+        """Write down that only a code leaves, and return how often it has left in this run.
 
-        A code leaves even where that cannot be written down: it is one of a fixed list and holds nothing of any row.
+        Where nothing was made, of many such codes in a run only some are written down one by one
+        (`fedkd_flwr.stores.egress_log.is_told`), for a server can ask without end. A code leaves even where it cannot
+        be written down: it is one of a fixed list and holds nothing of any row.
         """
+        number = 1
         try:
-            self._write(left=False, code=code)
+            number = self.log.count_refusal(self.run_id, code)
+            if is_told(number) or self._visit.get("output") is not None:
+                self._write(left=False, code=code, number=number)
         except Exception:
             logger.exception("%s: that only the code %s left could not be written down", self.log.party, code)
+        self._visit = {}
+        return number
 
-    def _write(self, *, left: bool, code: str) -> None:
+    def _write(self, *, left: bool, code: str, number: int = 0) -> None:
         visit, self._visit = self._visit, {}
         absent: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None, "public": ""}
         absent |= {"rules": [], "output": None}
         policy = {"policy": self.approve, "verdict": "not asked"}
         run = {"run": self.run_id, "run_name": self.run_name, "left": left, "code": code, "versions": self.versions}
+        if not left:
+            run["refusal"] = number
         self.log.append({**absent, "approval": policy, **visit, **run})
 
     # ---------------------------------------------------------------- approval

@@ -17,8 +17,8 @@ from federation import fedct_grid, party, rows
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
-from fedkd_flwr.apps.steward import answer_lines, decide, pending
-from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient
+from fedkd_flwr.apps.steward import answer_lines, decide, log_text, pending
+from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, RefusingClient
 from fedkd_flwr.clients import egress as door
 from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.clients.site_rules import SiteRules, parse_hours, parse_setting_rules
@@ -148,6 +148,41 @@ def test_a_refusal_is_written_down_too(tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------------------- approval
+
+
+def test_a_server_that_is_refused_without_end_fills_no_disk_and_all_refusals_are_counted(tmp_path, caplog):
+    member = _guarded(tmp_path, "a", allow=frozenset())
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1}
+    for server_round in range(1, 41):
+        client = (
+            FedCTClient(member) if server_round % 2 else RefusingClient("a", RefusalError("no"), egress=member.egress)
+        )
+        assert client.fit([], {**told, "server-round": server_round})[2]["code"] == "not-allowed"
+    assert [line["refusal"] for line in _log(member)] == [*range(1, 9), 16, 32]
+    assert caplog.text.count("leaves this round out") == 10
+    assert "(time 32 in this run" in caplog.text
+    (note,) = read_log(member.egress.log.path).notes
+    assert note.startswith("Run 1 was answered not-allowed 40 times")
+    assert "only the code not-allowed (time 32)" in log_text(_log(member))
+    assert {path.name for path in member.egress.log.directory.iterdir()} >= {"refused", "log.jsonl"}
+    assert member.egress.log.count_refusal("2", "not-allowed") == member.egress.log.count_refusal("1", "x") == 1
+
+
+def test_an_answer_that_was_made_and_held_back_has_a_line_however_often(tmp_path):
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=0.0)
+    for server_round in range(1, 12):
+        door._begin(server_round, "fedct", {}, None, None)
+        with pytest.raises(RefusalError, match="'expired'"):
+            door.let_out(StoredReply(arrays={"labels": np.zeros(3)}), num_examples=3, table=lambda: None)
+        assert door.refused("held-back") == server_round
+    assert len(read_log(door.log.path).lines) == 11
+
+
+def test_the_text_of_an_error_that_quotes_the_server_is_cut_in_the_log(caplog):
+    X, y = rows(20, seed=0)
+    FedCTClient(party("a", X, y)).fit([], {"algorithm": "x" * 10**6, "wire-version": 1})
+    assert "[...]" in caplog.text
+    assert len(caplog.text) < 10_000
 
 
 def test_what_was_approved_is_what_leaves_and_the_table_says_what_the_bytes_say(tmp_path):
