@@ -77,6 +77,8 @@ class PartyClient(NumPyClient, ABC):
     """
 
     card: ClassVar[Card]
+    heard: ClassVar[frozenset[str]] = frozenset()
+    """Which of the arrays that it keeps hold nothing but what the server said, or has heard."""
 
     def __init__(self, party: Party) -> None:
         self.party = party
@@ -487,6 +489,8 @@ class PartyClient(NumPyClient, ABC):
         saved = instruction.saved
         if saved is None or saved.server_round != instruction.server_round:
             return None
+        if saved.meta.get("data") != self._data:
+            return None  # made from rows that are not held any more
         if saved.meta.get("charge", "") != _named(charge):
             return None  # made under another claim: it is not this instruction's answer, nor covered by its charge
         arrays = {name: saved.arrays[f"payload.{name}"] for name in saved.meta["payload"]}
@@ -733,15 +737,24 @@ class PartyClient(NumPyClient, ABC):
         """Return what this party kept in earlier rounds of the run, as far as this algorithm made it from these rows.
 
         A model that learnt from a file which has been replaced since would carry its rows into an answer that the rows
-        held now pay for; one of another algorithm may know rows that this one's claim leaves out.
+        held now pay for; one of another algorithm may know rows that this one's claim leaves out. What the server knows
+        too stays where the file alone is another: else the form of the next reply would tell that it is.
         """
         party = self.party
         saved = party.state.load() if party.state is not None else None
         if saved is None or (saved.meta.get("algorithm"), saved.meta.get("data")) == (self.card.name, self._data):
             return saved
+        if saved.meta.get("algorithm") == self.card.name:
+            logger.warning("%s: its data file is another than in round %d of this run", party.name, saved.server_round)
+            known = {
+                name: array
+                for name, array in saved.arrays.items()
+                if name.startswith(("value.", "payload.")) or name.removeprefix("kept.") in self.heard
+            }
+            meta = {name: saved.meta[name] for name in _OF_REPLY if name in saved.meta}
+            return Saved(server_round=saved.server_round, arrays=known, meta=meta)
         logger.warning(
-            "%s: what was kept in round %d of this run is of another algorithm, or of another data file: nothing "
-            "continues from it.",
+            "%s: what was kept in round %d of this run is of another algorithm: nothing continues from it.",
             party.name,
             saved.server_round,
         )
@@ -831,6 +844,7 @@ _TELLING = frozenset(
 """Codes that private rows may decide."""
 
 
+_OF_REPLY = ("algorithm", "reply", "values", "payload", "charge", "held-back")  # of `Saved.meta`: about what was sent
 _MAX_CAUSE = 600  # characters
 _MAX_TEXT = 4000  # characters of an error in the log, which may quote what the server sent
 _LEAST_LEFT = 1e-3  # of a budget: where not even this is left, it is spent

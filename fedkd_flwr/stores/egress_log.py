@@ -14,8 +14,8 @@ A line is on the disk, and the head after it, before its reply leaves. A crash i
 not leave, or half a line, which the next writer removes; never a reply without its line.
 
 A server can be refused as often as it likes. So of requests that got nothing but a code, where nothing was made, the
-first `IN_FULL` of a code in a run have a line each, and after them the 16th, the 32nd, the 64th, ...; each such line says
-its number. All are counted.
+first `IN_FULL` of a code in a run have a line each, and after them the 16th, the 32nd, the 64th, ...; each such line
+says its number. All are counted.
 
 Whoever can write to both files can write another log and a head that fits it. So compare the head's short form
 (`short_head`) with one that was kept elsewhere.
