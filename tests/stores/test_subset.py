@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -260,6 +261,28 @@ def test_two_draws_of_an_earlier_release_serve_the_files_that_they_were_drawn_fr
     assert [_held(tmp_path, X + more).rows(FOUR).tolist() for more in (0, 100)] == [first, second]
     with pytest.raises(RefusalError, match="got 2 draws"):
         _held(tmp_path, X[1:]).rows(FOUR)
+
+
+def test_empty_places_of_a_draw_stand_for_no_row_of_another_file(tmp_path):
+    X = np.arange(3.0)[:, None]
+    for seed in range(8):  # of ten places three hold a row
+        store = _held(tmp_path / str(seed), X)
+        mechanism = Subsampling(num_rows=10, subset_rows=4, replacement=False)
+        drawn = store.rows(mechanism, num_rows=3, rng=np.random.default_rng(seed))
+        turned = _held(tmp_path / str(seed), X[::-1])
+        if len(there := sorted(X[drawn[drawn < 3]].ravel())):
+            assert sorted(X[::-1][turned.rows(mechanism, num_rows=3)].ravel()) == there
+        else:
+            with pytest.raises(DataError, match="without any of the drawn rows"):
+                turned.rows(mechanism, num_rows=3)
+
+
+def test_another_kind_of_draw_is_refused_before_a_private_row_is_looked_at(tmp_path):
+    store = _store(tmp_path)
+    store.rows(FIVE)
+    for other in (replace(FIVE, replacement=True), replace(FIVE, subset_rows=6)):
+        with pytest.raises(RefusalError, match="Ask for subset-rows 5"):
+            store.claimed(other)
 
 
 def test_a_renamed_party_draws_nothing(tmp_path):
