@@ -293,6 +293,20 @@ def test_what_the_server_knows_stays_where_the_file_alone_changed_and_nothing_th
         assert client(member)._saved().arrays == {}
 
 
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_final_visit_that_speaks_of_no_noise_gets_no_metrics_where_a_round_had_a_claim(tmp_path, forgets):
+    shared = {"share_metrics": ("accuracy",), "min_support": 0, "model": model, "keep_state": True}
+    X, y = rows(20, seed=0)
+    bare = dict(CONFIG)
+    never_claimed = FedCTClient(_of_run(tmp_path / "2", X, y, **shared)).evaluate([], bare)
+    assert "loss" in never_claimed[2] or len(never_claimed[2]) > 2
+    assert len(_fit(_of_run(tmp_path, X, y, **shared), **RESPONSE, privacy="party")[0]) == 1
+    member = _of_run(tmp_path, X, y, **shared)
+    if forgets:
+        member.state.remove()  # the ledger remembers
+    assert set(FedCTClient(member).evaluate([], bare)[2]) == {"party", "wire-version"}
+
+
 def test_an_answer_kept_from_before_a_crash_is_not_sent_at_the_cost_of_another_file_s_rows(tmp_path, monkeypatch):
     asked = {**RESPONSE, "privacy": "party"}
     learnt = []
