@@ -7,7 +7,8 @@ config, and several private files: random rows, and files that make a difference
 one row more or less, a row that cannot be read, one class, one row, constant columns, missing and huge values, no
 rows, no table. A hostile server picks the settings. For each file the real ClientApp answers the same one or two
 rounds, the final visit, and in some cases the questions whether it is ready and will rehearse, a repeated and a
-senseless request, and the last round once more in a run that continues this one, while the output of each mechanism
+senseless request, the last round once more in a run that continues this one, or files that are put in the place of the
+first one after round 1, while the output of each mechanism
 is held fixed (it checks its input as ever, and then answers alike). The records of the replies must then be the same,
 byte for byte: arrays, keys, their order, numbers of examples, codes, loss. A case in which they are not is printed
 with the seed that makes it again.
@@ -79,6 +80,7 @@ MODELS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("random-forest", ("n_estimators=2", "n_estimators=2,max_samples=3", "n_estimators=2,oob_score=true")),
     ("extra-trees", ("n_estimators=2", "n_estimators=2,max_features=3")),
     ("xgboost", ("n_estimators=2", "n_estimators=2,min_child_weight=9", "n_estimators=1,subsample=0.1")),
+    ("rulefit", ("max_rules=4", "max_rules=4,tree_size=2", "max_rules=2,memory_par=0.5")),
     ("mlp", (NET % "", NET % ', "lr": 1e30, "optimizer": "sgd"', NET % ', "dropout": 0.9')),
 )
 """Cheap ones, each with parameters of which some fail on some rows."""
@@ -302,11 +304,15 @@ class Silo:
     """One node with one private file, asked by the server's own words."""
 
     def __init__(self, folder: Path, text: str, node: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-        data = folder / "private.csv"
-        data.write_text(text, encoding="latin-1")
-        config = {**node, "data-path": str(data), "state-dir": str(folder / "state")}
+        self.data = folder / "private.csv"
+        self.replace_file(text)
+        config = {**node, "data-path": str(self.data), "state-dir": str(folder / "state")}
         self.context = Context(7, 1, config, RecordDict(), dict(run))
         self.sent = 0
+
+    def replace_file(self, text: str) -> None:
+        """Put another private file in the place of the last one."""
+        self.data.write_text(text, encoding="latin-1")
 
     def ask(self, stage: str, arrays: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> Message:
         """Return the reply of this node's ClientApp."""
@@ -319,8 +325,8 @@ class Silo:
         return answer(client, message) if stage == "fit" else finish(client, message)
 
 
-def trace(silo: Silo, case: Mapping[str, Any], public: PublicSet) -> list[Any]:
-    """Return all that the rounds and the final visit of a case bring to the server."""
+def trace(silo: Silo, case: Mapping[str, Any], public: PublicSet, later: str | None = None) -> list[Any]:
+    """Return all that the rounds and the final visit of a case bring to the server; ``later`` replaces the file."""
     name, settings, seed = case["algorithm"], case["settings"], case["seed"]
     told = _told(name, settings, public)
     said, base = [], ""
@@ -342,6 +348,8 @@ def trace(silo: Silo, case: Mapping[str, Any], public: PublicSet) -> list[Any]:
             spec = PublicSpec(num_public=public.num_rows, num_classes=len(CLASSES), fingerprint=public.fingerprint)
             spec = spec.bits if settings["label_mechanism"] == "xor" else spec
             base = digest(decode_labels(payload, public=spec, server_round=server_round)).hex()
+        if server_round == 1 and later is not None:
+            silo.replace_file(later)
     if seed % 8 == 0:
         said.append(_said(silo.ask("fit", arrays, config)))
         said.append(_said(silo.ask("fit", {}, {**config, "server-round": rounds + 1})))
@@ -405,10 +413,12 @@ def differences(seed: int, public_path: str, folder: Path, *, most_files: int = 
     public = load_public(public_path)
     node = {**case["node"], "public-path": public_path}
     traces: dict[str, list[Any]] = {}
-    for name, text in private_files(np.random.default_rng([seed, 1]), most_files).items():
+    files = private_files(np.random.default_rng([seed, 1]), most_files)
+    changes = seed % 8 in (4, 5, 6)
+    for name, text in files.items():
         with tempfile.TemporaryDirectory(dir=folder) as own:
-            silo = Silo(Path(own), text, node, run_config(case, public_path))
-            traces[name] = trace(silo, case, public)
+            silo = Silo(Path(own), files["rows"] if changes else text, node, run_config(case, public_path))
+            traces[name] = trace(silo, case, public, text if changes else None)
     first = traces["rows"]
     # a reply's first record is its metrics, which hold a code in place of an answer's payload
     answered = next(one for one in first if one and isinstance(one[0], tuple))

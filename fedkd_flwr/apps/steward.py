@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.stores.egress_log import IN_FULL
 from fedkd_flwr.stores.held_replies import Decision, Held, held_in
 
 __all__ = ["answer_lines", "decide", "log_csv", "log_text", "pending", "who_asks"]
@@ -128,6 +129,11 @@ def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, ro
     lines.append(f"beside     number of examples: {output['num_examples']:,}")
     lines += [f"           {name}: {_plain(str(value))}" for name, value in output.get("sender", {}).items()]
     lines.append(f"digest     {output['sha256']}  ({output['bytes']:,} bytes of arrays)")
+    if facts.get("policy") == "first-round" and (within := facts.get("within", {})).get("rounds"):
+        most, until = f"{within['rows']:,}", f"{within['rounds']:,}"
+        lines.append(
+            f"approving  also lets out its like in later rounds, until round {until}, of at most {most} rows each"
+        )
     if len(table) > 1:
         lines += ["", *_columns(table[: rows + 1])]
         if len(table) - 1 > rows:
@@ -148,7 +154,9 @@ def _log_row(line: Mapping[str, Any]) -> list[str]:
         return [str(line["number"]), "altered", *[""] * (len(_LOG) - 2)]
     output, claim, approval = line.get("output") or {}, line.get("claim") or {}, line.get("approval") or {}
     by = f" by {approval['by']}: {approval['reason']}" if approval.get("by") else ""
-    left = "answer" if line.get("left") else f"only the code {line.get('code', '')}"
+    number = line.get("refusal") or 0
+    often = f" (time {number:,})" if number > IN_FULL else ""
+    left = "answer" if line.get("left") else f"only the code {line.get('code', '')}{often}"
     return [
         *(str(line.get(name, "")) for name in ("number", "when", "run", "round", "algorithm")),
         left,

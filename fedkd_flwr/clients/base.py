@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import math
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -54,6 +55,7 @@ from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.saved_model import pack
 from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.stores.egress_log import IN_FULL, is_told
 from fedkd_flwr.stores.party_state import Saved, StoredReply
 from fedkd_flwr.wire.envelope import digests
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
@@ -75,6 +77,8 @@ class PartyClient(NumPyClient, ABC):
     """
 
     card: ClassVar[Card]
+    heard: ClassVar[frozenset[str]] = frozenset()
+    """Which of the arrays that it keeps hold nothing but what the server said, or has heard."""
 
     def __init__(self, party: Party) -> None:
         self.party = party
@@ -232,9 +236,9 @@ class PartyClient(NumPyClient, ABC):
             self._try_model()
         except Exception as error:
             # its process is a copy of this one, with all private rows: a limit may be passed because of them
-            withheld = self._withholds(config)
-            refusal = _refusal(party.name, error, withheld=withheld, simulated=party.simulated)
-            if refusal["code"] != Code.WITHHELD:
+            code = _code_of(error, withheld=self._withholds(config))
+            refusal = _refusal(party.name, error, code, simulated=party.simulated)
+            if code != Code.WITHHELD:
                 return [], 0, refusal
         labels = encode_labels(np.zeros((1, count), dtype=np.int16), public=party.spec, server_round=1)
         return [labels], count, {**said, "payload": "labels"}
@@ -400,6 +404,8 @@ class PartyClient(NumPyClient, ABC):
             told=known,
             claim=None if charge is None else {word: getattr(charge, word) for word in words},
             events=None if charge is None else charge.events,
+            public=self.party.public.fingerprint,
+            rounds_left=instruction.rounds_left,
         )
 
     def _enough_rows(self) -> bool:
@@ -483,6 +489,8 @@ class PartyClient(NumPyClient, ABC):
         saved = instruction.saved
         if saved is None or saved.server_round != instruction.server_round:
             return None
+        if saved.meta.get("data") != self._data:
+            return None  # made from rows that are not held any more
         if saved.meta.get("charge", "") != _named(charge):
             return None  # made under another claim: it is not this instruction's answer, nor covered by its charge
         arrays = {name: saved.arrays[f"payload.{name}"] for name in saved.meta["payload"]}
@@ -617,17 +625,14 @@ class PartyClient(NumPyClient, ABC):
         return () if private and not self.party.simulated else self.party.share_metrics
 
     def _refusal(self, error: Exception, config: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        withheld = self._withholds(config)
-        said = _refusal(self.party.name, error, withheld=withheld, simulated=self.party.simulated)
-        if said["code"] in _TELLING:  # no claim here, and private rows may have decided it: a later budget must know
+        code = _code_of(error, withheld=self._withholds(config))
+        if code in _TELLING:  # no claim here, and private rows may have decided it: a later budget must know
             try:
                 self._note_no_noise()
             except Exception:
                 logger.exception("%s: that a code leaves could not be written down: it is withheld", self.party.name)
-                said["code"] = str(Code.WITHHELD)
-        if self.party.egress is not None:
-            self.party.egress.refused(str(said["code"]))
-        return said
+                code = Code.WITHHELD
+        return _refusal(self.party.name, error, code, simulated=self.party.simulated, egress=self.party.egress)
 
     def _withholds(self, config: Mapping[str, Scalar]) -> bool:
         """Tell whether codes that private rows may decide stay here: beside a claim even a code would tell."""
@@ -732,15 +737,24 @@ class PartyClient(NumPyClient, ABC):
         """Return what this party kept in earlier rounds of the run, as far as this algorithm made it from these rows.
 
         A model that learnt from a file which has been replaced since would carry its rows into an answer that the rows
-        held now pay for; one of another algorithm may know rows that this one's claim leaves out.
+        held now pay for; one of another algorithm may know rows that this one's claim leaves out. What the server knows
+        too stays where the file alone is another: else the form of the next reply would tell that it is.
         """
         party = self.party
         saved = party.state.load() if party.state is not None else None
         if saved is None or (saved.meta.get("algorithm"), saved.meta.get("data")) == (self.card.name, self._data):
             return saved
+        if saved.meta.get("algorithm") == self.card.name:
+            logger.warning("%s: its data file is another than in round %d of this run", party.name, saved.server_round)
+            known = {
+                name: array
+                for name, array in saved.arrays.items()
+                if name.startswith(("value.", "payload.")) or name.removeprefix("kept.") in self.heard
+            }
+            meta = {name: saved.meta[name] for name in _OF_REPLY if name in saved.meta}
+            return Saved(server_round=saved.server_round, arrays=known, meta=meta)
         logger.warning(
-            "%s: what was kept in round %d of this run is of another algorithm, or of another data file: nothing "
-            "continues from it.",
+            "%s: what was kept in round %d of this run is of another algorithm: nothing continues from it.",
             party.name,
             saved.server_round,
         )
@@ -800,11 +814,8 @@ class RefusingClient(NumPyClient):
 
     def _refusal(self, config: Any) -> dict[str, Scalar]:
         asked = config.get("privacy") if isinstance(config, Mapping) else None
-        withheld = self.withheld or asked == "party"
-        said = _refusal(self.party, self.error, withheld=withheld, simulated=self.simulated)
-        if self.egress is not None:
-            self.egress.refused(str(said["code"]))
-        return said
+        code = _code_of(self.error, withheld=self.withheld or asked == "party")
+        return _refusal(self.party, self.error, code, simulated=self.simulated, egress=self.egress)
 
 
 def _signed(party: str, **values: Scalar) -> dict[str, Scalar]:
@@ -833,7 +844,9 @@ _TELLING = frozenset(
 """Codes that private rows may decide."""
 
 
+_OF_REPLY = ("algorithm", "reply", "values", "payload", "charge", "held-back")  # of `Saved.meta`: about what was sent
 _MAX_CAUSE = 600  # characters
+_MAX_TEXT = 4000  # characters of an error in the log, which may quote what the server sent
 _LEAST_LEFT = 1e-3  # of a budget: where not even this is left, it is spent
 _TRIED = 64  # public rows that a rehearsal tries a model on
 
@@ -843,11 +856,21 @@ def _cause(error: Exception, simulated: bool) -> dict[str, Scalar]:
     return {"failure": cause(error)[:_MAX_CAUSE]} if simulated else {}
 
 
-def _refusal(party: str, error: Exception, *, withheld: bool, simulated: bool = False) -> dict[str, Scalar]:
+def _code_of(error: Exception, *, withheld: bool) -> Code:
     code = error.code if isinstance(error, FedkdError) else Code.INTERNAL
-    if isinstance(error, FedkdError):
-        logger.error("%s leaves this round out: %s: %s", party, code, error)
-    else:
-        logger.error("%s leaves this round out: %s", party, code, exc_info=error)
-    code = Code.WITHHELD if withheld and code in _TELLING else code
+    return Code.WITHHELD if withheld and code in _TELLING else code
+
+
+def _refusal(
+    party: str, error: Exception, code: Code, *, simulated: bool = False, egress: Egress | None = None
+) -> dict[str, Scalar]:
+    """Return a refusal, and tell this party's own logs of it: of many in a run only some."""
+    number = 1 if egress is None else egress.refused(str(code))
+    if is_told(number):
+        why = error.code if isinstance(error, FedkdError) else code
+        often = f" (time {number:,} in this run; the next ones are counted only)" if number >= IN_FULL else ""
+        text = str(error) if isinstance(error, FedkdError) else "".join(traceback.format_exception(error))
+        if len(text) > _MAX_TEXT:
+            text = f"{text[: _MAX_TEXT // 2]} [...] {text[-_MAX_TEXT // 2 :]}"
+        logger.error("%s leaves this round out%s: %s: %s", party, often, why, text)
     return _signed(party, code=str(code), **_cause(error, simulated))

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,7 @@ from typing import Any, Literal, NoReturn
 from fedkd_flwr.clients.site_rules import RuleResult, SiteRules, refuse_broken
 from fedkd_flwr.errors import Code, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
-from fedkd_flwr.stores.egress_log import EgressLog, output_of
+from fedkd_flwr.stores.egress_log import EgressLog, is_told, output_of
 from fedkd_flwr.stores.held_replies import Decision, HeldReplies
 from fedkd_flwr.stores.party_state import StoredReply
 
@@ -111,6 +112,8 @@ class Egress:
         told: Mapping[str, Any],
         claim: Mapping[str, str] | None,
         events: Sequence[tuple[Any, int]] | None,
+        public: str = "",
+        rounds_left: int = 1,
     ) -> None:
         """Refuse a round that breaks a rule, or that a steward rejected before, while nothing is learnt yet.
 
@@ -128,10 +131,14 @@ class Egress:
             What the reply claims, in words; None without noise at this party.
         events : sequence of (event, int), optional
             What it releases, for one record.
+        public : str
+            The fingerprint of the public set that it is about.
+        rounds_left : int
+            Rounds that the server plans from this one on.
         """
         rounds = max(server_round, int(self.settings.get("num-rounds", 0)))
         settings = {**self.settings, **told, "num-rounds": rounds}
-        self._begin(server_round, algorithm, told, claim, events)
+        self._begin(server_round, algorithm, told, claim, events, public=public, rounds_left=rounds_left)
         results = self.rules.of_run(settings, self.models)
         results += self.rules.of_round(events, datetime.now().astimezone(), unit=(claim or {}).get("unit", ""))
         self._note(results)
@@ -156,9 +163,16 @@ class Egress:
         told: Mapping[str, Any],
         claim: Mapping[str, str] | None,
         events: Sequence[tuple[Any, int]] | None,
+        *,
+        public: str = "",
+        rounds_left: int = 1,
     ) -> None:
         known = None if claim is None else {**claim, "events": [[event, n] for event, n in plain_events(events or ())]}
         self._visit = {"round": server_round, "algorithm": algorithm, "settings": dict(told), "claim": known}
+        self._visit["public"] = public
+        if isinstance(server_round, int):
+            planned = max(server_round + rounds_left - 1, int(self.settings.get("num-rounds", 0)))
+            self._visit["planned_rounds"] = planned
 
     def _note(self, results: Iterable[RuleResult]) -> None:
         self._visit.setdefault("rules", []).extend(asdict(one) for one in results)
@@ -212,22 +226,31 @@ class Egress:
         what, seen = f"round {self._visit['round']} of run {self.run_id}", f"{approval['verdict']}{who}"
         raise RefusalError(explain(what, "be approved here", seen, way_out), code=Code.HELD_BACK)
 
-    def refused(self, code: str) -> None:
-        """Write down that only a code leaves.
+    def refused(self, code: str) -> int:
+        """Write down that only a code leaves, and return how often it has left in this run.
 
-        A code leaves even where that cannot be written down: it is one of a fixed list and holds nothing of any row.
+        Where nothing was made, of many such codes in a run only some are written down one by one
+        (`fedkd_flwr.stores.egress_log.is_told`), for a server can ask without end. A code leaves even where it cannot
+        be written down: it is one of a fixed list and holds nothing of any row.
         """
+        number = 1
         try:
-            self._write(left=False, code=code)
+            number = self.log.count_refusal(self.run_id, code)
+            if is_told(number) or self._visit.get("output") is not None:
+                self._write(left=False, code=code, number=number)
         except Exception:
             logger.exception("%s: that only the code %s left could not be written down", self.log.party, code)
+        self._visit = {}
+        return number
 
-    def _write(self, *, left: bool, code: str) -> None:
+    def _write(self, *, left: bool, code: str, number: int = 0) -> None:
         visit, self._visit = self._visit, {}
-        absent: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None}
+        absent: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None, "public": ""}
         absent |= {"rules": [], "output": None}
         policy = {"policy": self.approve, "verdict": "not asked"}
         run = {"run": self.run_id, "run_name": self.run_name, "left": left, "code": code, "versions": self.versions}
+        if not left:
+            run["refusal"] = number
         self.log.append({**absent, "approval": policy, **visit, **run})
 
     # ---------------------------------------------------------------- approval
@@ -237,10 +260,12 @@ class Egress:
         if self.approve == "never" or not self.discloses(reply):
             return {"policy": self.approve, "verdict": "not asked"}
         digest, covers = str(self._visit["output"]["sha256"]), self._kind(reply)
-        decision = self._rejection(self._visit["round"])
+        at = self._visit["round"]
+        decision = self._rejection(at)
         if decision is None:
-            earlier = self._decisions(self._visit["round"])
-            decision = next((one for one in earlier if self._approves(one, digest, covers)), None)
+            decision = next((one for one in self._decisions(at) if one.sha256 == digest), None)
+        if decision is None and (decision := self._speaking(covers)) is not None:
+            self.held.note_spoken_for(self.run_id, at, sha256=digest, covers=covers, by=decision)
         if decision is None:
             decision = self._wait(reply, table, covers)
             if decision.verdict == "approved" and decision.sha256 != digest:
@@ -258,15 +283,33 @@ class Egress:
     def _rejection(self, server_round: int | str) -> Decision | None:
         return next((one for one in self._decisions(server_round) if one.verdict == "rejected"), None)
 
-    def _approves(self, decision: Decision, digest: str, covers: str) -> bool:
-        # metrics of the final visit are what the owner's share-metrics names; a run that nobody approved gets none
-        spoken_for = decision.covers == covers or self._visit["round"] == "final"
-        return decision.sha256 == digest or (self.approve == "first-round" and spoken_for)
+    def _speaking(self, covers: str) -> Decision | None:
+        """Return the approval of an earlier reply that speaks for this one, which is of other bytes; None without one.
+
+        It speaks for one reply to each later request that is the same: the same algorithm, settings, public set, arrays
+        and run, no more rows, no weaker or further mechanism, no round beyond those that were planned then. The final
+        visit's metrics are what the owner's ``share-metrics`` names: it speaks for those too, once.
+        """
+        at = self._visit["round"]
+        if self.approve != "first-round" or self.held.decision(self.run_id, at) is not None:
+            return None
+        asked = self._asked
+        return next((one for one in self._decisions(at) if at == "final" or _same(one, covers, asked)), None)
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        """What this visit asks for that an approval sets a limit to."""
+        visit = self._visit
+        claim, rounds = visit["claim"] or {}, visit.get("planned_rounds", 0)
+        rows = visit["output"]["num_examples"]
+        return {"round": visit["round"], "rows": rows, "rounds": rounds, "events": claim.get("events", [])}
 
     def _kind(self, reply: StoredReply) -> str:
         """Return a digest of what kind of reply it is: a run that asks for something else later is asked about anew."""
         visit = self._visit
-        kind = [visit["algorithm"], visit["settings"], sorted(reply.arrays), visit["claim"] is not None]
+        claim = None if visit["claim"] is None else {**visit["claim"], "events": [], "mechanism": ""}
+        run = sorted((key, repr(value)) for key, value in self.settings.items())
+        kind = [visit["algorithm"], visit["settings"], visit["public"], sorted(reply.arrays), claim, run, self.models]
         return sha256(canonical(kind)).hexdigest()
 
     def _wait(
@@ -280,6 +323,8 @@ class Egress:
             "run_name": self.run_name,
             "party": self.log.party,
             "covers": covers,
+            "within": self._asked,
+            "policy": self.approve,
             "since": now.isoformat(timespec="seconds"),
             "until": (now + timedelta(seconds=seconds)).isoformat(timespec="seconds"),
         }
@@ -303,6 +348,23 @@ class Egress:
         if decision.verdict != "expired":
             held.remove()
         return decision
+
+
+def _same(approved: Decision, covers: str, asked: Mapping[str, Any]) -> bool:
+    """Tell whether a later request asks for nothing more than one whose reply was approved."""
+    within = approved.within
+    if not (approved.covers == covers and within):
+        return False
+    costs, paid = _times(asked["events"]), _times(within["events"])
+    return bool(asked["rows"] <= within["rows"] and asked["round"] <= within["rounds"] and costs <= paid)
+
+
+def _times(events: Sequence[Sequence[Any]]) -> Counter[bytes]:
+    """Return how often each event happens, those left out that release nothing."""
+    times = Counter[bytes]()
+    for event, count in events:
+        times[canonical(event)] += count if event["kind"] != "no-op" else 0
+    return times
 
 
 def _said(policy: Approve, decision: Decision) -> dict[str, str]:

@@ -83,6 +83,8 @@ class ScoreClient(PartyClient):
         For tests: seeded noise, and a seeded subset, protect nothing.
     """
 
+    heard = frozenset({"answered", "cached", "cache"})
+
     def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
         super().__init__(party)
         self.noise_rng = noise_rng

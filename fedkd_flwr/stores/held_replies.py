@@ -18,7 +18,7 @@ import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -49,6 +49,8 @@ class Decision:
     covers : str
         A digest of the kind of reply: algorithm, settings, what it is called. Where only a run's first reply needs
         approval, it lets out later replies of this kind.
+    within : mapping
+        What such a later reply may hold at most: ``rows``, ``rounds``, ``events``. Empty: it lets out none.
     by, reason : str
         Who decided, as the command was told, and why.
     when : str
@@ -58,6 +60,7 @@ class Decision:
     verdict: Verdict
     sha256: str
     covers: str
+    within: Mapping[str, Any] = field(default_factory=dict)
     by: str = ""
     reason: str = ""
     when: str = ""
@@ -139,6 +142,7 @@ class Held:
                 verdict=verdict,
                 sha256=digest,
                 covers=str(self.facts["covers"]),
+                within=dict(self.facts.get("within", {})),
                 by=by,
                 reason=reason,
                 when=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -192,6 +196,21 @@ class HeldReplies:
             write_atomic(Path(f"{held.path}.csv"), text.getvalue().encode())
         write_atomic(Path(f"{held.path}.json"), json.dumps(dict(facts), indent=1).encode())  # last: now it is listed
         return held
+
+    def note_spoken_for(self, run: str, server_round: int | str, *, sha256: str, covers: str, by: Decision) -> None:
+        """Write down that another reply's approval lets this one out: no second answer to the same round has it."""
+        reason = f"as the reply {by.sha256[:16]}: {by.reason}"
+        decision = Decision(
+            verdict="approved",
+            sha256=sha256,
+            covers=covers,
+            by=by.by,
+            reason=reason,
+            when=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        make_folder(self.folder)
+        where = self.folder / f"{_name(run, server_round)}{_DECISION}"
+        write_atomic(where, json.dumps(asdict(decision), indent=1).encode())
 
     def decision(self, run: str, server_round: int | str) -> Decision | None:
         """Return what was decided about one reply; None for one that nobody decided about, in time or yet."""

@@ -1,4 +1,4 @@
-"""The only rows a party ever learns from under NFDP: drawn once, kept for good, shared by all runs.
+"""The only rows a party ever learns from under NFDP: drawn once, kept for good, for all runs and files.
 
 Learning from a random subset of the rows is differentially private only if nothing is ever learnt from the other rows;
 a second draw would expose some of them. So the drawn rows are stored beside the party's ledger, by their keyed hashes:
@@ -7,9 +7,11 @@ an edited, reordered or re-encoded file does not draw again.
 | the file now | what is learnt from |
 |---|---|
 | is the one that was drawn from | the drawn rows |
-| holds some of its rows, in any order or form | the drawn rows that are still there; new rows are not learnt from |
-| holds none of its rows | a draw of its own, with its own claim: no row is in both |
-| holds rows of two draws, or rows whose hashes cannot be compared | nothing: refused |
+| is any other | the drawn rows that are still there; no other row is learnt from, or looked at to decide anything |
+| holds none of the drawn rows, or rows whose hashes cannot be compared | nothing |
+
+So a party draws once. Were a file without any row of the draw to have a draw of its own, a single row that was never
+drawn would decide between the two; its claim lets it decide nothing. New rows for NFDP need a party of another name.
 
 Equal rows are not told apart: where one of several copies is deleted, the drawn copies are taken to be the first ones.
 """
@@ -45,7 +47,7 @@ _WAY_OUT = "Go on with the file that the subset was drawn from, or leave this pa
 
 
 class SubsetStore:
-    """One party's subsets: one for each population of rows, which share no row.
+    """One party's subset.
 
     ``subset.json`` in the ledger's folder holds the draws; a note in the ledger, written second and before anything
     learns from a draw, holds its digest.
@@ -84,7 +86,7 @@ class SubsetStore:
     def charged(self, mechanism: Subsampling) -> bool:
         """Tell whether a reply computed from this subset has been charged: further ones are post-processing."""
         draw = self._known()
-        return draw is not None and _mechanism(draw) == mechanism and _paid(self.ledger.load(), draw)
+        return draw is not None and _mechanism(draw) == mechanism and self._paid(draw)
 
     def rows(self, mechanism: Subsampling, *, num_rows: int | None = None, rng: Rng = None) -> NDArray[np.int64]:
         """Return the party's subset; if there never was one, draw it from the operating system's entropy.
@@ -122,7 +124,7 @@ class SubsetStore:
         return np.array(mine[0], dtype=np.int64) if mine else None
 
     def _known(self) -> dict[str, Any] | None:
-        """Return the draw that the rows held now took part in; None where there is none, or `rows` raises."""
+        """Return the party's draw; None where there is none, or `rows` raises."""
         if not os.path.lexists(self.ledger.directory):
             return None
         with self.ledger.held() as ledger:
@@ -154,12 +156,10 @@ class SubsetStore:
             raise self._lost(f"this: {error}") from error
         if any(_witness(draw) != note.reply_digest for draw, note in zip(draws, notes, strict=False)):
             raise self._lost("another subset than the one that was drawn")
-        if len(draws) > len(notes) and draws[-1]["data"] != self.ledger.rows.digest:
-            raise self._lost("a draw from another file that the ledger does not know")
         return draws
 
     def _draw_of_these(self, ledger: Ledger) -> dict[str, Any] | None:
-        """Return the draw that the rows held now took part in; None where none of them did."""
+        """Return the party's draw, None before there is one; private rows decide nothing of it."""
         draws, held = self._stored(ledger), self.ledger.rows
         for draw in draws:
             if draw["data"] == held.digest:
@@ -167,17 +167,14 @@ class SubsetStore:
         if not draws:
             return None
         self._check_form(draws)
-        table, hashes = self.ledger.table(ledger), self.ledger.hashes()
-        columns = [table.column(draw["data"]) for draw in draws]
-        known = [column is not None and np.isin(hashes, table.members(column)).any() for column in columns]
-        mine = [draw for draw, shares in zip(draws, known, strict=True) if shares]
-        if len(mine) > 1:
-            self._fixed(
-                "be one, for rows that took part in one draw", f"a file with rows of {len(mine)} draws", _WAY_OUT
-            )
-        if mine and not _paid(ledger, mine[0]):
-            self._fixed("be charged before its file changes", "a changed file and no reply charged yet", _WAY_OUT)
-        return mine[0] if mine else None
+        if len(draws) > 1:  # as earlier releases drew for files that shared no row
+            self._fixed("be one, for a file that none was drawn from", f"{len(draws)} draws", _WAY_OUT)
+        return draws[0]
+
+    def _paid(self, draw: Mapping[str, Any]) -> bool:
+        """Tell whether the draw was charged to the rows that it was drawn from, or else to those held now."""
+        words, data = _mechanism(draw).words, {draw["data"], self.ledger.rows.digest}
+        return any(entry.mechanism == words and entry.data in data for entry in self.ledger.load().entries)
 
     def _check_form(self, draws: Sequence[Mapping[str, Any]]) -> None:
         held = self.ledger.rows
@@ -258,11 +255,6 @@ class SubsetStore:
 
 def _notes(ledger: Ledger) -> list[Entry]:
     return [entry for entry in ledger.entries if entry.mechanism.endswith(_DRAWN)]
-
-
-def _paid(ledger: Ledger, draw: Mapping[str, Any]) -> bool:
-    words = _mechanism(draw).words
-    return any((entry.mechanism, entry.data) == (words, draw["data"]) for entry in ledger.entries)
 
 
 def _mechanism(draw: Mapping[str, Any]) -> Subsampling:

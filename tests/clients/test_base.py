@@ -22,7 +22,7 @@ from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.stores.party_state import PartyState
+from fedkd_flwr.stores.party_state import PartyState, Saved
 from fedkd_flwr.stores.plans import HOLD_S
 from fedkd_flwr.wire.envelope import digest
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
@@ -253,6 +253,58 @@ def test_a_net_does_not_carry_rows_into_an_answer_that_other_rows_pay_for(tmp_pa
         asked = {**RESPONSE, "privacy": "party", "server-round": server_round, "last-round": server_round - 1}
         assert len(_fit(_of_run(tmp_path, *rows(20, seed=seed)), **asked)[0]) == 1
     assert len(restored) == (0 if changed else 1)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_data_file_that_changes_between_rounds_does_not_show_in_the_form_of_a_reply(tmp_path, changed):
+    public = public_set(3000)
+    asked = {**RESPONSE, "label-epsilon": 20.0, "privacy": "party"}
+    X, y = rows(20, seed=0)
+    ((first,), _, _) = _fit(_of_run(tmp_path, X, y, public=public, model=model), **asked)
+    spec = _of_run(tmp_path, X, y, public=public).spec
+    base = digest(decode_labels(first, public=spec, server_round=1)).hex()
+    second = {**asked, "server-round": 2, "last-round": 1, "base": base}
+    ((sent,), _, _) = _fit(
+        _of_run(tmp_path, X + np.float32(changed) * np.eye(20, 2, dtype=np.float32), y, public=public, model=model),
+        **second,
+    )
+    assert len(sent) < len(first) / 2  # changes alone, from the net that starts afresh too
+
+
+def test_what_the_server_knows_stays_where_the_file_alone_changed_and_nothing_that_rows_made(tmp_path):
+    kept = ("value.labels", "payload.labels", "kept.cached", "kept.ratios", "kept.answered")
+    for client, stays in ((FedCTClient, {"value.labels", "payload.labels"}), (FedMDClient, {*kept} - {"kept.ratios"})):
+        member = _of_run(tmp_path, *rows(20, seed=0))
+        meta = {
+            "algorithm": client.card.name,
+            "data": "another",
+            "charge": "c",
+            "values": ["labels"],
+            "payload": ["labels"],
+        }
+        arrays = {name: np.zeros((1, 60), np.int16) for name in kept}
+        member.state.save(Saved(server_round=3, arrays=arrays, model=b"net", meta={**meta, "alone": 1, "reply": {}}))
+        saved = client(member)._saved()
+        assert (saved.server_round, saved.model, set(saved.arrays)) == (3, b"", stays)
+        assert {**saved.meta} == {
+            name: meta.get(name, {}) for name in ("algorithm", "reply", "values", "payload", "charge")
+        }
+        member.state.save(replace(saved, meta={**meta, "algorithm": "another"}))
+        assert client(member)._saved().arrays == {}
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_final_visit_that_speaks_of_no_noise_gets_no_metrics_where_a_round_had_a_claim(tmp_path, forgets):
+    shared = {"share_metrics": ("accuracy",), "min_support": 0, "model": model, "keep_state": True}
+    X, y = rows(20, seed=0)
+    bare = dict(CONFIG)
+    never_claimed = FedCTClient(_of_run(tmp_path / "2", X, y, **shared)).evaluate([], bare)
+    assert "loss" in never_claimed[2] or len(never_claimed[2]) > 2
+    assert len(_fit(_of_run(tmp_path, X, y, **shared), **RESPONSE, privacy="party")[0]) == 1
+    member = _of_run(tmp_path, X, y, **shared)
+    if forgets:
+        member.state.remove()  # the ledger remembers
+    assert set(FedCTClient(member).evaluate([], bare)[2]) == {"party", "wire-version"}
 
 
 def test_an_answer_kept_from_before_a_crash_is_not_sent_at_the_cost_of_another_file_s_rows(tmp_path, monkeypatch):

@@ -7,27 +7,32 @@ import threading
 import time
 from datetime import datetime
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
+from dp_accounting import NoOpDpEvent
 from federation import fedct_grid, party, rows
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
-from fedkd_flwr.apps.steward import decide, pending
-from fedkd_flwr.clients import FedCTClient, FedKTClient
+from fedkd_flwr.algorithms.fedmd import FedMDConfig
+from fedkd_flwr.apps.steward import answer_lines, decide, log_text, pending
+from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, RefusingClient
 from fedkd_flwr.clients import egress as door
 from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.clients.site_rules import SiteRules, parse_hours, parse_setting_rules
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
+from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.stores.egress_log import EgressLog, read_log
-from fedkd_flwr.stores.held_replies import Decision, Held
+from fedkd_flwr.stores.held_replies import Decision, Held, held_in
 from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, StoredReply
 from fedkd_flwr.strategies import FedCT
 from fedkd_flwr.wire.envelope import digests
 from fedkd_flwr.wire.label_codec import decode_labels
+from fedkd_flwr.wire.row_codec import encode_rows
 
 NOISY = FedCTConfig(label_epsilon=1.0, label_mechanism="randomized-response")
 
@@ -143,6 +148,41 @@ def test_a_refusal_is_written_down_too(tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------------------- approval
+
+
+def test_a_server_that_is_refused_without_end_fills_no_disk_and_all_refusals_are_counted(tmp_path, caplog):
+    member = _guarded(tmp_path, "a", allow=frozenset())
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1}
+    for server_round in range(1, 41):
+        client = (
+            FedCTClient(member) if server_round % 2 else RefusingClient("a", RefusalError("no"), egress=member.egress)
+        )
+        assert client.fit([], {**told, "server-round": server_round})[2]["code"] == "not-allowed"
+    assert [line["refusal"] for line in _log(member)] == [*range(1, 9), 16, 32]
+    assert caplog.text.count("leaves this round out") == 10
+    assert "(time 32 in this run" in caplog.text
+    (note,) = read_log(member.egress.log.path).notes
+    assert note.startswith("Run 1 was answered not-allowed 40 times")
+    assert "only the code not-allowed (time 32)" in log_text(_log(member))
+    assert {path.name for path in member.egress.log.directory.iterdir()} >= {"refused", "log.jsonl"}
+    assert member.egress.log.count_refusal("2", "not-allowed") == member.egress.log.count_refusal("1", "x") == 1
+
+
+def test_an_answer_that_was_made_and_held_back_has_a_line_however_often(tmp_path):
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=0.0)
+    for server_round in range(1, 12):
+        door._begin(server_round, "fedct", {}, None, None)
+        with pytest.raises(RefusalError, match="'expired'"):
+            door.let_out(StoredReply(arrays={"labels": np.zeros(3)}), num_examples=3, table=lambda: None)
+        assert door.refused("held-back") == server_round
+    assert len(read_log(door.log.path).lines) == 11
+
+
+def test_the_text_of_an_error_that_quotes_the_server_is_cut_in_the_log(caplog):
+    X, y = rows(20, seed=0)
+    FedCTClient(party("a", X, y)).fit([], {"algorithm": "x" * 10**6, "wire-version": 1})
+    assert "[...]" in caplog.text
+    assert len(caplog.text) < 10_000
 
 
 def test_what_was_approved_is_what_leaves_and_the_table_says_what_the_bytes_say(tmp_path):
@@ -350,6 +390,103 @@ def test_an_approval_of_the_first_round_speaks_for_no_other_arrays_and_for_nothi
     kinds = [covers({}, "labels"), covers(None, "labels"), covers({}, "labels", "ratios")]
     assert len(set(kinds)) == 3
     assert covers({}, "labels") == kinds[0]
+
+
+@pytest.mark.parametrize("noise", [{}, {"score_noise": "laplace", "score_scale": 1.0}], ids=["none", "laplace"])
+def test_an_approval_for_ten_rows_lets_no_later_round_have_sixty(tmp_path, noise):
+    config = FedMDConfig(share="softmax", initial_epochs=1, digest_epochs=1, **noise)
+    told = {"algorithm": "fedmd", "fingerprint": "ab" * 32, "wire-version": 1, "payload": "indices", **config.told()}
+    keys = {"allow": frozenset({"fedmd"}), "approve": "first-round", "model": _quick_net}
+
+    def ask(server_round, count, within_s=0.0, **more):
+        member = _guarded(tmp_path, "a", within_s=within_s, **keys)
+        asked = {**told, "server-round": server_round, "rounds-left": 5, **more}
+        return FedMDClient(member).fit([encode_rows(np.arange(count), num_public=60)], asked)[2].get("code")
+
+    thread, shown = _steward(_guarded(tmp_path, "a", **keys), True)
+    assert ask(1, 10, 5.0) is None
+    thread.join(5)
+    assert shown[0][0]["within"]["rows"] == 10
+    assert "until round 5, of at most 10 rows each" in "\n".join(answer_lines(*shown[0], rows=1))
+    assert [ask(2, 60), ask(2, 11), ask(6, 10)] == ["held-back"] * 3
+    assert [ask(3, 10), ask(4, 9)] == [None, None]
+
+
+def _quick_net(*, seed):
+    return make_model("mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": [2], "epochs": 1})
+
+
+def _asked(folder, at, arrays, *, rows=10, run=None, models=(), left=5, public="ab", claim=None, events=None, **told):
+    """Ask a door that wants the first round approved for one reply; return whether it left without a steward."""
+    log = EgressLog(folder, party="a")
+    door = Egress(
+        log, run_id="1", approve="first-round", within_s=0.0, settings=run or {"num-rounds": 5}, models=models
+    )
+    told = {"share": "probs", **told}
+    door.check_round(at, algorithm="fedmd", told=told, claim=claim, events=events, public=public, rounds_left=left)
+    reply = StoredReply(arrays={"probs": np.asarray(arrays, np.float32)})
+    try:
+        door.let_out(reply, num_examples=rows, table=lambda: None)
+    except RefusalError:
+        return False
+    return True
+
+
+NOISE = {"unit": "party", "adversary": "server", "neighbouring_relation": "any", "mechanism": "noise on 10 labels"}
+
+
+@pytest.mark.parametrize(
+    ("more", "same"),
+    [
+        ({}, True),
+        ({"rows": 9, "events": [(PureEvent(1.0), 9)], "claim": {**NOISE, "mechanism": "noise on 9 labels"}}, True),
+        ({"events": [(NoOpDpEvent(), 1)]}, True),
+        ({"rows": 11}, False),
+        ({"at": 6}, False),
+        ({"at": 6, "left": 5}, False),
+        ({"share": "logits"}, False),
+        ({"public": "cd"}, False),
+        ({"run": {"num-rounds": 5, "model": "decision-tree"}}, False),
+        ({"run": {"num-rounds": 500}}, False),
+        ({"models": ["knn"]}, False),
+        ({"events": [(PureEvent(1.0), 11)]}, False),
+        ({"events": [(PureEvent(1.0), 5), (PureEvent(1.0), 6)]}, False),
+        ({"events": [(PureEvent(1.5), 1)]}, False),
+        ({"claim": None, "events": None}, False),
+        ({"claim": {**NOISE, "unit": "record"}}, False),
+        ({"claim": {**NOISE, "adversary": "everyone who sees the result"}}, False),
+    ],
+    ids=str,
+)
+def test_an_approval_speaks_for_the_same_request_with_no_more_rows_rounds_or_cost(tmp_path, more, same):
+    first = {"claim": NOISE, "events": [(PureEvent(1.0), 10)]}
+    assert not _asked(tmp_path, 1, [1.0], **first)
+    (held,) = held_in(tmp_path)
+    Path(f"{held.path}.decision.json").unlink()  # nobody came in time; now somebody does
+    held.decide("approved", by="Ada")
+    assert _asked(tmp_path, 1, [1.0], **first)
+    assert _asked(tmp_path, **{"at": 2, "arrays": [2.0], **first, **more}) is same
+
+
+def test_an_approval_speaks_for_one_answer_to_each_later_round_and_to_the_final_visit(tmp_path):
+    assert not _asked(tmp_path, 1, [1.0])
+    (held,) = held_in(tmp_path)
+    Path(f"{held.path}.decision.json").unlink()
+    held.decide("approved", by="Ada", reason="seen")
+    assert _asked(tmp_path, 2, [2.0])
+    assert _asked(tmp_path, 2, [2.0])  # the same bytes again
+    assert not _asked(tmp_path, 2, [3.0])  # a server that asks a round anew with other labels, as often as it likes
+
+    def final(loss):
+        door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="first-round", within_s=0.0)
+        door.begin_final(algorithm="fedmd", told={})
+        door.let_out(StoredReply(metrics={"loss": loss}), num_examples=10, table=lambda: None)
+
+    final(0.5)
+    final(0.5)
+    with pytest.raises(RefusalError, match="'expired'"):
+        final(0.25)
+    assert not _asked(tmp_path, 1, [4.0])
 
 
 def test_nobody_waits_for_a_steward_longer_than_the_server_waits_for_the_reply(tmp_path):

@@ -245,3 +245,16 @@ def test_a_reply_is_described_by_bytes_and_digests_and_never_by_values():
     assert said["metrics"]["metrics"]["bytes"] == 2
     assert output_of(StoredReply.from_bytes(reply.to_bytes()))["sha256"] == said["sha256"]
     canonical(said)
+
+
+def test_two_lines_that_the_head_does_not_know_are_never_written_over(tmp_path):
+    log = EgressLog(tmp_path, party="a")
+    log.append({"run": "1"})
+    head = log.head_path.read_bytes()
+    log.append({"run": "2"})
+    log.append({"run": "3"})
+    log.head_path.write_bytes(head)  # a crash leaves one line ahead of the head, never two
+    before = log.path.read_bytes()
+    with pytest.raises(DataError, match="go on after line 1"):
+        log.append({"run": "4"})
+    assert log.path.read_bytes() == before

@@ -567,3 +567,14 @@ def test_a_system_without_locks_says_so_and_still_charges(tmp_path, monkeypatch,
         _charge(_store(tmp_path), 2)
     assert caplog.messages == ["This system locks no files: run one process per party, or a charge may be lost."]
     _same(_store(tmp_path).answered("r1", 1), _reply(1))
+
+
+def test_all_rounds_that_a_run_has_begun_for_are_kept_for_it(tmp_path):
+    from fedkd_flwr.privacy.cost.events import PureEvent
+
+    store, events = LedgerStore(tmp_path, party="a", data_digest="ab" * 16), [(PureEvent(1.0), 1)]
+    budget = Budget(epsilon=4.2, delta=0.0)
+    store.ask(events, budget, run_id="1", rounds=3)
+    with pytest.raises(RefusalError, match="beside rounds kept for runs that have begun"):
+        store.ask(events, budget, run_id="2", rounds=2)
+    store.ask(events, budget, run_id="3", rounds=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -39,10 +40,10 @@ def test_rows_may_repeat_with_replacement(tmp_path):
     assert set(rows.tolist()) <= {0, 1}
 
 
-def test_each_party_and_data_set_has_its_own_draw(tmp_path):
+def test_each_party_has_its_own_draw(tmp_path):
     big = Subsampling(num_rows=1000, subset_rows=50, replacement=False)
-    stores = [_store(tmp_path), _store(tmp_path, party="b", digest="2" * 64), _store(tmp_path, digest="1" * 64)]
-    assert len({tuple(store.rows(big)) for store in stores}) == 3
+    stores = [_store(tmp_path), _store(tmp_path, party="b", digest="2" * 64)]
+    assert len({tuple(store.rows(big)) for store in stores}) == 2
 
 
 def test_the_draw_comes_from_the_operating_system(tmp_path, monkeypatch):
@@ -217,23 +218,71 @@ def test_added_rows_are_not_learnt_from_and_the_claim_stays_that_of_the_draw(tmp
         longer.rows(_asked(longer, 20, 5))
 
 
-def test_rows_that_took_part_in_no_draw_have_one_of_their_own_that_is_charged(tmp_path):
-    X = np.arange(10.0)[:, None]
-    _charged(_held(tmp_path, X), FOUR)
-    fresh = _held(tmp_path, X + 100)
-    assert not fresh.charged(FOUR)
-    assert len(_charged(fresh, FOUR, "2")) == 4
-    assert fresh.charged(FOUR)
-    both = _held(tmp_path, np.concatenate([X, X + 100]))
-    with pytest.raises(RefusalError, match="rows of 2 draws"):
-        both.rows(FOUR)
+def _undrawn(X, store):
+    return X[np.setdiff1d(np.arange(len(X)), store.stored())]
 
 
-def test_a_file_that_changed_before_anything_was_charged_is_refused(tmp_path):
+def test_a_row_that_was_not_drawn_decides_nothing_in_a_file_of_new_rows(tmp_path):
+    """Before, a new file drew anew unless it held a row of the old one, drawn or not: that row showed for sure."""
     X = np.arange(10.0)[:, None]
-    _held(tmp_path, X).rows(FOUR)
-    with pytest.raises(RefusalError, match="be charged before its file changes"):
-        _held(tmp_path, X[:8]).rows(FOUR)
+    store = _held(tmp_path, X)
+    _charged(store, FOUR)
+    said = []
+    for rows in (X + 100, np.concatenate([X + 100, _undrawn(X, store)[:1]])):
+        new = _held(tmp_path, rows)
+        assert new.claimed(FOUR) == FOUR
+        assert new.charged(FOUR)
+        with pytest.raises(DataError, match="a file without any of the drawn rows") as caught:
+            new.rows(FOUR)
+        said.append(caught.value.code)
+    assert said == [Code.SUBSET_LOST] * 2
+    assert len(json.loads(store.path.read_text())["draws"]) == 1
+
+
+def test_whether_a_row_that_was_not_drawn_left_before_the_charge_does_not_show_and_rows_pay_once(tmp_path):
+    X = np.arange(10.0)[:, None]
+    store = _held(tmp_path, X)
+    drawn = X[store.rows(FOUR)]
+    left = np.concatenate([drawn, _undrawn(X, store)[1:]])
+    shorter = _held(tmp_path, left)
+    assert not shorter.charged(FOUR)
+    assert sorted(left[_charged(shorter, FOUR)].ravel()) == sorted(drawn.ravel())
+    assert shorter.charged(FOUR)
+    back = _held(tmp_path, X)  # the row that had left has not paid
+    assert not back.charged(FOUR)
+
+
+def test_two_draws_of_an_earlier_release_serve_the_files_that_they_were_drawn_from_alone(tmp_path, monkeypatch):
+    X = np.arange(10.0)[:, None]
+    first = _charged(_held(tmp_path, X), FOUR).tolist()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(SubsetStore, "_draw_of_these", lambda self, ledger: None)
+        second = _charged(_held(tmp_path, X + 100), FOUR, "2").tolist()
+    assert [_held(tmp_path, X + more).rows(FOUR).tolist() for more in (0, 100)] == [first, second]
+    with pytest.raises(RefusalError, match="got 2 draws"):
+        _held(tmp_path, X[1:]).rows(FOUR)
+
+
+def test_empty_places_of_a_draw_stand_for_no_row_of_another_file(tmp_path):
+    X = np.arange(3.0)[:, None]
+    for seed in range(8):  # of ten places three hold a row
+        store = _held(tmp_path / str(seed), X)
+        mechanism = Subsampling(num_rows=10, subset_rows=4, replacement=False)
+        drawn = store.rows(mechanism, num_rows=3, rng=np.random.default_rng(seed))
+        turned = _held(tmp_path / str(seed), X[::-1])
+        if len(there := sorted(X[drawn[drawn < 3]].ravel())):
+            assert sorted(X[::-1][turned.rows(mechanism, num_rows=3)].ravel()) == there
+        else:
+            with pytest.raises(DataError, match="without any of the drawn rows"):
+                turned.rows(mechanism, num_rows=3)
+
+
+def test_another_kind_of_draw_is_refused_before_a_private_row_is_looked_at(tmp_path):
+    store = _store(tmp_path)
+    store.rows(FIVE)
+    for other in (replace(FIVE, replacement=True), replace(FIVE, subset_rows=6)):
+        with pytest.raises(RefusalError, match="Ask for subset-rows 5"):
+            store.claimed(other)
 
 
 def test_a_renamed_party_draws_nothing(tmp_path):
