@@ -211,12 +211,16 @@ class Simulation:
                             ended.append(self._killed(current, event["code"]))
                         return ended
             except KeyboardInterrupt:
-                if stopping:
-                    self.end()
-                elif may_stop():
+                try:
+                    if stopping:
+                        self.end()
+                    elif may_stop():
+                        stopping = True
+                        show("stopping")
+                        self.stop()
+                except KeyboardInterrupt:  # the second one came before the first was dealt with
                     stopping = True
-                    show("stopping")
-                    self.stop()
+                    self.end()
 
     def _killed(self, current: Ended | None, code: int) -> Ended:
         """Say what is known of a run whose process ended without a word."""

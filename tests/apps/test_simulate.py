@@ -117,6 +117,15 @@ def test_ctrl_c_asks_once_and_a_second_one_kills(said):
     assert "stopping" in lines
 
 
+def test_two_interrupts_at_once_kill_the_run_and_its_end_is_still_told(said):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    one = said(BEGIN, progress(1, 1), {"event": "gone", "code": -9})
+    (ended,) = one.watch(interrupted, may_stop=interrupted)
+    assert (ended.status, one.done) == ("killed", ["end"])
+
+
 def test_the_process_ends_with_all_that_it_started():
     one = Simulation()
     try:

@@ -221,6 +221,26 @@ def test_an_output_that_takes_nothing_leaves_no_traceback(places, output, code):
     assert len(done.stderr.splitlines()) <= (0 if output == "closed" else 1)
 
 
+_INTERRUPTED_IMPORT = """
+import os, signal, sys
+from fedkd_flwr.commands.start import main
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "fedkd_flwr.commands.main":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+main()
+"""
+
+
+def test_ctrl_c_before_the_command_is_imported_leaves_no_traceback():
+    program = [sys.executable, "-c", _INTERRUPTED_IMPORT]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_runs_lists_what_can_be_read_and_says_what_cannot(fedkd, places):
     done = fedkd("runs", "--json", "--output-dir", places)
     found = {line["record"].split("/")[-2]: line for line in json.loads(done.out)}
