@@ -221,6 +221,27 @@ def test_an_output_that_takes_nothing_leaves_no_traceback(places, output, code):
     assert len(done.stderr.splitlines()) <= (0 if output == "closed" else 1)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ledger", "{root}/bytes.fedkd"), "UnicodeDecodeError: 'utf-8' codec can't decode byte"),
+        (("predict", "{root}/bytes.fedkd", "{root}/file.txt"), "bytes.fedkd"),
+        (("schema", "{root}/empty", "--label", "y"), "got the folder "),
+    ],
+    ids=lambda words: words[0] if isinstance(words, tuple) else "",
+)
+def test_a_message_names_the_file_and_shows_none_of_its_bytes(fedkd, places, words, said):
+    (places / "bytes.fedkd").write_bytes(b"\xff" * 99)
+    error = fedkd(*(word.format(root=places) for word in words)).err
+    assert said in error
+    assert "\\xff" not in error
+
+
+def test_the_help_lists_arguments_once(fedkd):
+    help_ = fedkd("compare", "--help").out
+    assert help_.count("a name that several runs have means all of") == 1
+
+
 _INTERRUPTED_IMPORT = """
 import os, signal, sys
 from fedkd_flwr.commands.start import main
