@@ -122,7 +122,7 @@ def group() -> click.Group:
             waiting += one.commands.values()
             continue
         if hasattr(one, "format_arguments"):  # click 8.5 would list what typer lists already
-            one.format_arguments = lambda *_: None
+            one.format_arguments = lambda *_: None  # type: ignore[method-assign]
         declared = get_params_from_function(inspect.unwrap(one.callback)) if one.callback else {}
         for param in one.params:
             if isinstance(param, click.Argument) and param.name in declared:
