@@ -157,7 +157,10 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> SavedM
     """
     with Path(path).open("rb") as file:
         data = file.read(serialize.MAX_BYTES + 1)
-    encoder = serialize.encoder_of(data)
+    try:
+        encoder = serialize.encoder_of(data)
+    except ModelBytesError as error:
+        raise ModelBytesError(f"{error} The file is {path}.") from error
     if encoder is None:
         way_out = "For rows that are encoded already: fedkd_flwr.models.serialize.load."
         raise ModelBytesError(explain(f"model {path}", "hold a schema", "a model without one", way_out))

@@ -342,6 +342,7 @@ class Bench:
         from fedkd_flwr.apps.simulate import Simulation, jobs
 
         def agreed() -> bool:
+            self.stopped = True  # also if a second Ctrl-C interrupts the question
             self.stopped = may_stop()
             return self.stopped
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.apps.find_run import LOG
+from fedkd_flwr.apps.find_run import LOG, OUTPUT
 from fedkd_flwr.apps.progress import Progress
 from fedkd_flwr.errors import ConfigError, explain
 
@@ -53,10 +53,19 @@ def jobs(values: Mapping[str, Any], seeds: int = 1) -> list[dict[str, Any]]:
         for key in sorted(config.paths() - {"output-dir"}):
             if (path := values.get(key)) and not Path(path).exists():
                 raise ConfigError(explain(key, "be there", f"no {path}", "Check the path."))
+        _require_writable(Path(config.output_dir or OUTPUT).expanduser() / "runs")
         run_id = str(secrets.randbits(63) | 1 << 62)  # 19 digits, as Flower's
         made.append({"run_id": run_id, "config": dict(values)})
         values["seed"] = config.seed + 1
     return made
+
+
+def _require_writable(folder: Path) -> None:
+    """Refuse a folder that this user cannot make or write to, without making it."""
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        way_out = "Name another one: output-dir=FOLDER."
+        raise ConfigError(explain("output-dir", "be a folder that this user may write to", there, way_out))
 
 
 @dataclass(kw_only=True)
@@ -127,11 +136,13 @@ class Simulation:
             start_new_session=True,  # Ctrl-C reaches the command, which asks first
         )
         self.events: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.runs = 1
         self.listener = threading.Thread(target=self._listen, daemon=True)
         self.listener.start()
 
     def begin(self, runs: Sequence[Mapping[str, Any]], *, processes: int = 0) -> None:
         """Send the runs; ``processes``: how many parties compute at a time, 0: one for each core."""
+        self.runs = len(runs)
         self._tell(json.dumps({"runs": list(runs), "processes": processes}))
 
     def stop(self) -> None:
@@ -179,7 +190,7 @@ class Simulation:
         """
         ended: list[Ended] = []
         current: Ended | None = None
-        progress, stopping, read = Progress(0), False, 0
+        progress, stopping, read, begun = Progress(0), False, 0, 0
         while True:
             try:
                 if print_log and current:
@@ -194,11 +205,12 @@ class Simulation:
                     case "refused":
                         raise ConfigError(event["text"])
                     case "begin":
-                        progress, read = Progress(event["rounds"]), 0
+                        progress, read, begun = Progress(event["rounds"]), 0, begun + 1
+                        which = f"run {begun} of {self.runs}, " if self.runs > 1 else ""
                         folder = Path(event["folder"])
                         current = Ended(run_id=event["run_id"], status="killed", log=str(folder / LOG))
                     case "progress" if not stopping:
-                        show(progress.text(event["kind"], event["round"], event["answered"], event["asked"]))
+                        show(which + progress.text(event["kind"], event["round"], event["answered"], event["asked"]))
                     case "end":
                         ended.append(Ended(**event))
                         if print_log:
@@ -211,12 +223,16 @@ class Simulation:
                             ended.append(self._killed(current, event["code"]))
                         return ended
             except KeyboardInterrupt:
-                if stopping:
-                    self.end()
-                elif may_stop():
+                try:
+                    if stopping:
+                        self.end()
+                    elif may_stop():
+                        stopping = True
+                        show("stopping")
+                        self.stop()
+                except KeyboardInterrupt:  # the second one came before the first was dealt with
                     stopping = True
-                    show("stopping")
-                    self.stop()
+                    self.end()
 
     def _killed(self, current: Ended | None, code: int) -> Ended:
         """Say what is known of a run whose process ended without a word."""

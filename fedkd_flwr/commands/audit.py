@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedkd_flwr.commands.options import AsJson, print_json
+from fedkd_flwr.commands.options import AsJson, find_own_modules, print_json
 from fedkd_flwr.commands.simulate import RunSettings
 
 __all__ = ["audit"]
@@ -38,6 +38,7 @@ def audit(
 
     values = {"num-parties": parties, **read_settings(settings or [])}
     config = parse_run_config(values)
+    find_own_modules()
     record = attack(config, shadows=shadows, progress=lambda line: typer.echo(line, err=True))
     found = record.as_dict()["audit"]
     if output is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedkd_flwr.commands.options import AsJson, print_json
+from fedkd_flwr.commands.options import AsJson, find_own_modules, print_json
 from fedkd_flwr.errors import ConfigError, explain
 
 __all__ = ["choose"]
@@ -62,6 +62,7 @@ def choose(
     values = {"num-parties": parties, "dirichlet-alpha": alpha, "model": model, "dataset": dataset or "table"}
     if table is not None:
         values |= {"table": str(table.expanduser().absolute()), "label": label}
+    find_own_modules()
     found = compare_candidates(
         {**values, **further},
         names=candidate or [],

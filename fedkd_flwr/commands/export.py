@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.apps.find_run import OUTPUT
-from fedkd_flwr.commands.options import AsJson, OutputDir, print_json
+from fedkd_flwr.commands.options import AsJson, OutputDir, find_own_modules, print_json
 from fedkd_flwr.commands.predict import ModelName, Trusted
 
 __all__ = ["export"]
@@ -37,6 +37,8 @@ def export(
     from fedkd_flwr.onnx_graphs import check_onnx, to_onnx
     from fedkd_flwr.saved_model import load
 
+    if trust:
+        find_own_modules()
     loaded = load(find_model(model, output_dir), trusted=trust or ())
     data = to_onnx(loaded)
     found = check_onnx(loaded, data, read_rows(check, loaded) if check else None)

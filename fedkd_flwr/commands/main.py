@@ -121,6 +121,8 @@ def group() -> click.Group:
         if isinstance(one, click.Group):
             waiting += one.commands.values()
             continue
+        if hasattr(one, "format_arguments"):  # click 8.5 would list what typer lists already
+            one.format_arguments = lambda *_: None  # type: ignore[method-assign]
         declared = get_params_from_function(inspect.unwrap(one.callback)) if one.callback else {}
         for param in one.params:
             if isinstance(param, click.Argument) and param.name in declared:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-__all__ = ["AsJson", "OutputDir", "RunName", "print_json"]
+__all__ = ["AsJson", "OutputDir", "RunName", "find_own_modules", "print_json"]
 
 RunName = Annotated[
     str,
@@ -20,6 +21,12 @@ OutputDir = Annotated[
     Path, typer.Option("--output-dir", metavar="FOLDER", help="The folder of results, whose `runs` are searched.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def find_own_modules() -> None:
+    """Let modules of the current folder be imported, as ``fedkd simulate`` does: last, so that they hide no library."""
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
 
 
 def print_json(value: Any) -> None:

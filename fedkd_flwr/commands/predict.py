@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.apps.find_run import OUTPUT
-from fedkd_flwr.commands.options import AsJson, OutputDir, print_json
+from fedkd_flwr.commands.options import AsJson, OutputDir, find_own_modules, print_json
 
 __all__ = ["ModelName", "Trusted", "predict"]
 
@@ -18,7 +18,11 @@ ModelName = Annotated[
 ]
 Trusted = Annotated[
     list[str] | None,
-    typer.Option("--trust", metavar="TYPE", help="A type of your own that the file may hold: package.module.Class."),
+    typer.Option(
+        "--trust",
+        metavar="TYPE",
+        help="A type of your own that the file may hold: package.module.Class; it may lie in the current folder.",
+    ),
 ]
 
 
@@ -48,6 +52,8 @@ def predict(
     from fedkd_flwr.files import write_atomic
     from fedkd_flwr.saved_model import load
 
+    if trust:
+        find_own_modules()
     loaded = load(find_model(model, output_dir), trusted=trust or ())
     table = read_rows(rows, loaded)
     found = predictions(loaded, table, id_column=id_column, probabilities=proba)

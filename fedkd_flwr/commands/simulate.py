@@ -112,14 +112,14 @@ class Interrupts:
 
     def may_stop(self) -> bool:
         """Ask whether the run is to stop; a second Ctrl-C means yes."""
-        self.clear()
-        if not self.terminated and sys.stdin.isatty():
-            try:
+        try:
+            self.clear()
+            if self.terminated or not sys.stdin.isatty():
+                self.agreed = True
+            else:
                 typer.echo("\nStop the run? The rounds done stay in the record. [y/N] ", err=True, nl=False)
                 self.agreed = sys.stdin.readline().strip().lower() in ("y", "yes")
-            except KeyboardInterrupt:
-                self.agreed = True
-        else:
+        except KeyboardInterrupt:
             self.agreed = True
         return self.agreed
 

@@ -399,7 +399,8 @@ def require_file(path: str | os.PathLike[str], way_out: str = "Check the path.")
     """Return the path of a file; raise `DataError` (code ``missing-file``) if there is none."""
     path = Path(path).expanduser()
     if not path.is_file():
-        raise DataError(explain("file", "exist", f"no file {path}", way_out), code=Code.MISSING_FILE)
+        seen = f"the folder {path}" if path.is_dir() else f"no file {path}"
+        raise DataError(explain("file", "exist", seen, way_out), code=Code.MISSING_FILE)
     return path
 
 

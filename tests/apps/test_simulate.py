@@ -27,7 +27,7 @@ def said(tmp_path):
 
     def make(*events, begin=(), log="last words\n"):
         one = Simulation.__new__(Simulation)
-        one.events = queue.Queue()
+        one.events, one.runs = queue.Queue(), 1
         for event in events:
             one.events.put(dict(event))
         (tmp_path / "early.log").write_text(log, encoding="utf-8")
@@ -63,12 +63,32 @@ def test_wrong_settings_are_refused_before_anything_starts(values, message):
         jobs(values)
 
 
+def test_a_folder_that_cannot_be_written_to_is_refused_and_not_made(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        ConfigError, match=r"output-dir must be a folder that this user may write to.*output-dir=FOLDER"
+    ):
+        jobs({"output-dir": str(tmp_path / "file")})
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(ConfigError, match="output-dir must be a folder"):
+        jobs({"output-dir": str(tmp_path / "new" / "folder")})
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_run_is_followed_to_its_end(said):
     lines = []
     one = said(BEGIN, progress(1, 0), progress(1, 2), END, {"event": "gone", "code": 0})
     assert one.watch(lines.append) == [Ended(run_id="7", status="completed")]
     assert lines[0] == "round 1 of 5: 0 of 2 parties have answered"
     assert lines[1].startswith("round 1 of 5: 2 of 2 parties have answered, at most ")
+
+
+def test_of_several_runs_it_says_which_one_goes_on(said):
+    lines = []
+    one = said(BEGIN, END, BEGIN, progress(1, 0), END, {"event": "gone", "code": 0})
+    one.runs = 5
+    one.watch(lines.append)
+    assert lines == ["run 2 of 5, round 1 of 5: 0 of 2 parties have answered"]
 
 
 def test_refused_data_are_a_config_error(said):
@@ -115,6 +135,15 @@ def test_ctrl_c_asks_once_and_a_second_one_kills(said):
     one.watch(lines.append, may_stop=lambda: next(answers))
     assert one.done == ["stop", "end"]
     assert "stopping" in lines
+
+
+def test_two_interrupts_at_once_kill_the_run_and_its_end_is_still_told(said):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    one = said(BEGIN, progress(1, 1), {"event": "gone", "code": -9})
+    (ended,) = one.watch(interrupted, may_stop=interrupted)
+    assert (ended.status, one.done) == ("killed", ["end"])
 
 
 def test_the_process_ends_with_all_that_it_started():

@@ -221,6 +221,47 @@ def test_an_output_that_takes_nothing_leaves_no_traceback(places, output, code):
     assert len(done.stderr.splitlines()) <= (0 if output == "closed" else 1)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ledger", "{root}/bytes.fedkd"), "UnicodeDecodeError: 'utf-8' codec can't decode byte"),
+        (("predict", "{root}/bytes.fedkd", "{root}/file.txt"), "bytes.fedkd"),
+        (("schema", "{root}/empty", "--label", "y"), "got the folder "),
+    ],
+    ids=lambda words: words[0] if isinstance(words, tuple) else "",
+)
+def test_a_message_names_the_file_and_shows_none_of_its_bytes(fedkd, places, words, said):
+    (places / "bytes.fedkd").write_bytes(b"\xff" * 99)
+    error = fedkd(*(word.format(root=places) for word in words)).err
+    assert said in error
+    assert "\\xff" not in error
+
+
+def test_the_help_lists_arguments_once(fedkd):
+    help_ = fedkd("compare", "--help").out
+    assert help_.count("a name that several runs have means all of") == 1
+
+
+_INTERRUPTED_IMPORT = """
+import os, signal, sys
+from fedkd_flwr.commands.start import main
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "fedkd_flwr.commands.main":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+main()
+"""
+
+
+def test_ctrl_c_before_the_command_is_imported_leaves_no_traceback():
+    program = [sys.executable, "-c", _INTERRUPTED_IMPORT]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_runs_lists_what_can_be_read_and_says_what_cannot(fedkd, places):
     done = fedkd("runs", "--json", "--output-dir", places)
     found = {line["record"].split("/")[-2]: line for line in json.loads(done.out)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import stat
+import sys
 
 import numpy as np
 import pandas as pd
@@ -115,6 +116,15 @@ def test_what_does_not_fit_is_refused_by_name(fedkd, model, text, options, match
     assert done.stdout == ""
     with pytest.raises(FedkdError, match=match):
         raise done.exception
+
+
+@pytest.mark.parametrize("words", [("predict", "71", "rows.csv"), ("export", "71", "--onnx", "model.onnx")])
+def test_a_trusted_type_is_found_in_the_current_folder_as_it_was_for_the_simulation(fedkd, home, monkeypatch, words):
+    monkeypatch.chdir(home)
+    for trusted, found in (((), False), (("--trust", "my_models.Nearest"), True)):
+        monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(home))])
+        assert fedkd(*words, *trusted).exit_code == 0
+        assert (sys.path[-1] == str(home)) == found
 
 
 def test_a_model_is_exported_and_compared_on_own_rows(fedkd, home, tmp_path):

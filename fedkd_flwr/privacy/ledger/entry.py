@@ -166,7 +166,7 @@ def read_object(data: bytes, keys: set[str], source: str) -> dict[str, Any]:
     except DataError:
         raise
     except Exception as error:  # anything may stand in a damaged file
-        raise lost(source, "be whole", f"this: {error!r}") from error
+        raise lost(source, "be whole", f"this: {type(error).__name__}: {error}") from error
     return dict(raw)
 
 
