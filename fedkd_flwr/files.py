@@ -82,7 +82,10 @@ def remove_leftovers(folder: Path) -> None:
 def _temporary(path: Path) -> tuple[int, str]:
     """Open a new file beside ``path``, with mode 0600, and lock it."""
     while True:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_PART)
+        try:
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_PART)
+        except OSError as error:  # in its words the file that was asked for, and not the one beside it
+            raise OSError(error.errno, error.strerror, str(path)) from error
         if fcntl is None:
             return handle, name
         with contextlib.suppress(OSError):  # a disk that cannot lock: nobody can take it for a left-over there either

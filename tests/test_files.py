@@ -86,3 +86,13 @@ def test_a_file_removed_before_its_writer_could_lock_it_is_made_again(tmp_path, 
     monkeypatch.setattr(files.fcntl, "flock", late)
     assert write_atomic(tmp_path / "x", b"whole").read_bytes() == b"whole"
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_file_that_cannot_be_written_is_named_and_not_the_one_beside_it(tmp_path, monkeypatch):
+    def refuse(**words):
+        raise PermissionError(13, "Permission denied", f"{words['dir']}/{words['prefix']}abc.part")
+
+    monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
+    with pytest.raises(PermissionError) as caught:
+        write_atomic(tmp_path / "x", b"new")
+    assert caught.value.filename == str(tmp_path / "x")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -214,6 +214,9 @@ class RunConfig(Config):
         if told and self.schema_path:
             way_out = "It would be ignored, because the schema says how each column is read: drop it, or schema-path."
             raise ConfigError(explain(" and ".join(told), "not be given with schema-path", self.schema_path, way_out))
+        if not self.model:
+            way_out = 'Use model="random-forest", or drop it: a mixture of kinds.'
+            raise ConfigError(explain("model", "be given", self.model, way_out))
         for role in _ROLES:
             spec, params = self.model_of(role)
             if params and not spec:
@@ -465,11 +468,14 @@ def _not_read(key: str, value: Any, card: Card) -> Iterator[str]:
     }
     default = next(iter(readers.values()))
     if isinstance(value, bool) is not isinstance(default, bool) or value != default:
-        yield _unread(key, value, card.name, list(readers))
+        own = [one for one in card.config.keys().values() if re.split(r"[.-]", one)[-1] == key]
+        yield _unread(key, value, card.name, list(readers), own)
 
 
-def _unread(key: str, value: Any, algorithm: str, readers: list[str]) -> str:
-    way_out = f"It would be ignored: drop it, or use {' or '.join(readers)}."
+def _unread(key: str, value: Any, algorithm: str, readers: list[str], own: Sequence[str] = ()) -> str:
+    """Return a sentence with the settings alike that the algorithm has, else with the algorithms that have this one."""
+    instead = f"; {algorithm} has {' and '.join(own)}" if own else f", or use {' or '.join(readers)}"
+    way_out = f"It would be ignored: drop it{instead}."
     return explain(key, f"not be set for {algorithm}", value, way_out)
 
 

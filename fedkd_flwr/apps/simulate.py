@@ -242,9 +242,10 @@ class Simulation:
             return Ended(run_id="", status="killed", reason=" ".join([f"its process ended ({how}).", *lines[-1:]]))
         record = Path(current.log).with_name("record.json")
         current.record = str(record) if record.is_file() else ""
-        current.reason = f"its process ended ({how}); the record has the rounds until then"
+        current.reason = f"its process ended ({how}) and left no record"
         if current.record:
-            current.reason += f". Its page: {shlex.join(['fedkd', 'report', current.record])}"
+            page = shlex.join(["fedkd", "report", current.record])
+            current.reason = f"its process ended ({how}); the record has the rounds until then. Its page: {page}"
         return current
 
     def _tell(self, line: str) -> None:

@@ -104,6 +104,7 @@ def check_onnx(model: SavedModel, data: bytes, table: pd.DataFrame | None = None
         If a label differs, or a probability by more than 1e-5.
     """
     runtime = import_extra("onnxruntime", "onnx")
+    getattr(runtime, "disable_telemetry_events", lambda: None)()
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])

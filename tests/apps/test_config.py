@@ -179,6 +179,14 @@ UNREAD = [
     if algorithm not in SOME.get(key, ())
 ]
 UNREAD = [(algorithm, key) for algorithm, key in UNREAD if algorithm not in READERS.get(key, ())]
+ALIKE = {
+    **{(algorithm, "noise"): "score-noise" for algorithm in ("dd", "dsfl", "fedmd", "scarlet")},
+    ("fedct", "consensus"): "fedct.consensus",
+    ("pfnm", "gamma"): "pfnm.gamma",
+    ("privatekt", "epsilon"): "privatekt.round-epsilon",
+    ("privatekt", "share"): "privatekt.self-training-share",
+}
+"""Where the algorithm has a setting whose name ends alike, it is named instead of other algorithms."""
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -189,7 +197,14 @@ def test_a_setting_that_the_algorithm_does_not_read_is_refused_by_name_with_thos
         with pytest.raises(ConfigError) as caught:
             parse_run_config({"algorithm": algorithm, key: value})
         rule = f"{key} must not be set for {algorithm}, got {value!r}."
-        assert str(caught.value) == f"{rule} It would be ignored: drop it, or use {readers}."
+        alike = ALIKE.get((algorithm, key))
+        instead = f"; {algorithm} has {alike}" if alike else f", or use {readers}"
+        assert str(caught.value) == f"{rule} It would be ignored: drop it{instead}."
+
+
+def test_a_run_without_a_model_is_refused_before_anybody_is_asked():
+    with pytest.raises(ConfigError, match="model must be given"):
+        parse_run_config({"model": ""})
 
 
 def test_what_is_refused_above_covers_what_it_should():
