@@ -216,10 +216,9 @@ def public_fit(ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) 
 class _Answer(NamedTuple):
     """A party's densities, ``share of c x ratio of c``: places in the flat (row, class) array, and values."""
 
-    places: NDArray[np.int64]
+    places: NDArray[np.signedinteger[Any]]
     values: NDArray[np.float32]
     class_counts: NDArray[np.int64]
-    familiar: NDArray[np.int64]  # rows about as dense among its own as among the public ones
 
 
 class DensityVote:
@@ -247,8 +246,8 @@ class DensityVote:
     finding its rows matters more than accuracy, pi_c itself. The root gives small parties more weight, so pi_c may
     well be above the share of rows (Adult, 50 parties: .31 for .24), and raising a class so far costs accuracy.
 
-    Memory is about 30 bytes for each ratio above 0 in the codes (one or two a row and party), so
-    O(num_parties * num_public), and O(num_public * num_classes) besides.
+    Memory is 8 bytes for each ratio above 0 in the codes (one or two a row and party), so O(num_parties * num_public):
+    trust looks at all answers several times. And O(num_public * num_classes) besides.
 
     Parameters
     ----------
@@ -283,6 +282,8 @@ class DensityVote:
         )
         self._robust = check_choice("robust", robust, get_args(Robust))
         self._answers: list[_Answer] = []
+        self._familiar = np.zeros(num_public, dtype=np.bool_)  # rows about as dense among a party's as among the public
+        self._place_type = np.int32 if num_public * num_classes < 2**31 else np.int64
         self._trusts: NDArray[np.float64] | None = None  # of the answers so far, once asked for
 
     @property
@@ -303,20 +304,23 @@ class DensityVote:
         ratios = np.asarray(ratios, dtype=np.float64)
         if ratios.shape != self._shape:
             raise DataError(explain("ratios", f"have shape {self._shape}", f"shape {ratios.shape}"))
-        if not ((ratios >= 0) & (ratios <= 2.0 * num_classes)).all():
+        places = np.flatnonzero(ratios)  # few: all that follows is about them
+        values = ratios.reshape(-1)[places]
+        if not ((values >= 0) & (values <= 2.0 * num_classes)).all():
             raise DataError(explain("ratios", f"lie within 0..{2 * num_classes}", "a value outside, or NaN"))
         self._trusts = None
-        means = ratios.mean(axis=0)
+        rows, classes = np.divmod(places, num_classes)
+        means = np.bincount(classes, weights=values, minlength=num_classes) / len(ratios)
         factors = np.minimum(1.0 / np.maximum(means, 1.0 / _MOST_LIFT), _MOST_LIFT)
         shares = counts / max(counts.sum(), 1)
-        densities = ratios * (factors * shares)
-        places = np.flatnonzero(densities)
+        alike = np.bincount(rows, values * (np.minimum(factors, 1.0) * shares)[classes], minlength=len(ratios))
+        self._familiar |= alike >= _FAMILIAR
+        held = shares[classes] > 0
         self._answers.append(
             _Answer(
-                places=places,
-                values=densities.reshape(-1)[places].astype(np.float32),
+                places=places[held].astype(self._place_type),
+                values=(values * (factors * shares)[classes])[held].astype(np.float32),
                 class_counts=counts,
-                familiar=np.flatnonzero(ratios @ (np.minimum(factors, 1.0) * shares) >= _FAMILIAR),
             )
         )
 
@@ -326,10 +330,7 @@ class DensityVote:
         It was at least 0.79 on rows from the parties' domain, whatever the learner and the skew, and 0 for forests on
         digits whose pixels are scaled by 0.7. A liar can raise it.
         """
-        known = np.zeros(self._shape[0], dtype=bool)
-        for answer in self._answers:
-            known[answer.familiar] = True
-        return float(known.mean())
+        return float(self._familiar.mean())
 
     def trusts(self) -> NDArray[np.float64]:
         """Return what each party's answers count, in the order of `add`: (num_voters,), within [0, 1]."""

@@ -8,7 +8,7 @@ knows a disease is not silenced by those that never saw it; what it says, true o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class Said(NamedTuple):
 
     Parameters
     ----------
-    places : ndarray of shape (num_said,), int64
+    places : ndarray of shape (num_said,), int
         Places in the flat (row, class) array, each once.
     values : ndarray of shape (num_said,), float
         Above 0.
@@ -56,7 +56,7 @@ class Said(NamedTuple):
         How far the party can judge each class, 0 to 1.
     """
 
-    places: NDArray[np.int64]
+    places: NDArray[np.signedinteger[Any]]
     values: NDArray[np.floating]
     judges: NDArray[np.float64]
 

@@ -55,6 +55,22 @@ def test_weight_counts_each_label_as_many_votes():
     assert counter.votes.tolist() == [[0, 3], [0, 0]]
 
 
+def test_many_voters_of_changing_weights_are_counted_exactly_also_where_counts_are_read_between():
+    """One byte gathers 255 votes of one weight; then, and where the weight changes, they are settled."""
+    rng = np.random.default_rng(3)
+    counter, expected = VoteCounter(num_public=7, num_classes=C), np.zeros((7, C), dtype=np.int64)
+    for k in range(700):
+        weight = 1 if k < 520 else int(rng.integers(0, 3))
+        labels = rng.integers(ABSTAIN, C, 7).astype(np.int16)
+        counter.add(labels, weight=weight)
+        cast = labels != ABSTAIN
+        expected[np.flatnonzero(cast), labels[cast]] += weight
+        if k % 101 == 0:
+            assert counter.votes.tolist() == expected.tolist()
+    assert counter.votes.tolist() == expected.tolist()
+    assert counter.num_voters == 700
+
+
 @given(arrays(np.int16, (3, 8), elements=st.integers(0, C - 1)))
 def test_consistent_label_is_kept_exactly_where_all_students_agree(students):
     kept = consistent_labels(students)
