@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -242,12 +242,21 @@ class BenchTable:
         ]
         return "\n".join([lines[0], "|" + "|".join(f"-{cell}" for cell in rule) + "|", *lines[1:]])
 
+    def _missing_lines(self) -> Iterator[str]:
+        """Yield a line for each row and reason, with its seeds."""
+        grouped: dict[tuple[str, str], list[str]] = {}
+        for what, why in self.missing.items():
+            row, _, seed = what.rpartition(", seed ")
+            grouped.setdefault((row, why), []).append(seed)
+        for (row, why), seeds in grouped.items():
+            yield f"{row}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}: {why}"
+
     def markdown(self, *, picture: str = "", level: int = 1) -> str:
         """Return the whole page as Markdown; ``picture`` is the name of a file beside it."""
         parts = [f"{'#' * level} {self.title}", f"Compared with: {self.source}.", self.note, self.table()]
         parts += ["\n".join(f"- {text}" for text in self.compared())]
         parts += ["\n".join(f"- {row}: {text}" for row, text in self.notes.items())]
-        parts += ["\n".join(f"- **missing**: {what}: {why}" for what, why in self.missing.items())]
+        parts += ["\n".join(f"- **missing**: {line}" for line in self._missing_lines())]
         parts += [f"![{self.title}]({picture})" if picture else "", self.seeds_note]
         made = self.made
         if made:

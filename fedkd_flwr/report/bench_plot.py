@@ -37,7 +37,7 @@ def draw_bench(found: BenchTable, path: Path) -> bool:
         axes = canvas.figure.add_subplot()
         _curves(axes, lines) if curves else _dots(axes, lines)
         canvas.title(found.title)
-        canvas.legend(axes, columns=2)
+        canvas.legend(axes, columns=2 if curves else 1)  # long names of rows leave little room beside them
         canvas.save(path)
     return True
 

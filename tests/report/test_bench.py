@@ -59,6 +59,21 @@ def test_pairs_are_compared_seed_by_seed_and_one_pair_says_nothing():
     assert not _found(a, against=[("b", "a")]).compared()
 
 
+def test_runs_that_are_missing_for_one_reason_stand_in_one_line_of_their_row():
+    missing = {
+        "a, seed 13": "not run yet",
+        "a, seed 14": "not run yet",
+        "a, seed 15": "too few",
+        "b, seed 13": "not run yet",
+    }
+    lines = [line for line in _found(missing=missing).markdown().splitlines() if "missing" in line]
+    assert lines == [
+        "- **missing**: a, seeds 13, 14: not run yet",
+        "- **missing**: a, seed 15: too few",
+        "- **missing**: b, seed 13: not run yet",
+    ]
+
+
 def test_the_table_stands_in_columns_and_the_picture_holds_both(tmp_path):
     line = Line(row="a", figure="server", values={1: 0.5, 2: 0.7}, printed=0.65, deviation=0.1, trials=3)
     found = _found(line, Line(row="a", figure="up-kb", values={1: 12.0, 2: 13.0}), notes={"a": "mind"})
