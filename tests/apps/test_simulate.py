@@ -108,7 +108,9 @@ def test_of_a_killed_run_that_left_a_record_the_page_is_named(said, tmp_path):
     (tmp_path / "record.json").touch()
     begin = {"event": "begin", "run_id": "7", "rounds": 5, "folder": str(tmp_path)}
     (ended,) = said(begin, {"event": "gone", "code": -9}).watch(lambda _: None)
-    assert ended.reason.startswith("its process ended (signal 9); the record has the rounds until then. Its page: fedkd")
+    assert ended.reason.startswith(
+        "its process ended (signal 9); the record has the rounds until then. Its page: fedkd"
+    )
 
 
 def test_a_run_that_is_stopped_before_it_began_left_nothing(said, monkeypatch):
