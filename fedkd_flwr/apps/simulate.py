@@ -142,6 +142,7 @@ class Simulation:
         self.runs = 1
         self.listener = threading.Thread(target=self._listen, daemon=True)
         self.listener.start()
+        threading.Thread(target=self._wait, daemon=True).start()
 
     def begin(self, runs: Sequence[Mapping[str, Any]], *, processes: int = 0) -> None:
         """Send the runs; ``processes``: how many parties compute at a time, 0: one for each core."""
@@ -262,7 +263,11 @@ class Simulation:
         with self.process.stdout as said:  # type: ignore[union-attr]
             for line in said:
                 self.events.put(json.loads(line))
-        self.events.put({"event": "gone", "code": self.process.wait()})
+
+    def _wait(self) -> None:
+        code = self.process.wait()
+        self.listener.join(1.0)  # what a user's model forked may hold the pipe open for ever; `end` ends it
+        self.events.put({"event": "gone", "code": code})
 
 
 def _print_new(log: str, read: int, write: Callable[[str], None]) -> int:
