@@ -189,3 +189,14 @@ def test_a_name_in_flower_s_configuration_is_there_as_long_as_the_devnet_is(tmp_
             pass
         assert "[superlink.devnet]" in (tmp_path / "config.toml").read_text(encoding="utf-8")
     assert "devnet" not in (tmp_path / "config.toml").read_text(encoding="utf-8")
+
+
+def test_ctrl_c_while_a_run_is_submitted_says_how_to_learn_whether_it_was(monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(submit, "submit", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "--superlink", "ops"])
+    assert caught.value.code == 130
+    assert "Perhaps submitted, perhaps not: `flwr list ops`" in capsys.readouterr().err
