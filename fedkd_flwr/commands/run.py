@@ -49,20 +49,17 @@ def run(
     given = read_settings(settings or [], name=name)
     if resume:
         given = resumed_settings(resume, given.get("output-dir", "")) | given
-    line = ProgressLine()
-    line.show("submitting")
     try:
         made = submit(given, superlink=superlink, app=app)
     except KeyboardInterrupt:
-        line.clear()
         typer.echo(f"Perhaps submitted, perhaps not: `{f'flwr list {superlink}'.rstrip()}` lists the runs.", err=True)
         return 130
-    line.clear()
     how, details = "", ""
     if not as_json:
         typer.echo(f"run     {made.run_id}")
         typer.echo(f"bundle  {made.bundle.sha256}  {plain(made.bundle.app)} {plain(made.bundle.version)}")
     if wait:
+        line = ProgressLine()
         line.show("submitted: waiting for the server")
         try:
             for said in follow(made.run_id, superlink):
