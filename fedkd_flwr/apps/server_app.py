@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import time
 from dataclasses import asdict
@@ -232,7 +233,9 @@ def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
     for line in note_lines(pool.columns) if pool.columns else ():
         log(INFO, "%s", line)
     if pool.next_command:
-        _take_notes([f"columns were left out, or look like identifiers; to say so: {pool.next_command}"], record)
+        # without this run's name: two runs of one name cannot be told apart by it
+        again = shlex.join(word for word in shlex.split(pool.next_command) if not word.startswith("name="))
+        _take_notes([f"columns were left out, or look like identifiers; to say so: {again}"], record)
 
 
 def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunConfig:

@@ -78,8 +78,10 @@ class Ended:
         ``killed``: its process ended without a word.
     figures : dict of str to float
         Mean accuracies of the parties' models, by `RunRecord.mean_accuracies`'s keys.
-    table : str
-        The summary for people; "" where the run was killed.
+    balanced : dict of str to float
+        The same of balanced accuracy; empty where accuracy is the figure to report first.
+    columns, table : str
+        What was done to the columns, and the summary, for people; "" where the run was killed.
     record, report, log : str
         Paths of files; "" where there is none.
     """
@@ -90,23 +92,24 @@ class Ended:
     seed: int = 0
     reason: str = ""
     figures: dict[str, float] = field(default_factory=dict)
+    balanced: dict[str, float] = field(default_factory=dict)
+    columns: str = ""
     table: str = ""
     record: str = ""
     report: str = ""
     log: str = ""
 
 
-def spread(runs: Sequence[Ended]) -> dict[str, tuple[float, float]]:
+def spread(runs: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float]]:
     """Return the mean and the standard deviation over runs of each figure that all of them have.
 
-    >>> runs = [Ended(run_id="1", status="completed", figures={"solo-own": one}) for one in (0.5, 0.7)]
-    >>> [round(one, 3) for one in spread(runs)["solo-own"]]
+    >>> [round(one, 3) for one in spread([{"solo-own": 0.5}, {"solo-own": 0.7}])["solo-own"]]
     [0.6, 0.141]
     """
     from statistics import fmean, stdev
 
-    shared = [key for key in runs[0].figures if all(key in one.figures for one in runs)] if len(runs) > 1 else []
-    columns = {key: [one.figures[key] for one in runs] for key in shared}
+    shared = [key for key in runs[0] if all(key in one for one in runs)] if len(runs) > 1 else []
+    columns = {key: [one[key] for one in runs] for key in shared}
     return {key: (fmean(values), stdev(values)) for key, values in columns.items()}
 
 
@@ -139,6 +142,7 @@ class Simulation:
         self.runs = 1
         self.listener = threading.Thread(target=self._listen, daemon=True)
         self.listener.start()
+        threading.Thread(target=self._wait, daemon=True).start()
 
     def begin(self, runs: Sequence[Mapping[str, Any]], *, processes: int = 0) -> None:
         """Send the runs; ``processes``: how many parties compute at a time, 0: one for each core."""
@@ -259,7 +263,11 @@ class Simulation:
         with self.process.stdout as said:  # type: ignore[union-attr]
             for line in said:
                 self.events.put(json.loads(line))
-        self.events.put({"event": "gone", "code": self.process.wait()})
+
+    def _wait(self) -> None:
+        code = self.process.wait()
+        self.listener.join(1.0)  # what a user's model forked may hold the pipe open for ever; `end` ends it
+        self.events.put({"event": "gone", "code": code})
 
 
 def _print_new(log: str, read: int, write: Callable[[str], None]) -> int:

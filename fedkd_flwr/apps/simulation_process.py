@@ -92,6 +92,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     from fedkd_flwr.apps.server_app import federate
     from fedkd_flwr.apps.simulate import Ended
     from fedkd_flwr.data.look import note_lines
+    from fedkd_flwr.report.derived import figure_used, rows_used
     from fedkd_flwr.report.table import summary_table
     from fedkd_flwr.run_record import RunRecord
 
@@ -121,6 +122,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
         grid.close()
     record = RunRecord.load(folder / "record.json")
     report = folder / "report.html"
+    figure = figure_used(record, rows_used(record))
     ended = Ended(
         run_id=run_id,
         status=record.status,
@@ -128,7 +130,9 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
         seed=record.seed,
         reason=record.reason,
         figures=record.mean_accuracies(),
-        table="\n".join([*(note_lines(record.columns) if record.columns else ()), summary_table(record)]),
+        balanced=record.mean_accuracies("balanced_accuracy") if figure == "balanced_accuracy" else {},
+        columns="\n".join(note_lines(record.columns)) if record.columns else "",
+        table=summary_table(record),
         record=str(folder / "record.json"),
         report=str(report) if report.is_file() else "",
         log=str(log),

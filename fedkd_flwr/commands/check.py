@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedkd_flwr.commands.options import AsJson, print_json
+from fedkd_flwr.commands.options import AsJson, open_page, print_json
 
 __all__ = ["check"]
 
@@ -102,6 +102,6 @@ def check(
     if written is not None:
         typer.echo(f"page: {written.absolute()} (it shows private rows: for this silo alone)", err=as_json)
         if open_:
-            typer.launch(str(written.absolute()))
+            open_page(str(written.absolute()))
     sys.stdout.flush()
     return exit_code(findings)

@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
     except (KeyboardInterrupt, SystemExit, Exception) as error:
-        code = _failed(error)
+        code = _failed(error, arguments)
         _give_up_output()
     sys.exit(code)
 
@@ -157,7 +157,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     return done if isinstance(done, int) else 0
 
 
-def _failed(error: BaseException) -> int:
+def _failed(error: BaseException, arguments: Sequence[str] | None) -> int:
     """Say what went wrong, and return the exit code."""
     if isinstance(error, SystemExit):
         if isinstance(sys.stdout, PacifyFlushWrapper):  # type: ignore[arg-type]  # so click ends one whose pipe was closed
@@ -174,7 +174,9 @@ def _failed(error: BaseException) -> int:
         _say("Nothing was done: the question was not answered.")
         return 1
     if isinstance(error, click.ClickException):
-        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fedkd"
+        where = (
+            error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else _command_path(arguments)
+        )
         # typer and click both guess what was meant
         message = re.sub(r"( Did you mean [^?]*\?)\1", r"\1", error.format_message())
         _say(f"error: {message}\n`{where} --help` shows what it takes, and examples.")
@@ -188,6 +190,18 @@ def _failed(error: BaseException) -> int:
         return 2
     _bug(error)
     return BUG
+
+
+def _command_path(arguments: Sequence[str] | None) -> str:
+    """Return the command that was asked for, as far as its words name one: click does not always say it."""
+    words: list[str] = ["fedkd"]
+    one: click.Command = group()
+    for word in sys.argv[1:] if arguments is None else arguments:
+        if not isinstance(one, click.Group) or word not in one.commands:
+            break
+        words.append(word)
+        one = one.commands[word]
+    return " ".join(words)
 
 
 def _say(text: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-__all__ = ["AsJson", "OutputDir", "RunName", "find_own_modules", "print_json"]
+__all__ = ["AsJson", "OutputDir", "RunName", "find_own_modules", "open_page", "print_json"]
 
 RunName = Annotated[
     str,
@@ -27,6 +28,18 @@ def find_own_modules() -> None:
     """Let modules of the current folder be imported, as ``fedkd simulate`` does: last, so that they hide no library."""
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
+
+
+def open_page(address: str) -> None:
+    """Open a page in the browser; where there is none, its path has been printed, and xdg-open's lines say no more."""
+    if not sys.platform.startswith("linux"):
+        typer.launch(address)
+        return
+    try:
+        silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]
+        os.posix_spawnp("xdg-open", ["xdg-open", address], os.environ, file_actions=silent, setpgroup=0)
+    except OSError:
+        typer.echo(f"No browser was found. Open this page: {address}", err=True)
 
 
 def print_json(value: Any) -> None:

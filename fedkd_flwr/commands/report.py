@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.apps.find_run import OUTPUT
-from fedkd_flwr.commands.options import AsJson, OutputDir, print_json
+from fedkd_flwr.commands.options import AsJson, OutputDir, open_page, print_json
 
 __all__ = ["report"]
 
@@ -23,7 +23,7 @@ def report(
     publishable: Annotated[
         bool, typer.Option("--publishable", help="Leave out what no claim covers: the form to pass on.")
     ] = False,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Print the table instead of writing the page.")] = False,
     csv: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write rounds, parties and models as CSV files instead.")
@@ -81,5 +81,5 @@ def report(
         name = "report-publishable.html" if publishable else "report.html"
         page = write_page(record, output or path.parent / name, publishable=publishable)
     typer.echo(page.absolute())
-    if open_page:
-        typer.launch(page.absolute().as_uri())
+    if open_:
+        open_page(page.absolute().as_uri())

@@ -42,20 +42,23 @@ def run(
     fedkd run --resume monday --wait
     """
     from fedkd_flwr.apps.bundles import plain
+    from fedkd_flwr.apps.progress import ProgressLine
     from fedkd_flwr.apps.run_settings import read_settings, resumed_settings
     from fedkd_flwr.apps.submit import follow, status, submit
 
     given = read_settings(settings or [], name=name)
     if resume:
         given = resumed_settings(resume, given.get("output-dir", "")) | given
-    made = submit(given, superlink=superlink, app=app)
+    try:
+        made = submit(given, superlink=superlink, app=app)
+    except KeyboardInterrupt:
+        typer.echo(f"Perhaps submitted, perhaps not: `{f'flwr list {superlink}'.rstrip()}` lists the runs.", err=True)
+        return 130
     how, details = "", ""
     if not as_json:
         typer.echo(f"run     {made.run_id}")
         typer.echo(f"bundle  {made.bundle.sha256}  {plain(made.bundle.app)} {plain(made.bundle.version)}")
     if wait:
-        from fedkd_flwr.apps.progress import ProgressLine
-
         line = ProgressLine()
         line.show("submitted: waiting for the server")
         try:

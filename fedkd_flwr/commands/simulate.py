@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
-from fedkd_flwr.commands.options import AsJson, print_json
+from fedkd_flwr.commands.options import AsJson, open_page, print_json
 
 if TYPE_CHECKING:
     from fedkd_flwr.apps.simulate import Ended
@@ -76,13 +76,13 @@ def simulate(
     finally:
         simulation.end()
     if as_json:
-        print_json({"runs": [{k: v for k, v in vars(one).items() if k != "table"} for one in ended]})
+        print_json({"runs": [{k: v for k, v in vars(one).items() if k not in ("columns", "table")} for one in ended]})
     else:
         _print(ended, name)
     if ended[-1].status != "completed":
         _complain(ended[-1])
     if open_ and ended[-1].report:
-        typer.launch(ended[-1].report)
+        open_page(ended[-1].report)
     if interrupts.terminated:
         return 143  # 128 + SIGTERM
     if ended[-1].status == "stopped" or interrupts.agreed:
@@ -129,12 +129,18 @@ def _print(ended: list[Ended], name: str) -> None:
     from fedkd_flwr.apps.simulate import spread
 
     done = [one for one in ended if one.status == "completed"]
+    if done and done[0].columns:
+        typer.echo(done[0].columns)
     if len(ended) == 1 and done:
         typer.echo(done[0].table)
-    for one in done if len(ended) > 1 else []:
-        figures = "  ".join(f"{key} {value:.3f}" for key, value in one.figures.items())
-        typer.echo(f"seed {one.seed}  {figures}  {one.record}")
-    for key, (mean, deviation) in spread(done).items():
+    balanced = bool(done) and all(one.balanced for one in done)
+    found = [one.balanced if balanced else one.figures for one in done]
+    if len(ended) > 1 and done:
+        typer.echo(f"mean {'balanced ' if balanced else ''}accuracy over the parties, by model and test rows:")
+    for one, figures in zip(done, found, strict=True) if len(ended) > 1 else ():
+        words = "  ".join(f"{key} {value:.3f}" for key, value in figures.items())
+        typer.echo(f"seed {one.seed}  {words}  {one.record}")
+    for key, (mean, deviation) in spread(found).items():
         typer.echo(f"{key}: mean {mean:.4f}, deviation {deviation:.4f} over {len(done)} seeds")
     if len(done) > 1:
         typer.echo("Compare them with: fedkd compare " + (name or " ".join(one.run_id for one in done)))

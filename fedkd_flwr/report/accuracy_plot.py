@@ -98,7 +98,8 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
         svg = canvas.svg(prefix)
     caption = (
         f"Each line is one party. It goes from the party's {name} alone (hollow circle) to its {name} with the "
-        f"federation (full circle), on {derived.ROWS[rows]}. An orange line means that the party lost."
+        f"federation (full circle), on {derived.ROWS[rows]}. An orange line means that the party lost, a hollow "
+        "circle alone that both are equal."
         if after_too
         else f"Each circle is one party's {name} alone, on {derived.ROWS[rows]}."
     )

@@ -61,7 +61,7 @@ def class_gain_plot(record: RunRecord, *, prefix: str = "classes") -> Plot:
         names = [f"{plain(derived.class_name(record.classes, c), 24)} ({n:,})" for c, _, _, n in drawn]
         dumbbells(axes, names, [a for _, a, _, _ in drawn], [b for _, _, b, _ in drawn])
         axes.set_xlabel(f"recall: share of a class's rows that are found, on {derived.ROWS[rows]}")
-        axes.set_ylabel("class (test rows of all parties)")
+        axes.set_ylabel("class (rows)")
         axes.set_xlim(-0.03, 1.03)
         axes.grid(axis="x")
         canvas.title(title)
@@ -69,7 +69,8 @@ def class_gain_plot(record: RunRecord, *, prefix: str = "classes") -> Plot:
         svg = canvas.svg(prefix)
     caption = (
         f"Each line is one class. It goes from the parties' recall alone (hollow circle) to their recall with the "
-        f"federation (full circle), on {derived.ROWS[rows]}. An orange line means that the class lost."
+        f"federation (full circle), on {derived.ROWS[rows]}. An orange line means that the class "
+        f"lost, a hollow circle alone that both are equal. {derived.rows_counted(rows)}"
     )
     if len(drawn) < len(found):
         caption += f" Of {len(found)} classes the {len(drawn)} that changed most are drawn."

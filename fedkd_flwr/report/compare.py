@@ -283,7 +283,10 @@ def verdict(gap: Gap) -> str:
     """Return what can be said of a difference: a few words."""
     if gap.difference.n < 2:
         return "one seed says nothing about noise"
-    return "more than noise" if gap.difference.clear else "within noise"
+    if gap.difference.clear:
+        return "more than noise"
+    same = gap.compared and not (gap.better or gap.worse)
+    return "each party reaches the same in every run" if same else "within noise"
 
 
 def deviation(values: Sequence[float]) -> float | None:

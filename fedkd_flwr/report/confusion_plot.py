@@ -65,7 +65,8 @@ def confusion_plot(record: RunRecord, *, prefix: str = "confusion") -> Plot:
         canvas.title(title)
         svg = canvas.svg(prefix)
     caption = (
-        f"Test rows of all parties together, on {derived.ROWS[rows]}. Each row is a true class and adds up to 1; "
+        f"All parties together, on {derived.ROWS[rows]}. {derived.rows_counted(rows)} Each line is a true "
+        "class and adds up to 1; "
         "the diagonal is its recall. A dark column off the diagonal is a class that swallows others."
     )
     return Plot(title=title, svg=svg, caption=caption)

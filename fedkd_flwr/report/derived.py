@@ -31,6 +31,7 @@ __all__ = [
     "models",
     "own_gain",
     "pairs",
+    "rows_counted",
     "rows_used",
     "simulation_only",
     "spread",
@@ -128,6 +129,11 @@ def own_gain(party: PartyRecord, rows: str, figure: str = "accuracy") -> float |
 def means(both: list[tuple[PartyRecord, float, float]]) -> tuple[float, float]:
     """Return the mean accuracy alone and the mean accuracy with the federation, given non-empty `pairs`."""
     return statistics.fmean(alone for _, alone, _ in both), statistics.fmean(after for _, _, after in both)
+
+
+def rows_counted(rows: str) -> str:
+    """Return a sentence on how test rows are counted over all parties."""
+    return "Each test row counts once for each party that was tested on it." if rows == "common" else ""
 
 
 def figure_used(record: RunRecord, rows: str) -> str:

@@ -34,7 +34,8 @@ def home_finding(record: RunRecord) -> str:
     after = sum(d.after for _, d in found) / len(found)
     lost = sum(d.value < 0 for _, d in found)
     who = "none loses" if not lost else "all lose" if lost == len(found) else f"{lost} of {len(found)} lose"
-    return f"at home, on their own rows, {who}: {alone:.2f} alone, {after:.2f} with it"
+    name = derived.figure_used(record, "own").replace("_", " ")
+    return f"at home, on their own rows, {who}: {name} {alone:.2f} alone, {after:.2f} with it"
 
 
 def home_warning(record: RunRecord) -> str:

@@ -70,7 +70,7 @@ def reliability_plot(record: RunRecord, *, prefix: str = "reliability") -> Plot:
         canvas.legend(axes)
         svg = canvas.svg(prefix)
     caption = (
-        f"Test rows of all parties together, on {derived.ROWS[rows]}, in {BINS} bins of confidence; a larger mark "
+        f"All parties together, on {derived.ROWS[rows]}, in {BINS} bins of confidence; a larger mark "
         "holds more rows. Below the dotted line a model is right less often than it says."
     )
     return Plot(title=title, svg=svg, caption=caption)

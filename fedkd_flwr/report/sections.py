@@ -120,7 +120,7 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
         "server's model": [share(r.server_accuracy) for r in record.rounds],
     }
     sizes = {
-        "up, all parties": [size(r.bytes_up) for r in record.rounds],
+        "up, all parties": [size(r.bytes_up) if r in known else "–" for r in record.rounds],
         "down, all parties": [size(r.bytes_down) for r in record.rounds],
     }
     times = [time_span(r.seconds) for r in record.rounds]
@@ -233,10 +233,10 @@ def again(record: RunRecord) -> Iterator[Html]:
         "Save these lines as ",
         tag("code", "again.toml"),
         f", install the versions listed below, and run with {nodes}. The same seed, data and versions give the same "
-        "consensus and model. Only privacy noise differs: it is drawn anew in each run. All other settings had their "
-        "defaults; the section Configuration lists them too."
+        "consensus and model. Only privacy noise differs: it is drawn anew in each run.",
+        " All other settings had their defaults; the section Configuration lists them too."
         if record.changed is not None
-        else "consensus and model. Only privacy noise differs: it is drawn anew in each run.",
+        else "",
     )
     told = record.config if record.changed is None else {*record.changed, "algorithm", "seed"}
     lines = "\n".join(
@@ -247,7 +247,8 @@ def again(record: RunRecord) -> Iterator[Html]:
     yield tag("pre", tag("code", lines or "# the record holds no configuration"))
     size = f' --federation-config "num-supernodes={len(record.parties)} client-resources-num-cpus=1"'
     command = f"flwr run . --run-config again.toml --stream{size if record.simulation else ''}"
-    yield tag("pre", tag("code", command))
+    ours = f"fedkd simulate again.toml --parties {len(record.parties)}" if record.simulation else "fedkd run again.toml"
+    yield tag("pre", tag("code", f"{ours}\n# or, in the folder of a Flower app:\n{command}"))
 
 
 def _flat(value: object) -> bool:

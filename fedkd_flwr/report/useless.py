@@ -14,6 +14,7 @@ from fedkd_flwr.run_record import RunRecord
 __all__ = ["useless"]
 
 _MANY_CLASSES = 3  # classes named in a warning; further ones are counted
+_FEW = 5  # of fewer test rows a missed class says little
 
 
 def useless(record: RunRecord) -> list[str]:
@@ -61,7 +62,10 @@ def _useless_parties(record: RunRecord, models: list[Metrics], where: str) -> It
     often = [c for c in missing if 2 * missing[c] >= tested[c] and missing[c] > said[c]]
     often.sort(key=lambda c: (-missing[c] / tested[c], c))
     for c in often[:_MANY_CLASSES]:
-        yield f"{missing[c]} of {count(tested[c], 'model', 'models')} {where}: no row of {_class(record, c)} is found."
+        rows = max(m.support[c] or 0 for m in models if m.support)
+        few = f" There {'is' if rows == 1 else 'are'} only {rows} to find." if rows < _FEW else ""
+        who = f"{missing[c]} of {count(tested[c], 'model', 'models')} {where}"
+        yield f"{who}: no row of {_class(record, c)} is found.{few}"
     if len(often) > _MANY_CLASSES:
         yield f"The same holds for {len(often) - _MANY_CLASSES} more classes."
     both = [(m.accuracy, m.baseline) for m in models if m.accuracy is not None and m.baseline is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import subprocess
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -163,3 +164,17 @@ def test_the_process_ends_with_all_that_it_started():
     assert one.process.returncode is not None
     listed = subprocess.run(["ps", "-A", "-o", "pgid="], capture_output=True, text=True, check=True)
     assert str(one.process.pid) not in listed.stdout.split()
+
+
+def test_a_process_that_a_model_forked_and_left_behind_is_not_waited_for(monkeypatch, tmp_path):
+    fake = tmp_path / "python"
+    fake.write_text("#!/bin/sh\nsleep 60 &\n", encoding="utf-8")
+    fake.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(fake))
+    begun = time.monotonic()
+    simulation = Simulation()
+    (ended,) = simulation.watch(lambda _: None)
+    assert simulation.listener.is_alive()  # it holds the pipe open
+    simulation.end()
+    assert not simulation.listener.is_alive()  # it is ended, too
+    assert (ended.status, time.monotonic() - begun < 20) == ("killed", True)

@@ -271,3 +271,28 @@ def test_runs_lists_what_can_be_read_and_says_what_cannot(fedkd, places):
     assert {found[f"20{i}"]["status"] for i in range(6)} == {"unreadable"}
     assert "200" in fedkd("runs", "--output-dir", places).out
     assert "(8 older ones" in fedkd("runs", "--limit", "1", "--output-dir", places).err
+
+
+def test_an_option_without_its_value_points_to_the_help_of_its_own_command(capsys):
+    for words, where in (
+        (["export", "kt", "--onnx"], "fedkd export"),
+        (["egress", "log", "--nope"], "fedkd egress log"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            command.main(words)
+        assert caught.value.code == 2
+        assert f"`{where} --help`" in capsys.readouterr().err
+
+
+def test_where_no_browser_can_be_opened_nothing_of_xdg_open_is_printed(monkeypatch, capfd, tmp_path):
+    from fedkd_flwr.commands.options import open_page
+
+    fake = tmp_path / "xdg-open"
+    fake.write_text("#!/bin/sh\necho noise >&2\n", encoding="utf-8")
+    fake.chmod(0o755)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    open_page("/x.html")
+    monkeypatch.setenv("PATH", "")
+    open_page("/x.html")
+    assert capfd.readouterr().err == "No browser was found. Open this page: /x.html\n"

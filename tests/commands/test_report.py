@@ -34,7 +34,7 @@ def test_the_publishable_page_does_not_replace_the_operators(fedkd, saved):
 
 def test_the_page_may_go_elsewhere_and_is_opened_on_request(fedkd, saved, tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr("typer.launch", opened.append)
+    monkeypatch.setattr("fedkd_flwr.commands.report.open_page", opened.append)
     page = tmp_path / "x" / "y.html"
     assert fedkd("report", saved, "--output", page, "--open").code == 0
     assert opened == [page.as_uri()]

@@ -70,6 +70,18 @@ def test_several_seeds_end_with_mean_and_deviation_and_the_next_command(fedkd):
     assert "fedkd compare x" in out
 
 
+def test_several_seeds_say_once_what_was_done_to_the_columns_and_which_figure_they_print(fedkd):
+    runs = [_done(1, 0.8), _done(2, 0.9)]
+    for one in runs:
+        one.columns, one.balanced = "(columns)", {"federated-common": one.figures["federated-common"] - 0.2}
+    _, out, _ = fedkd("simulate", "--seeds", "2", ended=runs)
+    assert out.count("(columns)") == 1
+    assert "mean balanced accuracy over the parties" in out
+    assert "seed 1  federated-common 0.600" in out
+    runs[1].balanced = {}  # a figure is compared with the same figure
+    assert "mean accuracy over the parties" in fedkd("simulate", "--seeds", "2", ended=runs)[1]
+
+
 def test_a_failed_run_is_five_lines_at_most_and_code_1(fedkd):
     failed = Ended(run_id="7", status="failed", reason="many\nlines " * 200, record="/r", report="/p", log="/l")
     code, out, err = fedkd("simulate", ended=[failed])
@@ -177,3 +189,14 @@ def test_a_name_in_flower_s_configuration_is_there_as_long_as_the_devnet_is(tmp_
             pass
         assert "[superlink.devnet]" in (tmp_path / "config.toml").read_text(encoding="utf-8")
     assert "devnet" not in (tmp_path / "config.toml").read_text(encoding="utf-8")
+
+
+def test_ctrl_c_while_a_run_is_submitted_says_how_to_learn_whether_it_was(monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(submit, "submit", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "--superlink", "ops"])
+    assert caught.value.code == 130
+    assert "Perhaps submitted, perhaps not: `flwr list ops`" in capsys.readouterr().err

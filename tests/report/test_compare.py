@@ -140,4 +140,11 @@ def test_the_picture_draws_groups_and_intervals(run):
     runs = [run(s, 0.8, 0.8 + s / 100, model=m) for s in (1, 2) for m in ("knn", "mlp")]
     plot = comparison_plot(compare(runs))
     assert "B − A" in plot.svg
-    assert plot.title.startswith("B minus A: +0.000 accuracy of parties with the federation, within noise")
+    assert plot.title.startswith(
+        "B minus A: +0.000 accuracy of parties with the federation, each party reaches the same in"
+    )
+
+
+def test_groups_of_which_every_party_reaches_the_same_are_not_said_to_differ_within_noise(run):
+    found = compare([run(s, 0.8, 0.6, model=m) for s in (1, 2, 3) for m in ("knn", "mlp")])
+    assert verdict(found.gaps[0]) == "each party reaches the same in every run"

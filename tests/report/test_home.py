@@ -15,7 +15,7 @@ def _record(*pairs, n=400):
 def test_the_finding_says_how_many_lose():
     assert home_finding(_record()) == ""
     two = _record((0.9, 0.8), (0.9, 0.7))
-    assert home_finding(two) == "at home, on their own rows, all lose: 0.90 alone, 0.75 with it"
+    assert home_finding(two) == "at home, on their own rows, all lose: accuracy 0.90 alone, 0.75 with it"
     assert "1 of 2 lose" in home_finding(_record((0.9, 0.8), (0.7, 0.7)))
     assert "none loses" in home_finding(_record((0.7, 0.8), (0.7, 0.7)))
 
@@ -39,3 +39,10 @@ def test_of_many_losers_some_are_counted():
 
 def test_changes_come_with_the_largest_loss_first():
     assert [p.name for p, _ in changes(_record((0.5, 0.9), (0.9, 0.5)))] == ["p1", "p0"]
+
+
+def test_the_finding_names_its_figure_since_that_on_common_rows_may_be_another():
+    record = _record((0.9, 0.8))
+    for measured in (record.parties[0].solo, record.parties[0].federated):
+        measured["own"] = Metrics(n=400, accuracy=0.99, balanced_accuracy=0.6, recall=[1.0, 0.2], support=[396, 4])
+    assert "balanced accuracy 0.60 alone" in home_finding(record)

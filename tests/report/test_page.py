@@ -200,7 +200,7 @@ def test_the_headline_hides_no_losses_at_home_and_a_box_names_the_losers(make_re
     ]
     text = written(record, tmp_path)
     headline = "With the federation 2 parties reach 0.71 on average; alone 0.59. "
-    assert f"<h1>{headline}At home, on their own rows, all lose: 0.90 alone, 0.78 with it</h1>" in text
+    assert f"<h1>{headline}At home, on their own rows, all lose: accuracy 0.90 alone, 0.78 with it</h1>" in text
     page = Page(text)
     assert "a 0.898 to 0.784 (400 rows), b 0.898 to 0.784 (400 rows)" in page.text
     assert "stay alone" in page.text

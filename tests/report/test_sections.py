@@ -1,4 +1,5 @@
 import html
+import re
 import tomllib
 
 import pytest
@@ -112,3 +113,19 @@ def test_the_configuration_is_toml_that_reads_back(make_record, tmp_path):
     page = written(record, tmp_path)
     block = html.unescape(page.split("<pre><code>")[1].split("</code>")[0])
     assert tomllib.loads(block) == {**expected, "fedct": {"quorum": 0.8}}
+
+
+def test_of_a_round_that_is_not_over_it_is_not_said_that_nothing_was_sent(make_record, tmp_path):
+    record = make_record(3, 2)
+    record.rounds[-1].ended, record.rounds[-1].bytes_up, record.rounds[-1].answered = False, 0, []
+    record.status = "running"
+    last = re.sub(r"<td[^>]*>", "<td>", written(record, tmp_path)).split("not known of 3</td>")[1].split("</tr>")[0]
+    assert "<td>–</td><td>15.1 KB</td>" in last  # up and down
+
+
+def test_a_simulation_is_repeated_by_fedkd_simulate_and_a_real_run_by_fedkd_run(make_record, tmp_path):
+    record = make_record(3, 2)
+    record.simulation = True
+    assert "fedkd simulate again.toml --parties 3" in written(record, tmp_path)
+    record.simulation = False
+    assert "fedkd run again.toml" in written(record, tmp_path)

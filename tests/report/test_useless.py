@@ -105,3 +105,12 @@ def test_parties_whose_mean_accuracy_is_below_one_fixed_answer_are_said():
         "Mean accuracy with the federation, on common test rows: 0.500, not above that of the commonest class alone "
         "(0.600)."
     ]
+
+
+def test_a_class_that_is_missed_with_a_single_test_row_is_said_to_have_only_one():
+    y = np.repeat([0, 1], [50, 1])
+    few = metrics(np.repeat([0, 1, 0], [49, 1, 1]), y)
+    assert "no row of class 'fraud' is found. There is only 1 to find." in " ".join(useless(record(None, [few, few])))
+    y = np.repeat([0, 1], [50, 5])
+    enough = metrics(np.repeat([0, 1, 0], [49, 1, 5]), y)
+    assert "only" not in " ".join(useless(record(None, [enough, enough])))
