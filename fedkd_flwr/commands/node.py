@@ -70,11 +70,12 @@ def _ready(supernode: list[str]) -> bool:
         return True
     findings = check_silo(values, link=link).findings
     for line in as_text(findings):
-        typer.echo(line, err=True)
+        typer.echo(line)  # as fedkd check itself prints them
     if may_start(findings):
         return True
     typer.echo(
-        "The node was not started: it could answer no run. Mend the faults; --no-check starts it anyway.", err=True
+        "error: the node was not started: it could answer no run. Mend the faults; --no-check starts it anyway.",
+        err=True,
     )
     return False
 

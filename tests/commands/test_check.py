@@ -73,9 +73,10 @@ def test_a_node_that_could_answer_nobody_does_not_start_and_one_with_bad_rows_do
     run = ["node", "run", "--approved", files / "approved", "--"]
     done = fedkd(*run, "--node-config", config.replace("own.csv", "gone.csv"))
     assert (done.code, started) == (2, [])
-    assert "NOT READY  private file" in done.err
+    assert "NOT READY  private file" in done.out
+    assert done.err.count("\n") == 1
     assert "--no-check starts it anyway" in done.err
     pd.DataFrame({"age": [1], "y": ["maybe"]}).to_csv(files / "own.csv", index=False)
     done = fedkd(*run, "--node-config", config)
     assert (done.code, len(started)) == (0, 1)
-    assert "NOT READY  classes" in done.err
+    assert "NOT READY  classes" in done.out
