@@ -21,20 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from density_votes import MADE
 from sklearn.datasets import make_classification
 
 from fedkd_flwr.report.useless import useless
 from fedkd_flwr.run_record import RunRecord
 
-TABLES: dict[str, dict[str, Any]] = {
-    "fraud": {
-        "n_samples": 24000, "n_features": 20, "n_informative": 8, "weights": [0.995], "flip_y": 0.001, "class_sep": 1.2,
-    },
-    "six classes": {
-        "n_samples": 12000, "n_features": 16, "n_informative": 10, "n_classes": 6, "class_sep": 1.5,
-        "weights": [0.6, 0.2, 0.1, 0.06, 0.03, 0.01],
-    },
-}  # fmt: skip
+TABLES = {"fraud": MADE["fraud"], "six classes": MADE["made6i"]}
 RULES = ("majority", "auto")
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.apps.config import TABLE_RULES, NodeConfig, RunConfig
-from fedkd_flwr.apps.find_run import find_checkpoint
+from fedkd_flwr.apps.find_run import OUTPUT, find_checkpoint
 from fedkd_flwr.apps.limits import Limits, limits_of
 from fedkd_flwr.apps.models import check_role, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.apps.owner import owners_page
@@ -89,7 +89,7 @@ def output_root(text: str, key: str = "output-dir") -> Path:
     ConfigError
         If the path is relative: a SuperLink's working directory is not the user's.
     """
-    root = Path(text or "~/.fedkd").expanduser()
+    root = Path(text or OUTPUT).expanduser()
     if not root.is_absolute():
         raise ConfigError(explain(key, "be an absolute path", text, f"Write {root.absolute()} if you mean that."))
     return root

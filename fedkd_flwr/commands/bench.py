@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedkd_flwr.apps.find_run import OUTPUT
+from fedkd_flwr.commands.exit_codes import INTERRUPTED, TERMINATED
 from fedkd_flwr.commands.options import AsJson, print_json
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def bench(
         typer.echo(f"({len(errors) - _MOST} more runs are missing: the tables name them)", err=True)
     if work.stopped:
         typer.echo("Stopped. The runs that ended are kept; the same command goes on.", err=True)
-        return 143 if interrupts.terminated else 130
+        return TERMINATED if interrupts.terminated else INTERRUPTED
     return 1 if errors else 0
 
 

@@ -26,6 +26,7 @@ from fedkd_flwr.commands.choose import choose
 from fedkd_flwr.commands.compare import compare
 from fedkd_flwr.commands.devnet import devnet
 from fedkd_flwr.commands.egress import egress
+from fedkd_flwr.commands.exit_codes import BUG, INTERRUPTED, NOBODY_READS
 from fedkd_flwr.commands.export import export
 from fedkd_flwr.commands.forget import forget
 from fedkd_flwr.commands.ledger import ledger
@@ -42,9 +43,6 @@ from fedkd_flwr.commands.stop import stop
 from fedkd_flwr.errors import FedkdError
 
 __all__ = ["app", "group", "main"]
-
-BUG, INTERRUPTED, NOBODY_READS = 70, 130, 141
-"""Exit codes: an error in this package (EX_SOFTWARE); 128 + SIGINT; 128 + SIGPIPE, as for any Unix program."""
 
 _LINES = 5  # at most so many on stderr
 _EXAMPLES = "\n\nExamples\n--------\n"

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fedkd_flwr.commands.exit_codes import INTERRUPTED
 from fedkd_flwr.commands.options import AsJson, print_json
 from fedkd_flwr.commands.simulate import Resume, RunSettings
 
@@ -53,7 +54,7 @@ def run(
         made = submit(given, superlink=superlink, app=app)
     except KeyboardInterrupt:
         typer.echo(f"Perhaps submitted, perhaps not: `{f'flwr list {superlink}'.rstrip()}` lists the runs.", err=True)
-        return 130
+        return INTERRUPTED
     how, details = "", ""
     if not as_json:
         typer.echo(f"run     {made.run_id}")
@@ -71,7 +72,7 @@ def run(
         except KeyboardInterrupt:
             line.clear()
             typer.echo(f"The run goes on. Stop it with: flwr stop {made.run_id} {superlink}", err=True)
-            return 130
+            return INTERRUPTED
         line.clear()
         how, details = status(made.run_id, superlink)
     if as_json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
+from fedkd_flwr.commands.exit_codes import INTERRUPTED, TERMINATED
 from fedkd_flwr.commands.options import AsJson, open_page, print_json
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ def simulate(
     if open_ and ended[-1].report:
         open_page(ended[-1].report)
     if interrupts.terminated:
-        return 143  # 128 + SIGTERM
+        return TERMINATED
     if ended[-1].status == "stopped" or interrupts.agreed:
-        return 130
+        return INTERRUPTED
     return 0 if ended[-1].status == "completed" else 1
 
 

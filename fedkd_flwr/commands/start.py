@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+from fedkd_flwr.commands.exit_codes import INTERRUPTED
+
 __all__ = ["main"]
 
 
@@ -12,7 +14,7 @@ def main() -> None:
     """Import the command, and run it."""
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a shell started the command with &
     if not ignored:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # as fedkd_flwr.commands.main.INTERRUPTED
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     from fedkd_flwr.commands.main import main
 
     if not ignored:

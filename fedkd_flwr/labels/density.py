@@ -243,8 +243,8 @@ class DensityVote:
     A class that would label fewer rows than are due to it is then raised, to what equal class shares would
     make of it at most: without it a rare class is never the densest. Due to it is its share of the parties'
     rows (each party's number bounded), at most pi_c; to a class with less than a third of an equal share, for which
-    finding its rows matters more than accuracy, pi_c itself. The root gives small parties more weight, so pi_c may
-    well be above the share of rows (Adult, 50 parties: .31 for .24), and raising a class so far costs accuracy.
+    finding its rows matters more than accuracy, pi_c itself. The root gives small parties more weight, so pi_c is
+    above the share of rows where they hold the class, and raising a class so far costs accuracy.
 
     Memory is 8 bytes for each ratio above 0 in the codes (one or two a row and party), so O(num_parties * num_public):
     trust looks at all answers several times. And O(num_public * num_classes) besides.

@@ -81,6 +81,10 @@ class Decision:
             raise DataError(message, code=Code.WRONG_CONFIG)
         return found
 
+    def write(self, path: Path) -> None:
+        """Write the decision to a file."""
+        write_atomic(path, json.dumps(asdict(self), indent=1).encode())
+
 
 @dataclass(frozen=True)
 class Held:
@@ -147,7 +151,7 @@ class Held:
                 reason=reason,
                 when=datetime.now(UTC).isoformat(timespec="seconds"),
             )
-            write_atomic(where, json.dumps(asdict(decision), indent=1).encode())
+            decision.write(where)
             return decision
 
     def remove(self) -> None:
@@ -209,8 +213,7 @@ class HeldReplies:
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         make_folder(self.folder)
-        where = self.folder / f"{_name(run, server_round)}{_DECISION}"
-        write_atomic(where, json.dumps(asdict(decision), indent=1).encode())
+        decision.write(self.folder / f"{_name(run, server_round)}{_DECISION}")
 
     def decision(self, run: str, server_round: int | str) -> Decision | None:
         """Return what was decided about one reply; None for one that nobody decided about, in time or yet."""
