@@ -261,14 +261,20 @@ def _own(spec: str, context: Mapping[str, Any], params: Mapping[str, Any]) -> An
     factory = import_factory(spec)
     offered = {**context, "input_shape": input_shape(context["num_features"], context["shape"])}
     called, rest = arguments(spec, factory, offered, params)
-    torch = sys.modules.get("torch")  # whoever makes a module has imported it
-    own_net = torch is not None and isinstance(factory, type) and issubclass(factory, torch.nn.Module)
+    own_net = _is_module(factory)
     made = None if own_net else call_factory(spec, factory, called)
-    if not own_net and not (torch is not None and isinstance(made, torch.nn.Module)):
+    if not own_net and not _is_module(made):
         check_names(spec, rest, named_by(factory))
         return made
     own = {key: value for key, value in params.items() if key not in rest}
     return _build(spec, _OWN_NET, {**context, "net_params": own}, rest, of_run=False)
+
+
+def _is_module(value: Any) -> bool:
+    torch = sys.modules.get("torch")  # whoever has made a module has imported it, some factories only as they make it
+    if torch is None:
+        return False
+    return issubclass(value, torch.nn.Module) if isinstance(value, type) else isinstance(value, torch.nn.Module)
 
 
 def _build(name: str, entry: _Entry, context: Mapping[str, Any], params: Mapping[str, Any], *, of_run: bool) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,11 @@ class Double(Net):
     def __init__(self, num_features, num_classes):
         super().__init__(num_features, num_classes)
         self.register_buffer("scale", torch.ones(1, dtype=torch.float64))
+
+
+def imports_torch_when_called(num_features, num_classes):
+    sys.modules["torch"] = torch
+    return Net(num_features, num_classes)
 
 
 def one_output(num_features):
@@ -130,3 +137,10 @@ def test_logits_that_are_not_finite_are_the_model_s_fault():
     with pytest.raises(Exception, match=r"logits of .*test_own_net:Net must be finite") as caught:
         model.predict(ROWS)
     assert caught.value.code is Code.WRONG_MODEL_OUTPUT
+
+
+def test_a_factory_that_imports_torch_only_when_it_is_called_makes_a_net(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch")
+    spec = f"{__name__}:imports_torch_when_called"
+    net = make_model(spec, num_classes=3, num_features=6, seed=0, params={"lr": 0.01})
+    assert net._template.lr == 0.01
