@@ -32,6 +32,7 @@ from fedkd_flwr.apps.assembly import (
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.live_run import LiveRun
 from fedkd_flwr.apps.model_cards import write_cards
+from fedkd_flwr.apps.orphans import end_with_parent
 from fedkd_flwr.apps.shared_folder import held_by_server, require_shared
 from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.apps.try_models import try_final_model, try_models
@@ -53,6 +54,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run one federation."""
+    end_with_parent()
     federate(grid, context)
 
 
