@@ -5,7 +5,8 @@
 A case is ``data:skew[:learner[:public]]``. *skew* is a Dirichlet alpha, ``iid`` or ``one`` (one class a party).
 *learner* is ``forest`` (scored out of bag, one fit), ``logistic``, ``bayes``, ``boosting`` or ``mlp`` (three folds).
 *public* tells what is done to the public rows: ``scaled`` (x 0.7), ``noise`` (of the columns' own deviation),
-``marginal`` (three of four rows of the most frequent class left out), ``other`` (another data set of the same width).
+``marginal`` (three of four rows of the most frequent class left out), ``other`` (another data set of the same width),
+``digits`` (for MNIST: scikit-learn's digits, enlarged to 20 x 20 pixels within 28 x 28).
 There are ten parties, except where PARTIES says otherwise. Accuracy and balanced accuracy of the labels of the public
 rows are printed (a row without a label counts as wrong), the share of rows that look like a party's own, what `auto`
 takes, and bytes as a multiple of labels packed to ceil(log2 C) bits, hard labels included. With --attacks three of ten
@@ -28,8 +29,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import zoom
 from sklearn.base import clone
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_digits, make_classification
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -174,6 +176,10 @@ def answers_of(case: str, seed: int, root: str, cache: Path | None) -> Answers:
     elif public == "other":
         other = {"mnist": "emnist-letters", "fashion-mnist": "mnist"}[data]
         U, y_public = rows_of(other, seed, root)[2], np.full(len(y_public), -1)
+    elif public == "digits":
+        small = load_digits()
+        large = zoom(small.images / 16 * X.max(), (1, 2.5, 2.5), order=1)
+        U, y_public = np.pad(large, ((0, 0), (4, 4), (4, 4))).reshape(len(large), -1), small.target
     elif public == "marginal":  # three of four rows of the most frequent class are gone
         frequent = y_public == np.bincount(y_public).argmax()
         keep = np.flatnonzero(~frequent | (np.random.default_rng(seed).random(len(U)) < 0.25))
