@@ -14,7 +14,8 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 
-from fedkd_flwr.clients.base import PartyClient, RefusingClient
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.refusals import RefusingClient
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.wire.records import Scalar, flower_reply, from_flower, open_instruction, reply_record
 

@@ -19,7 +19,7 @@ from fedkd_flwr.clients.scarlet import SCARLETClient as SCARLETClient
 
 # end of names
 from fedkd_flwr.clients.base import PartyClient as PartyClient
-from fedkd_flwr.clients.base import RefusingClient as RefusingClient
+from fedkd_flwr.clients.refusals import RefusingClient as RefusingClient
 from fedkd_flwr.clients.party import Answer as Answer
 from fedkd_flwr.clients.party import Charge as Charge
 from fedkd_flwr.clients.party import Finished as Finished

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import math
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -45,8 +44,9 @@ from fedkd_flwr.clients.pieces import (
     unpack_finished,
     weight,
 )
+from fedkd_flwr.clients.refusals import TELLING, code_of, refusal, short_cause, signed, told_cause
 from fedkd_flwr.data.encoder import Encoder
-from fedkd_flwr.errors import Code, DataError, FedkdError, Note, PayloadError, RefusalError, cause, explain
+from fedkd_flwr.errors import Code, DataError, Note, PayloadError, RefusalError, explain
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.labels import Labels
 from fedkd_flwr.metrics import Metrics
@@ -55,14 +55,13 @@ from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.saved_model import pack
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.stores.egress_log import IN_FULL, is_told
 from fedkd_flwr.stores.party_state import Saved, StoredReply
 from fedkd_flwr.wire.envelope import digests
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.ratio_codec import encode_ratios
-from fedkd_flwr.wire.records import WIRE_VERSION, Scalar, named_arrays
+from fedkd_flwr.wire.records import Scalar, named_arrays
 
-__all__ = ["PartyClient", "RefusingClient"]
+__all__ = ["PartyClient"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -168,14 +167,14 @@ class PartyClient(NumPyClient, ABC):
             if self.party.ledger is not None:
                 self.party.ledger.end_plan(self.party.run_id)
             self._before_rows(instruction, private, final=True)
-            rows, loss, metrics = self.num_rows(instruction), float("nan"), _signed(self.party.name)
+            rows, loss, metrics = self.num_rows(instruction), float("nan"), signed(self.party.name)
             try:
                 found = self._finished(instruction, private)
             except Exception as error:
                 if not private:
                     raise
                 logger.exception("%s: the final visit failed here; the server gets its usual answer", self.party.name)
-                metrics |= _cause(error, self.party.simulated)
+                metrics |= told_cause(error, self.party.simulated)
                 if self.party.state is not None and self.party.forgets:
                     self.party.state.remove()  # as where it went well: what is kept decides the size of later replies
             else:
@@ -196,8 +195,8 @@ class PartyClient(NumPyClient, ABC):
             The settings of the first round, without its arrays.
         """
         error = self.judge(config)
-        said = _signed(self.party.name) if error is None else self._refusal(error, config)
-        return said if said.get("code") != Code.WITHHELD else _signed(self.party.name)
+        said = signed(self.party.name) if error is None else self._refusal(error, config)
+        return said if said.get("code") != Code.WITHHELD else signed(self.party.name)
 
     def judge(self, config: dict[str, Scalar]) -> Exception | None:
         """Return why this party would refuse the first round of a run with these settings, None where it would not.
@@ -236,10 +235,10 @@ class PartyClient(NumPyClient, ABC):
             self._try_model()
         except Exception as error:
             # its process is a copy of this one, with all private rows: a limit may be passed because of them
-            code = _code_of(error, withheld=self._withholds(config))
-            refusal = _refusal(party.name, error, code, simulated=party.simulated)
+            code = code_of(error, withheld=self._withholds(config))
+            refused = refusal(party.name, error, code, simulated=party.simulated)
             if code != Code.WITHHELD:
-                return [], 0, refusal
+                return [], 0, refused
         labels = encode_labels(np.zeros((1, count), dtype=np.int16), public=party.spec, server_round=1)
         return [labels], count, {**said, "payload": "labels"}
 
@@ -501,7 +500,7 @@ class PartyClient(NumPyClient, ABC):
         party = self.party
         self._before_rows(instruction, charge is not None, final=False)
         answer, values, arrays = self._made(instruction, charge)
-        metrics = _signed(party.name, payload=",".join(arrays))
+        metrics = signed(party.name, payload=",".join(arrays))
         if answer.failure and party.simulated:
             metrics["failure"] = answer.failure
         if answer.notes and (charge is None or party.simulated):
@@ -565,7 +564,7 @@ class PartyClient(NumPyClient, ABC):
             words = "%s: it learnt nothing; a fixed answer goes through the mechanism, is charged and sent"
             logger.exception(words, self.party.name)
             fixed = self.fixed(instruction)
-            failure = cause(error)[:_MAX_CAUSE]
+            failure = short_cause(error)
             return say(replace(fixed, notes=[*fixed.notes, Note.FIXED_ANSWER], failure=failure))
 
     def _charged(self, reply: StoredReply, instruction: Instruction, charge: Charge | None) -> StoredReply:
@@ -625,14 +624,14 @@ class PartyClient(NumPyClient, ABC):
         return () if private and not self.party.simulated else self.party.share_metrics
 
     def _refusal(self, error: Exception, config: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        code = _code_of(error, withheld=self._withholds(config))
-        if code in _TELLING:  # no claim here, and private rows may have decided it: a later budget must know
+        code = code_of(error, withheld=self._withholds(config))
+        if code in TELLING:  # no claim here, and private rows may have decided it: a later budget must know
             try:
                 self._note_no_noise()
             except Exception:
                 logger.exception("%s: that a code leaves could not be written down: it is withheld", self.party.name)
                 code = Code.WITHHELD
-        return _refusal(self.party.name, error, code, simulated=self.party.simulated, egress=self.party.egress)
+        return refusal(self.party.name, error, code, simulated=self.party.simulated, egress=self.party.egress)
 
     def _withholds(self, config: Mapping[str, Scalar]) -> bool:
         """Tell whether codes that private rows may decide stay here: beside a claim even a code would tell."""
@@ -766,62 +765,6 @@ class PartyClient(NumPyClient, ABC):
         return "" if self.party.ledger is None else self.party.ledger.rows.digest
 
 
-class RefusingClient(NumPyClient):
-    """Stands in for a party that could not even be set up: answers each instruction with a code.
-
-    Parameters
-    ----------
-    party : str
-        The party's name.
-    error : Exception
-        Why; its text goes to the party's log only.
-    withheld : bool
-        Whether the party demands privacy: then not even a code that depends on private rows leaves.
-    simulated : bool
-        Whether the party is a simulated one, whose reply says the cause.
-    egress : Egress, optional
-        Where it is written down that a code left.
-    """
-
-    def __init__(
-        self,
-        party: str,
-        error: Exception,
-        *,
-        withheld: bool = False,
-        simulated: bool = False,
-        egress: Egress | None = None,
-    ) -> None:
-        self.party, self.error, self.withheld, self.simulated = party, error, withheld, simulated
-        self.egress = egress
-
-    def fit(self, parameters: Any, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
-        """Refuse."""
-        return [], 0, self._refusal(config)
-
-    def evaluate(self, parameters: Any, config: Any) -> tuple[float, int, dict[str, Scalar]]:
-        """Refuse."""
-        return float("nan"), 0, self._refusal(config)
-
-    def ready(self, config: Any) -> dict[str, Scalar]:
-        """Say why this party is not ready; nothing of it where private rows may be the cause beside a claim."""
-        said = self._refusal(config)
-        return said if said["code"] != Code.WITHHELD else _signed(self.party)
-
-    def rehearse(self, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
-        """Refuse."""
-        return self.fit(None, config)
-
-    def _refusal(self, config: Any) -> dict[str, Scalar]:
-        asked = config.get("privacy") if isinstance(config, Mapping) else None
-        code = _code_of(self.error, withheld=self.withheld or asked == "party")
-        return _refusal(self.party, self.error, code, simulated=self.simulated, egress=self.egress)
-
-
-def _signed(party: str, **values: Scalar) -> dict[str, Scalar]:
-    return {"party": party, "wire-version": WIRE_VERSION, **values}
-
-
 def _named(charge: Charge | None) -> str:
     """Return a digest that tells one charge from another, "" for none."""
     if charge is None:
@@ -829,48 +772,6 @@ def _named(charge: Charge | None) -> str:
     return sha256(canonical([charge.mechanism, charge.unit, plain_events(charge.events)])).hexdigest()
 
 
-_TELLING = frozenset(
-    {
-        Code.CLASS_OUTSIDE_SCHEMA,
-        Code.INTERNAL,
-        Code.LIMIT_EXCEEDED,
-        Code.NO_ROWS,
-        Code.STATE_LOST,
-        Code.TOO_FEW_ROWS,
-        Code.WRONG_DATA,
-        Code.WRONG_MODEL_OUTPUT,
-    }
-)
-"""Codes that private rows may decide."""
-
-
 _OF_REPLY = ("algorithm", "reply", "values", "payload", "charge", "held-back")  # of `Saved.meta`: about what was sent
-_MAX_CAUSE = 600  # characters
-_MAX_TEXT = 4000  # characters of an error in the log, which may quote what the server sent
 _LEAST_LEFT = 1e-3  # of a budget: where not even this is left, it is spent
 _TRIED = 64  # public rows that a rehearsal tries a model on
-
-
-def _cause(error: Exception, simulated: bool) -> dict[str, Scalar]:
-    """Return what a simulated party's reply says of a failure; nothing of a silo's, which only its own log knows."""
-    return {"failure": cause(error)[:_MAX_CAUSE]} if simulated else {}
-
-
-def _code_of(error: Exception, *, withheld: bool) -> Code:
-    code = error.code if isinstance(error, FedkdError) else Code.INTERNAL
-    return Code.WITHHELD if withheld and code in _TELLING else code
-
-
-def _refusal(
-    party: str, error: Exception, code: Code, *, simulated: bool = False, egress: Egress | None = None
-) -> dict[str, Scalar]:
-    """Return a refusal, and tell this party's own logs of it: of many in a run only some."""
-    number = 1 if egress is None else egress.refused(str(code))
-    if is_told(number):
-        why = error.code if isinstance(error, FedkdError) else code
-        often = f" (time {number:,} in this run; the next ones are counted only)" if number >= IN_FULL else ""
-        text = str(error) if isinstance(error, FedkdError) else "".join(traceback.format_exception(error))
-        if len(text) > _MAX_TEXT:
-            text = f"{text[: _MAX_TEXT // 2]} [...] {text[-_MAX_TEXT // 2 :]}"
-        logger.error("%s leaves this round out%s: %s: %s", party, often, why, text)
-    return _signed(party, code=str(code), **_cause(error, simulated))

@@ -1,0 +1,128 @@
+"""How a party refuses: a code from a fixed list leaves, and the text stays in its own log.
+
+Beside a claim not even a code that private rows may decide leaves.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from flwr.client import NumPyClient
+from numpy.typing import NDArray
+
+from fedkd_flwr.clients.egress import Egress
+from fedkd_flwr.errors import Code, FedkdError, cause
+from fedkd_flwr.stores.egress_log import IN_FULL, is_told
+from fedkd_flwr.wire.records import WIRE_VERSION, Scalar
+
+__all__ = ["TELLING", "RefusingClient", "code_of", "refusal", "short_cause", "signed", "told_cause"]
+
+logger = logging.getLogger("flwr.party")
+
+TELLING = frozenset(
+    {
+        Code.CLASS_OUTSIDE_SCHEMA,
+        Code.INTERNAL,
+        Code.LIMIT_EXCEEDED,
+        Code.NO_ROWS,
+        Code.STATE_LOST,
+        Code.TOO_FEW_ROWS,
+        Code.WRONG_DATA,
+        Code.WRONG_MODEL_OUTPUT,
+    }
+)
+"""Codes that private rows may decide."""
+
+_MAX_CAUSE = 600  # characters
+_MAX_TEXT = 4000  # characters of an error in the log, which may quote what the server sent
+
+
+class RefusingClient(NumPyClient):
+    """Stands in for a party that could not even be set up: answers each instruction with a code.
+
+    Parameters
+    ----------
+    party : str
+        The party's name.
+    error : Exception
+        Why; its text goes to the party's log only.
+    withheld : bool
+        Whether the party demands privacy: then not even a code that depends on private rows leaves.
+    simulated : bool
+        Whether the party is a simulated one, whose reply says the cause.
+    egress : Egress, optional
+        Where it is written down that a code left.
+    """
+
+    def __init__(
+        self,
+        party: str,
+        error: Exception,
+        *,
+        withheld: bool = False,
+        simulated: bool = False,
+        egress: Egress | None = None,
+    ) -> None:
+        self.party, self.error, self.withheld, self.simulated = party, error, withheld, simulated
+        self.egress = egress
+
+    def fit(self, parameters: Any, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
+        """Refuse."""
+        return [], 0, self._refusal(config)
+
+    def evaluate(self, parameters: Any, config: Any) -> tuple[float, int, dict[str, Scalar]]:
+        """Refuse."""
+        return float("nan"), 0, self._refusal(config)
+
+    def ready(self, config: Any) -> dict[str, Scalar]:
+        """Say why this party is not ready; nothing of it where private rows may be the cause beside a claim."""
+        said = self._refusal(config)
+        return said if said["code"] != Code.WITHHELD else signed(self.party)
+
+    def rehearse(self, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
+        """Refuse."""
+        return self.fit(None, config)
+
+    def _refusal(self, config: Any) -> dict[str, Scalar]:
+        asked = config.get("privacy") if isinstance(config, Mapping) else None
+        code = code_of(self.error, withheld=self.withheld or asked == "party")
+        return refusal(self.party, self.error, code, simulated=self.simulated, egress=self.egress)
+
+
+def signed(party: str, **values: Scalar) -> dict[str, Scalar]:
+    """Return what every reply says of its sender, and these values."""
+    return {"party": party, "wire-version": WIRE_VERSION, **values}
+
+
+def short_cause(error: Exception) -> str:
+    """Return the cause of an error in at most so many characters."""
+    return cause(error)[:_MAX_CAUSE]
+
+
+def told_cause(error: Exception, simulated: bool) -> dict[str, Scalar]:
+    """Return what a simulated party's reply says of a failure; nothing of a silo's, which only its own log knows."""
+    return {"failure": short_cause(error)} if simulated else {}
+
+
+def code_of(error: Exception, *, withheld: bool) -> Code:
+    """Return the code that leaves for an error."""
+    code = error.code if isinstance(error, FedkdError) else Code.INTERNAL
+    return Code.WITHHELD if withheld and code in TELLING else code
+
+
+def refusal(
+    party: str, error: Exception, code: Code, *, simulated: bool = False, egress: Egress | None = None
+) -> dict[str, Scalar]:
+    """Return a refusal, and tell this party's own logs of it: of many in a run only some."""
+    number = 1 if egress is None else egress.refused(str(code))
+    if is_told(number):
+        why = error.code if isinstance(error, FedkdError) else code
+        often = f" (time {number:,} in this run; the next ones are counted only)" if number >= IN_FULL else ""
+        text = str(error) if isinstance(error, FedkdError) else "".join(traceback.format_exception(error))
+        if len(text) > _MAX_TEXT:
+            text = f"{text[: _MAX_TEXT // 2]} [...] {text[-_MAX_TEXT // 2 :]}"
+        logger.error("%s leaves this round out%s: %s: %s", party, often, why, text)
+    return signed(party, code=str(code), **told_cause(error, simulated))
