@@ -17,7 +17,6 @@ from fedkd_flwr.clients.density import with_ratios
 from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import pack_metrics, unpack_metrics
-from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 
@@ -108,7 +107,7 @@ class FedCTClient(PartyClient):
     def _train(self, model: Classifier, instruction: Instruction) -> None:
         party, labels = self.party, instruction.labels
         steps: int = instruction.config.steps_per_round
-        if labels is None or not (labelled := labels != ABSTAIN).any():
+        if labels is None:
             model.update(party.X, party.y, steps=steps)
         else:
-            model.update(party.X, party.y, party.public.X[labelled], labels[labelled], steps=steps)
+            model.update(party.X, party.y, party.public.X, labels, steps=steps)

@@ -45,7 +45,7 @@ def epochs_of(
 
 
 def mixed(parts: list[Batch], sizes: list[int], steps: int) -> Iterator[list[Batch]]:
-    """Yield ``steps`` times ``sizes[i]`` rows of each part i, in shuffled passes that leave no row out."""
+    """Yield ``steps`` times ``sizes[i]`` rows of each part i, in shuffled passes that leave no labelled row out."""
     streams = [_rows_of(y, size) for (_, y), size in zip(parts, sizes, strict=True)]
     for _ in range(steps):
         rows = [next(stream) for stream in streams]
@@ -56,15 +56,21 @@ def halves(parts: list[Batch], *, batch_size: int, steps: int | None) -> Iterato
     """Yield batches of one part, or half (rounded up) of the first part and half of the second; by default one pass."""
     sizes = [batch_size] if len(parts) == 1 else [batch_size - batch_size // 2, batch_size // 2]
     if steps is None:
-        steps = -(-sum(len(y) for _, y in parts) // batch_size)
+        steps = -(-sum(len(_labelled(y)) for _, y in parts) // batch_size)
     for batch in mixed(parts, sizes, steps):
         yield torch.cat([X for X, _ in batch]), torch.cat([y for _, y in batch])
 
 
 def _rows_of(y: Tensor, size: int) -> Iterator[Tensor]:
-    rows = torch.randperm(len(y))
+    known = _labelled(y)
+    order = torch.randperm(len(known))
     while True:
-        while len(rows) < size:
-            rows = torch.cat((rows, torch.randperm(len(y))))
-        yield rows[:size].to(y.device)
-        rows = rows[size:]
+        while len(order) < size:
+            order = torch.cat((order, torch.randperm(len(known))))
+        yield known[order[:size]].to(y.device)
+        order = order[size:]
+
+
+def _labelled(y: Tensor) -> Tensor:
+    """Return the numbers of the rows with a label, or with a target of floats."""
+    return torch.arange(len(y)) if y.is_floating_point() else torch.nonzero(y.cpu() >= 0).ravel()

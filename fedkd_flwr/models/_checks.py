@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import Code, DataError, explain
 
 __all__ = [
+    "NO_LABEL",
     "check_answers",
     "check_labels",
     "check_probabilities",
@@ -17,6 +18,9 @@ __all__ = [
     "check_targets",
     "check_text_rows",
 ]
+
+NO_LABEL = -1
+"""Stands where a public row has no label, as ``ABSTAIN`` does among votes."""
 
 
 def check_rows(
@@ -73,25 +77,26 @@ def check_text_rows(
 
 
 def check_labels(
-    name: str, y: NDArray[Any], num_rows: int, num_classes: int
+    name: str, y: NDArray[Any], num_rows: int, num_classes: int, *, unlabelled: bool = False
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the labels as int64, and the sorted classes among them.
 
-    Raise DataError if they are not integers within ``0..num_classes-1``, one per row.
+    Raise DataError if they are not integers within ``0..num_classes-1``, one per row; -1 too with ``unlabelled``.
     """
     y = np.asarray(y)
     if y.shape != (num_rows,):
         raise DataError(explain(name, f"have shape ({num_rows},), as many labels as rows", str(y.shape)))
     if y.dtype.kind not in "iu":
         raise DataError(explain(name, "hold integers", f"dtype {y.dtype}"))
-    if y.min() < 0 or y.max() >= num_classes:
-        outside = np.flatnonzero((y < 0) | (y >= num_classes))
+    least = NO_LABEL if unlabelled else 0
+    if y.min() < least or y.max() >= num_classes:
+        outside = np.flatnonzero((y < least) | (y >= num_classes))
         rule = f"hold labels within 0..{num_classes - 1}"
         seen = f"{y[outside[0]]} at row {outside[0]} ({len(outside)} such rows)"
         way_out = "Leave rows without a label out; add new classes to the schema."
         raise DataError(explain(name, rule, seen, way_out), code=Code.CLASS_OUTSIDE_SCHEMA)
     y = y.astype(np.int64, copy=False)
-    return y, np.flatnonzero(np.bincount(y, minlength=num_classes))
+    return y, np.flatnonzero(np.bincount(y[y >= 0] if unlabelled else y, minlength=num_classes))
 
 
 def check_targets(

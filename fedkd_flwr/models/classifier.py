@@ -20,6 +20,7 @@ from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, cause, explain, place_of
 from fedkd_flwr.metrics import Metrics, measure
 from fedkd_flwr.models._checks import (
+    NO_LABEL,
     check_answers,
     check_labels,
     check_probabilities,
@@ -250,9 +251,9 @@ class Classifier(SoftTraining):
         X, y
             As in `fit`.
         X_public : ndarray of shape (num_public, num_features), optional
-            The public rows that have a label.
+            Public rows.
         y_public : ndarray of shape (num_public,), optional
-            Their labels within ``0..num_classes-1``.
+            Their labels within ``0..num_classes-1``; rows with -1 have none and are not learnt from.
         steps : int, optional
             Minibatch steps of a torch net, 1 or more; by default one pass over all rows. Other estimators ignore it.
 
@@ -268,9 +269,13 @@ class Classifier(SoftTraining):
             raise DataError(explain(missing, "be given together with its counterpart", None))
         if steps is not None:
             check_whole("steps", steps, 1)
-        if X_public is not None and y_public is not None and len(X_public) > 0:
+        if X_public is not None and y_public is not None and (np.asarray(y_public) != NO_LABEL).any():
             X_public = self._check_rows("X_public", X_public, X.shape[1])
-            y_public, present_public = check_labels("y_public", y_public, len(X_public), self.num_classes)
+            if not getattr(self._template, "leaves_unlabelled_out", False):  # those that do need no copy of the others
+                X_public, y_public = _only_labelled(X_public, y_public)
+            y_public, present_public = check_labels(
+                "y_public", y_public, len(X_public), self.num_classes, unlabelled=True
+            )
             present = np.union1d(present, present_public)
         else:
             X_public = y_public = None
@@ -408,6 +413,11 @@ class Classifier(SoftTraining):
         if self._classes is None:
             raise FedkdError(explain("A classifier", "be fitted before it predicts", "one that never was"))
         return self._classes
+
+
+def _only_labelled(X: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    labelled = np.asarray(y) != NO_LABEL
+    return (X, y) if labelled.all() or len(labelled) != len(X) else (X[labelled], y[labelled])
 
 
 def _takes_steps(estimator: Any) -> bool:

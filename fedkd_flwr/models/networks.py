@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -99,6 +99,8 @@ class TorchNet(NetEstimator):
         Seed of initial weights, batches and dropout. Torch's global generator is neither used nor changed.
     """
 
+    leaves_unlabelled_out: ClassVar[bool] = True  # `update_steps` never draws public rows whose label is below 0
+
     net: str = field(default="mlp", kw_only=False)
     net_params: Any = None
     num_classes: int = 2
@@ -148,7 +150,8 @@ class TorchNet(NetEstimator):
     ) -> Self:
         """Take ``steps`` minibatch steps from the present state, the first time from fresh weights.
 
-        Half of each batch (rounded up) are own rows, the others public rows; without public rows all are own.
+        Half of each batch (rounded up) are own rows, the others public rows; without public rows all are own. Public
+        rows with a label below 0 have none and are never drawn.
         """
         if not hasattr(self, "net_"):
             self.initialize()

@@ -3,8 +3,8 @@
 A model with one class more than the party's learns its rows and, as class "other", the public rows; either side has the
 same total weight. A public row is scored by a model that did not see it:
 
-- a forest by those of its trees that did not draw the row: one fit, of three times as many trees. A
-  single tree is scored as a forest of such trees, because its own probabilities are 0 and 1;
+- a forest by those of its trees that did not draw the row: one fit, of twice as many trees (three times as many, up to
+  150, of a small forest). A single tree is scored as a forest of such trees, because its own probabilities are 0 and 1;
 - a net, which goes on from round to round, by the one of two nets that learns the other half of the public rows; half
   of each minibatch are own rows;
 - any other estimator by the one of three fits that leaves a third of the public rows out.
@@ -25,6 +25,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
+from fedkd_flwr.models._checks import NO_LABEL
 from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["OpenSet", "open_set", "widened"]
@@ -32,6 +33,7 @@ __all__ = ["OpenSet", "open_set", "widened"]
 _FOLDS = 3
 _NET_FOLDS = 2
 _FEWEST_TREES = 10  # of fewer, too few leave any one row out
+_ENOUGH_TREES = 150  # a row is out of the bag of a third of the trees, and fifty that speak of it are enough
 _GROVE = 20
 
 
@@ -115,8 +117,7 @@ def _refitted(
         wide = Classifier(_grove(wide.template), num_classes=wide.num_classes)
     estimator = wide.template
     if type(estimator) in (RandomForestClassifier, ExtraTreesClassifier) and estimator.n_estimators >= _FEWEST_TREES:
-        # a row is out of the bag of a third of the trees: with three times as many, as many as usual speak of it
-        trees = estimator.n_estimators * _FOLDS
+        trees = max(2 * estimator.n_estimators, min(3 * estimator.n_estimators, _ENOUGH_TREES))
         bagged = Classifier(
             wide.fresh_estimator().set_params(bootstrap=True, n_estimators=trees), num_classes=wide.num_classes
         )
@@ -189,8 +190,9 @@ def _continued(
         steps = -(-epochs * len(X) * len(folds) // getattr(wide.template, "batch_size", 64))
     probs = np.empty((len(X_public), wide.num_classes))
     for net, (inside, outside) in zip(nets, folds, strict=True):
-        labels = np.full(len(inside), other)
-        net.update(X, y, X_public[inside], labels, steps=max(steps // len(folds), 1))
+        labels = np.full(len(X_public), NO_LABEL, dtype=np.int64)
+        labels[inside] = other
+        net.update(X, y, X_public, labels, steps=max(steps // len(folds), 1))
         probs[outside] = net.predict_proba(X_public[outside])
     return OpenSet(probs, nets)
 

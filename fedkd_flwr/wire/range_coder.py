@@ -13,6 +13,8 @@ With a base, a row that did not change is one decision.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,92 +27,95 @@ _MOST = 500  # the count of a decision at which a context forgets half of what i
 
 
 class _Coder:
-    """What encoder and decoder share: how often each decision was no and yes before, by context."""
+    """What encoder and decoder share: how often each decision was no and yes before, by context.
 
-    def __init__(self, num_contexts: int) -> None:
-        self._no = [1] * num_contexts
-        self._yes = [1] * num_contexts
-        self._range = 0xFFFFFFFF
+    ``put(bit, context)`` codes a decision and returns it; a decoder's looks at none of ``bit``. Most of the time of an
+    answer is spent in it, so it is a closure: its variables are its own, and nothing is looked up.
+    """
 
-    def put(self, bit: int, context: int) -> int:
-        """Code a decision and return it; the decoder looks at none of ``bit``."""
-        raise NotImplementedError
+    put: Callable[[int, int], int]
 
     def number(self, value: int, bits: int, context: int) -> int:
         """Code a number of ``bits`` bits, the highest first, each in the context of those before it."""
-        node = 1
+        put, node = self.put, 1
         for i in range(bits - 1, -1, -1):
-            node = 2 * node + self.put((value >> i) & 1, context + node)
+            node = 2 * node + put((value >> i) & 1, context + node)
         return node - (1 << bits)
-
-    def _learn(self, bit: int, context: int) -> None:
-        counts = self._yes if bit else self._no
-        counts[context] += 2
-        if counts[context] > _MOST:
-            self._no[context] = (self._no[context] + 1) >> 1
-            self._yes[context] = (self._yes[context] + 1) >> 1
 
 
 class _Encoder(_Coder):
     def __init__(self, num_contexts: int) -> None:
-        super().__init__(num_contexts)
-        self._low = 0
-        self._out = bytearray()
+        no, yes = [1] * num_contexts, [1] * num_contexts
+        low, width, out = 0, 0xFFFFFFFF, bytearray()
 
-    def put(self, bit: int, context: int) -> int:
-        no = self._no[context]
-        bound = self._range * no // (no + self._yes[context])
-        if bit:
-            self._low += bound
-            self._range -= bound
-        else:
-            self._range = bound
-        self._learn(bit, context)
-        while self._range < _TOP:
-            self._shift()
-        return bit
+        def shift() -> None:
+            nonlocal low
+            if low > 0xFFFFFFFF:  # a carry runs through the bytes that are out already
+                low &= 0xFFFFFFFF
+                i = len(out) - 1
+                while out[i] == 0xFF:
+                    out[i] = 0
+                    i -= 1
+                out[i] += 1
+            out.append(low >> 24)
+            low = (low << 8) & 0xFFFFFFFF
 
-    def _shift(self) -> None:
-        if self._low > 0xFFFFFFFF:  # a carry runs through the bytes that are out already
-            self._low &= 0xFFFFFFFF
-            i = len(self._out) - 1
-            while self._out[i] == 0xFF:
-                self._out[i] = 0
-                i -= 1
-            self._out[i] += 1
-        self._out.append(self._low >> 24)
-        self._low = (self._low << 8) & 0xFFFFFFFF
-        self._range <<= 8
+        def put(bit: int, context: int) -> int:
+            nonlocal low, width
+            nos, yeses = no[context], yes[context]
+            bound = width * nos // (nos + yeses)
+            if bit:
+                low += bound
+                width -= bound
+                yeses += 2
+            else:
+                width = bound
+                nos += 2
+            if nos > _MOST or yeses > _MOST:
+                nos, yeses = (nos + 1) >> 1, (yeses + 1) >> 1
+            no[context], yes[context] = nos, yeses
+            while width < _TOP:
+                shift()
+                width <<= 8
+            return bit
 
-    def finish(self) -> bytes:
-        for _ in range(5):
-            self._shift()
-        return bytes(self._out).rstrip(b"\0")  # the decoder reads zeros after the end
+        def finish() -> bytes:
+            for _ in range(5):
+                shift()
+            return bytes(out).rstrip(b"\0")  # the decoder reads zeros after the end
+
+        self.put, self.finish = put, finish
 
 
 class _Decoder(_Coder):
     def __init__(self, num_contexts: int, body: bytes) -> None:
-        super().__init__(num_contexts)
-        self._body, self._at = body, 4
-        self._value = int.from_bytes(body[:4].ljust(4, b"\0"), "big")
+        no, yes = [1] * num_contexts, [1] * num_contexts
+        width, at = 0xFFFFFFFF, 4
+        value = int.from_bytes(body[:4].ljust(4, b"\0"), "big")
 
-    def put(self, bit: int, context: int) -> int:
-        no = self._no[context]
-        bound = self._range * no // (no + self._yes[context])
-        if self._value >= bound:
-            bit = 1
-            self._value -= bound
-            self._range -= bound
-        else:
-            bit = 0
-            self._range = bound
-        self._learn(bit, context)
-        while self._range < _TOP:
-            byte = self._body[self._at] if self._at < len(self._body) else 0
-            self._value = (self._value << 8) | byte
-            self._at += 1
-            self._range <<= 8
-        return bit
+        def put(bit: int, context: int) -> int:
+            nonlocal width, at, value
+            nos, yeses = no[context], yes[context]
+            bound = width * nos // (nos + yeses)
+            if value >= bound:
+                bit = 1
+                value -= bound
+                width -= bound
+                yeses += 2
+            else:
+                bit = 0
+                width = bound
+                nos += 2
+            if nos > _MOST or yeses > _MOST:
+                nos, yeses = (nos + 1) >> 1, (yeses + 1) >> 1
+            no[context], yes[context] = nos, yeses
+            while width < _TOP:
+                value = (value << 8) | (body[at] if at < len(body) else 0)
+                at += 1
+                width <<= 8
+            return bit
+
+        self.put = put
 
 
 class _Rows:
@@ -138,10 +143,13 @@ class _Rows:
         """Code whether a row differs from the base's, given whether the last did and the base's label."""
         return coder.put(bit, self.at["changed"] + 2 * label + before)
 
-    def code(self, coder: _Coder, codes: list[int], label: int) -> tuple[list[int], int]:
-        """Code a row and its label, and return them as they are found."""
+    def code(self, coder: _Coder, codes: bytes, label: int) -> tuple[bytearray, int]:
+        """Code a row and its label, and return them as they are found.
+
+        A row is bytes, because Python's garbage collector looks at lists, and there are as many rows as public ones.
+        """
         at, num_classes = self.at, self.num_classes
-        found = [0] * num_classes
+        found = bytearray(num_classes)
         label = min(coder.number(label, self.width, at["label"]), num_classes)
         largest = max(codes)
         if not coder.put(int(largest > 0), at["filled"] + label):
@@ -155,7 +163,7 @@ class _Rows:
         kind = 2 * same + (top if num_classes == 2 else 0)
         largest = coder.number(largest, self.bits, at["level"] + (kind << self.bits))
         found[top] = largest
-        others = int(sum(1 for code in codes if code) > 1)
+        others = int(num_classes - codes.count(0) > 1)
         if largest and coder.put(others, at["more"] + 2 * largest + same):
             for i in range(num_classes):
                 if i != top and (num_classes == 2 or coder.put(int(codes[i] > 0), at["other"] + i)):
@@ -196,15 +204,16 @@ def pack_rows(
     num_classes = codes.shape[1]
     rows = _Rows(num_classes, bits)
     coder = _Encoder(rows.num_contexts)
-    changed = None if base is None else (codes != base[0]).any(axis=1) | (labels != base[1])
+    given, numbers = codes.tobytes(), _as_numbers(labels, num_classes)
+    changed = None if base is None else _changed(codes, labels, base)
     known = [] if base is None else _as_numbers(base[1], num_classes)
     before = 0
-    for i, (row, label) in enumerate(zip(codes.tolist(), _as_numbers(labels, num_classes), strict=True)):
+    for i, label in enumerate(numbers):
         if changed is not None:
-            before = rows.changed(coder, int(changed[i]), before, known[i])
+            before = rows.changed(coder, changed[i], before, known[i])
             if not before:
                 continue
-        rows.code(coder, row, label)
+        rows.code(coder, given[i * num_classes : (i + 1) * num_classes], label)
     return coder.finish()
 
 
@@ -222,19 +231,23 @@ def unpack_rows(
     """
     rows = _Rows(num_classes, bits)
     coder = _Decoder(rows.num_contexts, body)
-    codes = np.zeros((num_public, num_classes), dtype=np.uint8) if base is None else base[0].copy()
-    labels = np.zeros(num_public, dtype=np.int16) if base is None else base[1].copy()
-    known = [] if base is None else _as_numbers(base[1], num_classes)
-    nothing = [0] * num_classes
-    before = 0
+    found = bytearray(num_public * num_classes if base is None else base[0].tobytes())
+    numbers = [0] * num_public if base is None else _as_numbers(base[1], num_classes)
+    known, nothing, before = list(numbers), bytes(num_classes), 0
     for i in range(num_public):
         if base is not None:
             before = rows.changed(coder, 0, before, known[i])
             if not before:
                 continue
-        codes[i], label = rows.code(coder, nothing, 0)
-        labels[i] = label if label < num_classes else -1
-    return codes, labels
+        found[i * num_classes : (i + 1) * num_classes], numbers[i] = rows.code(coder, nothing, 0)
+    codes = np.frombuffer(found, dtype=np.uint8).reshape(num_public, num_classes)
+    labels = np.array(numbers)
+    return codes, np.where(labels < num_classes, labels, -1).astype(np.int16)
+
+
+def _changed(codes: NDArray[np.uint8], labels: Labels, base: tuple[NDArray[np.uint8], Labels]) -> list[int]:
+    numbers: list[int] = ((codes != base[0]).any(axis=1) | (labels != base[1])).astype(int).tolist()
+    return numbers
 
 
 def _as_numbers(labels: Labels, num_classes: int) -> list[int]:

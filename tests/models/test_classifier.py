@@ -9,6 +9,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError
+from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.metrics import measure
 from fedkd_flwr.models import Classifier, make_model
 
@@ -170,9 +171,35 @@ def test_a_label_outside_the_space_is_named_with_its_row():
     assert error.value.code == Code.CLASS_OUTSIDE_SCHEMA
 
 
-def test_an_abstention_among_public_labels_is_refused():
-    with pytest.raises(DataError, match=r"y_public must hold .* got -1 at row 1 .*Leave rows without a label out"):
-        tree().update(ROWS, np.array([0, 1, 2, 3]), ROWS, np.array([0, -1, 2, 3]))
+@pytest.mark.parametrize("kind", ["decision-tree", "sgd", "mlp"])
+def test_public_rows_without_a_label_are_not_learnt_from(kind):
+    if kind == "mlp":
+        pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X, public = rng.normal(size=(30, 3)).astype(np.float32), rng.normal(size=(40, 3)).astype(np.float32)
+    y, given = rng.integers(0, 4, 30), np.where(rng.random(40) < 0.4, ABSTAIN, rng.integers(0, 3, 40))
+    known = given != ABSTAIN
+
+    def learnt(rows, labels):
+        params = {"hidden": [4], "batch_size": 8} if kind == "mlp" else {}
+        model = (
+            Classifier(SGDClassifier(loss="log_loss", random_state=0), num_classes=4)
+            if kind == "sgd"
+            else make_model(kind, num_classes=4, num_features=3, seed=0, params=params)
+        )
+        for _ in range(2):  # by fitting, and by going on
+            model.update(X, y, rows, labels)
+        return model.predict_proba(public)
+
+    np.testing.assert_array_equal(learnt(public, given), learnt(public[known], given[known]))
+    with pytest.raises(DataError, match=r"y_public must hold labels within 0\.\.3, got -2 at row"):
+        learnt(public, np.where(given == 2, -2, given))
+
+
+def test_public_rows_of_which_none_has_a_label_are_as_no_public_rows():
+    y, none = np.array([0, 1, 2, 3]), np.full(4, ABSTAIN)
+    answers = [tree().update(ROWS, y, *public).predict(ROWS) for public in [(), (ROWS[::-1], none)]]
+    np.testing.assert_array_equal(*answers)
 
 
 def test_float_labels_are_refused():
