@@ -26,7 +26,8 @@ def metrics(record: RunRecord) -> Iterator[Html]:
     """Yield a table of all figures, one of the classes, and sentences that explain them."""
     found = derived.figures(record)
     if not found:
-        yield tag("p", "No metric is in the record.")
+        still = record.status == "running"
+        yield tag("p", f"No metric is in the record{' yet' if still else ''}.")
         return
     header = ["model", "test rows", "number of rows", *derived.FIGURES.values()]
     body = [

@@ -58,3 +58,11 @@ def test_classes_that_a_silo_holds_back_are_dashes(record, tmp_path):
         party.solo, party.federated = {"common": held}, {}
     record.server = {}
     assert "legit – – – – fraud – – – –" in text(record, tmp_path)
+
+
+@pytest.mark.parametrize(("status", "said"), [("running", "record yet."), ("completed", "in the record.")])
+def test_a_page_without_metrics_says_yet_only_while_its_run_goes_on(record, tmp_path, status, said):
+    record.status, record.server, record.centralised = status, {}, {}
+    for party in record.parties:
+        party.solo, party.federated = {}, {}
+    assert said in text(record, tmp_path)
