@@ -32,8 +32,9 @@ def test_each_way_to_the_majority_says_its_own_reason():
     two = choose_rule(num_classes=2, class_counts=np.array([5, 5]), coverage=None)
     assert two == RuleChoice("majority", f"{no_ratios}, and for two classes the majority of the labels is safer.")
     unequal = choose_rule(num_classes=3, class_counts=np.array([9, 9, 1]), coverage=0.25)
-    far = "Only 25 % of the public rows look like private rows of a party (50 % are needed for density ratios)"
-    text = f"{far}, and for classes of unequal size the majority of the labels is safer."
+    far = "Only 25 % of the public rows look like private rows of a party"
+    needed = "(50 % are needed for density ratios; parties of few rows cannot tell)"
+    text = f"{far} {needed}, and for classes of unequal size the majority of the labels is safer."
     assert unequal == RuleChoice("majority", text)
     at_the_border = choose_rule(num_classes=3, class_counts=np.array([1, 2, 2]), coverage=None)
     assert at_the_border.rule == "dawid-skene"  # the rarest has .6 of an equal share
