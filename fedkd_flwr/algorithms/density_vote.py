@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.labels.auto import choose_rule
+from fedkd_flwr.labels.auto import choose_rule, label_skew
 from fedkd_flwr.labels.density import DensityVote, Robust, default_ratio_bits, public_fit, ratios_of
 from fedkd_flwr.labels.voting import Labels
 
@@ -112,9 +112,11 @@ def choose(
         vote.add(ratios, said.class_counts)
         fits[name] = public_fit(ratios, said.class_counts)
     enough = vote is not None and 2 * len(sent) >= num_parties
+    counts = np.array([said.class_counts for said in sent.values()]) if enough else None
     rule, reason = choose_rule(
         num_classes=num_classes,
-        class_counts=np.sum([said.class_counts for said in sent.values()], axis=0) if enough else votes,
+        class_counts=votes if counts is None else counts.sum(axis=0),
+        skew=None if counts is None else label_skew(counts),
         coverage=vote.coverage() if vote is not None and enough else None,
         may_estimate=may_estimate,
     )

@@ -7,7 +7,7 @@ import pytest
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import MIN_COVERAGE, choose_rule
-from fedkd_flwr.labels.auto import RuleChoice
+from fedkd_flwr.labels.auto import RuleChoice, label_skew
 
 
 def test_auto_takes_ratios_where_public_rows_fit_and_else_what_the_class_shares_allow():
@@ -49,3 +49,28 @@ def test_a_coverage_that_is_no_share_is_refused(coverage):
 def test_one_class_is_refused():
     with pytest.raises(ConfigError, match=r"num_classes must be .*>= 2, got 1"):
         choose_rule(num_classes=1, class_counts=None, coverage=None)
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "shares", "skew", "rule"),
+    [
+        (2, [76, 24], 0.049, "majority"),
+        (2, [76, 24], 0.05, "density-ratio"),
+        (2, [76, 24], None, "density-ratio"),
+        (2, [5, 1], 0.0, "majority"),  # a third of an equal share
+        (2, [51, 10], 0.0, "density-ratio"),  # less: majority would find none of the rare class
+        (3, [1, 1, 1], 0.0, "density-ratio"),
+    ],
+)
+def test_two_classes_that_parties_hold_alike_take_the_majority_unless_one_is_rare(num_classes, shares, skew, rule):
+    found = choose_rule(num_classes=num_classes, class_counts=np.array(shares), coverage=0.9, skew=skew)
+    assert found.rule == rule
+    assert ("about the same shares" in found.reason) == (rule == "majority")
+
+
+def test_a_minority_of_liars_hardly_moves_the_skew():
+    honest = np.array([[70, 30], [72, 28], [68, 32], [71, 29], [69, 31], [70, 30], [73, 27]])
+    liars = np.array([[0, 10**9]] * 3)
+    assert label_skew(honest) == pytest.approx(0.01)
+    assert label_skew(np.concatenate((honest, liars))) < 0.03
+    assert label_skew(np.eye(10, dtype=int)) == pytest.approx(0.5)
