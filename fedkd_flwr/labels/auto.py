@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_number, check_whole
+from fedkd_flwr.labels.density import RARE
 
 __all__ = ["MIN_COVERAGE", "MIN_SKEW", "RuleChoice", "RuleName", "choose_rule", "label_skew"]
 
@@ -28,7 +29,6 @@ Below it every party knows both classes. Ratios cost accuracy there (Adult, five
 XGBoost .873 to .868, seeds 1001 to 1003) or gain it (cod-rna, ten iid parties of shallow forests: .832 to .854, seeds
 71 and 72); the majority is never worse than itself. Above it they mostly gain; boosted trees on Adult lost .02 at .07.
 """
-_RARE = 1 / 3  # of an equal share: density ratios find rows of a rarer class that no majority finds
 _RAREST = 0.6  # of an equal share: below it Dawid-Skene takes a rare class for the errors of a frequent one
 
 
@@ -120,5 +120,5 @@ def choose_rule(
 
 
 def _is_rare(class_counts: NDArray[np.integer] | None) -> bool:
-    """Tell whether a class has less than a third of an equal share."""
-    return class_counts is not None and bool(len(class_counts) * class_counts.min() < _RARE * class_counts.sum())
+    """Tell whether a class is rare: density ratios find rows of it where no majority does."""
+    return class_counts is not None and bool(len(class_counts) * class_counts.min() < RARE * class_counts.sum())

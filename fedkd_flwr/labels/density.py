@@ -21,6 +21,7 @@ from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
 __all__ = [
     "OTHER_FLOOR",
+    "RARE",
     "DensityVote",
     "Robust",
     "default_ratio_bits",
@@ -44,7 +45,7 @@ _FAMILIAR = 0.5  # of the public density: a row that is at least so dense among 
 _MOST_LIFT = 4.0  # of a class whose ratios are too small on average
 _MOST_TOLD = 10.0  # times the median party's weight: what one party's counts may say of the class shares
 _OTHER_SHARES = 0.2  # of the rows of other classes than among the private rows: no chance (found: 0.00-0.12)
-_RARE = 1 / 3  # of an equal share: with less, a report too calls the classes imbalanced
+RARE = 1 / 3  # of an equal share: with less, a report too calls the classes imbalanced
 _TRIMMED = 0.3  # of a class's weight, at either end
 _MIXTURE_STEPS = 100
 _MOST_SAID = 3.0  # times the public density: what one row may count in a correlation
@@ -380,7 +381,7 @@ class DensityVote:
             ratios = sums.reshape(self._shape) / np.maximum(class_weights, 1e-300)  # S_c
         shares = class_weights / max(class_weights.sum(), 1e-300)
         told /= max(told.sum(), 1e-300)
-        due = np.where(num_classes * told < _RARE, shares, np.minimum(shares, told))
+        due = np.where(num_classes * told < RARE, shares, np.minimum(shares, told))
         if num_classes == 2:
             public_shares = _mixture(ratios, shares)
             if np.abs(public_shares - told).sum() / 2 > _OTHER_SHARES:
