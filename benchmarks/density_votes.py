@@ -54,6 +54,7 @@ from fedkd_flwr.labels import (
     ratio_codes,
     ratios_of,
 )
+from fedkd_flwr.labels.auto import label_skew
 from fedkd_flwr.wire.range_coder import pack_rows
 
 PARTIES = {"fraud": 5, "a9a50": 50, "wine": 3, "breast-cancer": 5}
@@ -294,7 +295,10 @@ def measured(answers: Answers, *, attacks: bool) -> dict[str, Any]:
     by_majority, skene = by_labels(answers.labels, num_classes)
     vote = by_density(ratios, answers.counts, "trust")
     coverage = vote.coverage()
-    chosen = choose_rule(num_classes=num_classes, class_counts=answers.counts.sum(axis=0), coverage=coverage).rule
+    counts = answers.counts
+    chosen = choose_rule(
+        num_classes=num_classes, class_counts=counts.sum(axis=0), coverage=coverage, skew=label_skew(counts)
+    ).rule
     rules = {"majority": by_majority, "dawid-skene": skene, "density-ratio": vote.consensus()[0]}
     found: dict[str, Any] = {rule: scores(labels, answers.y) for rule, labels in rules.items()}
     found["unbounded sum"] = scores(by_density(ratios, answers.counts, "none").consensus()[0], answers.y)

@@ -13,8 +13,6 @@ With a base, a row that did not change is one decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,95 +25,92 @@ _MOST = 500  # the count of a decision at which a context forgets half of what i
 
 
 class _Coder:
-    """What encoder and decoder share: how often each decision was no and yes before, by context.
+    """What encoder and decoder share: how often each decision was no and yes before, by context."""
 
-    ``put(bit, context)`` codes a decision and returns it; a decoder's looks at none of ``bit``. Most of the time of an
-    answer is spent in it, so it is a closure: its variables are its own, and nothing is looked up.
-    """
+    def __init__(self, num_contexts: int) -> None:
+        self._no = [1] * num_contexts
+        self._yes = [1] * num_contexts
+        self._range = 0xFFFFFFFF
 
-    put: Callable[[int, int], int]
+    def put(self, bit: int, context: int) -> int:
+        """Code a decision and return it; the decoder looks at none of ``bit``."""
+        raise NotImplementedError
 
     def number(self, value: int, bits: int, context: int) -> int:
         """Code a number of ``bits`` bits, the highest first, each in the context of those before it."""
-        put, node = self.put, 1
+        node = 1
         for i in range(bits - 1, -1, -1):
-            node = 2 * node + put((value >> i) & 1, context + node)
+            node = 2 * node + self.put((value >> i) & 1, context + node)
         return node - (1 << bits)
+
+    def _learn(self, bit: int, context: int) -> None:
+        counts = self._yes if bit else self._no
+        counts[context] += 2
+        if counts[context] > _MOST:
+            self._no[context] = (self._no[context] + 1) >> 1
+            self._yes[context] = (self._yes[context] + 1) >> 1
 
 
 class _Encoder(_Coder):
     def __init__(self, num_contexts: int) -> None:
-        no, yes = [1] * num_contexts, [1] * num_contexts
-        low, width, out = 0, 0xFFFFFFFF, bytearray()
+        super().__init__(num_contexts)
+        self._low = 0
+        self._out = bytearray()
 
-        def shift() -> None:
-            nonlocal low
-            if low > 0xFFFFFFFF:  # a carry runs through the bytes that are out already
-                low &= 0xFFFFFFFF
-                i = len(out) - 1
-                while out[i] == 0xFF:
-                    out[i] = 0
-                    i -= 1
-                out[i] += 1
-            out.append(low >> 24)
-            low = (low << 8) & 0xFFFFFFFF
+    def put(self, bit: int, context: int) -> int:
+        no = self._no[context]
+        bound = self._range * no // (no + self._yes[context])
+        if bit:
+            self._low += bound
+            self._range -= bound
+        else:
+            self._range = bound
+        self._learn(bit, context)
+        while self._range < _TOP:
+            self._shift()
+        return bit
 
-        def put(bit: int, context: int) -> int:
-            nonlocal low, width
-            nos, yeses = no[context], yes[context]
-            bound = width * nos // (nos + yeses)
-            if bit:
-                low += bound
-                width -= bound
-                yeses += 2
-            else:
-                width = bound
-                nos += 2
-            if nos > _MOST or yeses > _MOST:
-                nos, yeses = (nos + 1) >> 1, (yeses + 1) >> 1
-            no[context], yes[context] = nos, yeses
-            while width < _TOP:
-                shift()
-                width <<= 8
-            return bit
+    def _shift(self) -> None:
+        if self._low > 0xFFFFFFFF:  # a carry runs through the bytes that are out already
+            self._low &= 0xFFFFFFFF
+            i = len(self._out) - 1
+            while self._out[i] == 0xFF:
+                self._out[i] = 0
+                i -= 1
+            self._out[i] += 1
+        self._out.append(self._low >> 24)
+        self._low = (self._low << 8) & 0xFFFFFFFF
+        self._range <<= 8
 
-        def finish() -> bytes:
-            for _ in range(5):
-                shift()
-            return bytes(out).rstrip(b"\0")  # the decoder reads zeros after the end
-
-        self.put, self.finish = put, finish
+    def finish(self) -> bytes:
+        for _ in range(5):
+            self._shift()
+        return bytes(self._out).rstrip(b"\0")  # the decoder reads zeros after the end
 
 
 class _Decoder(_Coder):
     def __init__(self, num_contexts: int, body: bytes) -> None:
-        no, yes = [1] * num_contexts, [1] * num_contexts
-        width, at = 0xFFFFFFFF, 4
-        value = int.from_bytes(body[:4].ljust(4, b"\0"), "big")
+        super().__init__(num_contexts)
+        self._body, self._at = body, 4
+        self._value = int.from_bytes(body[:4].ljust(4, b"\0"), "big")
 
-        def put(bit: int, context: int) -> int:
-            nonlocal width, at, value
-            nos, yeses = no[context], yes[context]
-            bound = width * nos // (nos + yeses)
-            if value >= bound:
-                bit = 1
-                value -= bound
-                width -= bound
-                yeses += 2
-            else:
-                bit = 0
-                width = bound
-                nos += 2
-            if nos > _MOST or yeses > _MOST:
-                nos, yeses = (nos + 1) >> 1, (yeses + 1) >> 1
-            no[context], yes[context] = nos, yeses
-            while width < _TOP:
-                value = (value << 8) | (body[at] if at < len(body) else 0)
-                at += 1
-                width <<= 8
-            return bit
-
-        self.put = put
+    def put(self, bit: int, context: int) -> int:
+        no = self._no[context]
+        bound = self._range * no // (no + self._yes[context])
+        if self._value >= bound:
+            bit = 1
+            self._value -= bound
+            self._range -= bound
+        else:
+            bit = 0
+            self._range = bound
+        self._learn(bit, context)
+        while self._range < _TOP:
+            byte = self._body[self._at] if self._at < len(self._body) else 0
+            self._value = (self._value << 8) | byte
+            self._at += 1
+            self._range <<= 8
+        return bit
 
 
 class _Rows:
