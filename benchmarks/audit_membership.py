@@ -38,8 +38,11 @@ FASHION: Config = {
 ADULT: Config = {**FASHION, "dataset": "adult", "num-test": 5000, "num-rounds": 4}
 TREES: Config = {**ADULT, "model": "decision-tree", "model-params": ""}
 # about 150 steps of 64 rows in each round: 10 epochs of a party's 1,000 rows
+FEDCT: Config = {"algorithm": "fedct", "fedct.stop-when-converged": False}
 EXCHANGES: dict[str, Config] = {
-    "fedct": {"algorithm": "fedct", "steps-per-round": 150, "fedct.stop-when-converged": False},
+    "fedct": {**FEDCT, "steps-per-round": 150, "fedct.consensus": "majority"},
+    # class counts and how typical each public row is of each class, beside the labels
+    "fedct-ratios": {**FEDCT, "steps-per-round": 150, "fedct.consensus": "density-ratio"},
     "dd": {"algorithm": "dd", "share": "softmax", "steps-per-round": 150},
     "fedmd": {"algorithm": "fedmd", "share": "logits", "initial-epochs": 10, "revisit-epochs": 10},
     "fedavg": {"algorithm": "fedavg", "local-epochs": 10},
@@ -49,7 +52,8 @@ SETTINGS: dict[str, dict[str, Config]] = {
     "adult": {name: {**ADULT, **exchange} for name, exchange in EXCHANGES.items() if name != "fedmd"},
     # trees send labels, or the shares of classes in their leaves
     "adult-trees": {
-        "fedct": {**TREES, "algorithm": "fedct", "fedct.stop-when-converged": False},
+        "fedct": {**TREES, **FEDCT, "fedct.consensus": "majority"},
+        "fedct-ratios": {**TREES, **FEDCT, "fedct.consensus": "density-ratio"},
         "fedmd": {**TREES, "algorithm": "fedmd", "share": "softmax"},
     },
     # what noise on each label does to the same attack: epsilon 1 a label
