@@ -74,6 +74,7 @@ def choose(
     num_parties: int,
     votes: NDArray[np.integer],
     may_estimate: bool,
+    demanded: bool = False,
     robust: Robust = "trust",
 ) -> Choice:
     """Return the rule that a round's answers support, and the consensus where it is that of ratios.
@@ -88,6 +89,8 @@ def choose(
         Labels of each class, of all parties together: what is known of class shares where nobody sent counts.
     may_estimate : bool
         Whether the algorithm can take Dawid-Skene.
+    demanded : bool
+        Whether the run asks for density ratios, so that they vote wherever the public rows allow it.
     robust : {"trust", "trimmed", "none"}
         As in `fedkd_flwr.labels.density.DensityVote`.
 
@@ -116,7 +119,7 @@ def choose(
     rule, reason = choose_rule(
         num_classes=num_classes,
         class_counts=votes if counts is None else counts.sum(axis=0),
-        skew=None if counts is None else label_skew(counts),
+        skew=None if counts is None or demanded else label_skew(counts),
         coverage=vote.coverage() if vote is not None and enough else None,
         may_estimate=may_estimate,
     )

@@ -87,10 +87,15 @@ class VotersConfig(TiesConfig):
         """Whether parties are asked for density ratios: never beside noise, which proves nothing of them."""
         return not self.noisy and getattr(self, "consensus", "") in ("auto", DENSITY_RATIO)
 
+    @property
+    def demands_ratios(self) -> bool:
+        """Whether the run asks for density ratios by name, not only where `auto` finds them best."""
+        return getattr(self, "consensus", "") == DENSITY_RATIO
+
     def check(self) -> None:
         """Refuse density ratios beside a claim."""
         super().check()
-        if self.noisy and getattr(self, "consensus", "") == DENSITY_RATIO:
+        if self.noisy and self.demands_ratios:
             key = self.keys()["consensus"]
             way_out = 'They say more than labels, and no noise on them is proven: use "auto", or a run without noise.'
             raise ConfigError(explain(key, "be another than density-ratio beside noise", DENSITY_RATIO, way_out))

@@ -187,6 +187,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             num_parties=len(answers),
             votes=np.bincount(cast[cast != ABSTAIN], minlength=self.spec.num_classes),
             may_estimate=may_estimate,
+            demanded=self.config.demands_ratios,
             robust=self.config.robust_sum,
         )
         if self.record.consensus_rule != self.choice.rule:

@@ -52,6 +52,15 @@ def test_one_party_far_off_does_not_take_the_others_down():
     assert (found.labels == TRUTH).all()
 
 
+def test_two_classes_held_alike_take_the_majority_unless_density_ratios_were_asked_for_by_name():
+    truth = np.arange(ROWS) % 2
+    codes = np.where(np.eye(2, dtype=bool)[truth], 2, 0).astype(np.uint8)
+    alike = {f"party-{i}": PartyRatios(codes=codes, class_counts=np.array([10, 10])) for i in range(3)}
+    found = [choose(alike, num_parties=3, votes=EQUAL[:2], may_estimate=True, demanded=d) for d in (False, True)]
+    assert [one.rule for one in found] == ["majority", "density-ratio"]
+    assert (found[1].labels == truth).all()
+
+
 def test_parties_that_keep_their_ratios_are_counted_in_the_reason():
     two = {name: ALL[name] for name in ("party-0", "party-1")}
     assert "1 of 3 parties sent no density ratios" in chosen(two).reason

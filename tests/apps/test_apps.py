@@ -425,9 +425,9 @@ def test_a_page_that_cannot_be_made_changes_nothing_that_leaves(tmp_path, silos,
     assert all(set(p.federated) == {"own"} and not p.notes for p in record.parties)
 
 
-def _deploy_auto(tmp_path, nodes, algorithm):
+def _deploy_auto(tmp_path, nodes, algorithm, consensus="auto"):
     key = "fedct.consensus" if algorithm == "fedct" else "consensus"
-    return _deploy(tmp_path, nodes, {**FAST, "algorithm": algorithm, "num-rounds": 1, key: "auto"})
+    return _deploy(tmp_path, nodes, {**FAST, "algorithm": algorithm, "num-rounds": 1, key: consensus})
 
 
 @pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
@@ -445,6 +445,16 @@ def test_silos_send_density_ratios_where_their_owners_say_so_and_none_that_deman
     assert "The parties hold the two classes in about the same shares" in record.consensus_reason  # as their counts say
     assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("north", "not ready: privacy-required")]
     assert all(record.party(name).public_fit > 0 for name in ("south", "west"))
+
+
+@pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
+def test_density_ratios_that_a_run_asks_for_by_name_vote_also_where_silos_hold_two_classes_alike(
+    tmp_path, silos, algorithm
+):
+    for node in silos.values():
+        node["allow"] = f"{algorithm},density-ratio"
+    record = _deploy_auto(tmp_path, silos, algorithm, "density-ratio")
+    assert record.consensus_rule == "density-ratio"
 
 
 def test_a_silo_that_shares_no_metrics_sends_no_accuracy(tmp_path, silos):
