@@ -109,6 +109,13 @@ class PartyClient(NumPyClient, ABC):
         """Return what leaves, by payload name: privatised where `charge` says so."""
         return answer.values
 
+    def asks(self, instruction: Instruction) -> Mapping[str, int]:
+        """Return settings of the run, by key, that are no less than so much, whatever the run says: it asks for that.
+
+        A site's rules go by it.
+        """
+        return {}
+
     def num_rows(self, instruction: Instruction) -> int:
         """Return how many public rows a reply speaks of: what the server is told as the number of examples."""
         return self.party.public.num_rows
@@ -405,6 +412,7 @@ class PartyClient(NumPyClient, ABC):
             events=None if charge is None else charge.events,
             public=self.party.public.fingerprint,
             rounds_left=instruction.rounds_left,
+            least=self.asks(instruction),
         )
 
     def _enough_rows(self) -> bool:
