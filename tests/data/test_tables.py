@@ -313,12 +313,19 @@ def test_a_file_that_may_not_be_read_is_like_one_that_is_not_there(tmp_path, mon
 # ------------------------------------------------------------------------------------------------------ bad lines
 
 
-@pytest.mark.parametrize("bad", [b"1,2,more", b'"1,red', b'1,"red', b"1,r\xe9d", b"x,red", b"1,blue"])
+LONG = b'1,"%s"' % (b"long, " * 30_000)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"1,2,more", b'"1,red', b'1,"red', b"1,r\xe9d", b"x,red", b"1,blue", b'"', b'""', pytest.param(LONG, id="long")],
+)
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_a_line_that_cannot_be_read_costs_a_party_no_other_row(bad, end, tmp_path):
+@pytest.mark.parametrize("line", [b"%d,green", b'"%d","green"'], ids=["plain", "quoted"])
+def test_a_line_that_cannot_be_read_costs_a_party_no_other_row(bad, end, line, tmp_path):
     schema = Schema(columns=(Column(name="a", kind="numeric"),), classes=("red", "green"))
     public = make_public_set(pd.DataFrame({"a": range(5)}), schema)
-    lines = [b"a,label", *(b"%d,green" % i for i in range(9))]
+    lines = [b"a,label", *(line % i for i in range(9))]
     (tmp_path / "own.csv").write_bytes(end.join(lines))
     whole = load_usable_rows(tmp_path / "own.csv", public)
     (tmp_path / "own.csv").write_bytes(end.join([*lines[:4], bad, *lines[5:]]))
