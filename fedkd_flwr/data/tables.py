@@ -651,7 +651,9 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     if unpacked > (limit := max_unpacked()):
         _refuse_large(path, limit, f"{unpacked / 1e9:.3g} GB")
     try:
-        return pd.read_parquet(path)
+        # whole numbers stay such where one is missing: as floats, 17 digits of all others would be rounded
+        table: pd.DataFrame = pyarrow.parquet.read_table(path, partitioning=None).to_pandas(integer_object_nulls=True)
+        return table
     except (pyarrow.ArrowException, OSError, MemoryError) as error:
         raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
 
