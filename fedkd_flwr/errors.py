@@ -72,13 +72,17 @@ class Note(StrEnum):
 
 
 def explain(name: str, rule: str, seen: object, way_out: str = "") -> str:
-    """Return one error message: *name, rule, value seen, way out*.
+    """Return one error message, in one line: *name, rule, value seen, way out*.
+
+    What cannot be printed is escaped: a value may come from elsewhere, and must add no line to a log and tell no
+    terminal anything.
 
     >>> explain("quorum", "be within [0, 1]", 1.5, "Use 0.9 for nine of ten parties.")
     'quorum must be within [0, 1], got 1.5. Use 0.9 for nine of ten parties.'
     """
     seen_text = seen if isinstance(seen, str) and " " in seen else repr(seen)
-    return f"{name} must {rule}, got {seen_text}.{' ' + way_out if way_out else ''}"
+    text = f"{name} must {rule}, got {seen_text}.{' ' + way_out if way_out else ''}"
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 _PACKAGE = str(Path(__file__).parent)

@@ -53,6 +53,12 @@ def test_a_message_is_name_rule_value_seen_and_way_out():
     assert text == "quorum must be within [0, 1], got 1.5. Use 0.9."
 
 
+def test_what_a_sender_chose_adds_no_line_to_a_log_and_tells_a_terminal_nothing():
+    text = explain("algorithm", "be known", "x \x1b[2J\nERROR: all is well", 'Add "\x07" to allow.')
+    assert text == 'algorithm must be known, got x \\x1b[2J\\nERROR: all is well. Add "\\x07" to allow.'
+    assert explain("town", "be near", "Köln am Rhein") == "town must be near, got Köln am Rhein."
+
+
 def test_without_a_way_out_the_message_ends_with_the_value():
     assert explain("seed", "be >= 0", -1) == "seed must be >= 0, got -1."
 

@@ -104,7 +104,7 @@ def answer(client: NumPyClient, message: Message) -> Message:
     try:
         fitted = client.fit(*open_instruction(message.content, "fit"))
     except Exception as error:  # Flower would forward its text: refuse with a code instead
-        fitted = RefusingClient(_name(client), error, withheld=True).fit(None, None)
+        fitted = _refusing(client, error, withheld=True).fit(None, None)
     if from_flower(message.content):
         return flower_reply(message, *fitted)
     return Message(reply_record("fit", *fitted), reply_to=message)
@@ -163,15 +163,21 @@ def finish(client: NumPyClient, message: Message) -> Message:
         # Flower's own strategies ask after every round, for metrics that not every party shares
         way_out = "Give Flower's strategy fraction_evaluate=0.0, and evaluate at the server."
         error = PayloadError(f"No answer to an evaluation by Flower's own strategy. {way_out}")
-        return flower_reply(message, *RefusingClient(_name(client), error).fit(None, None))
+        return flower_reply(message, *_refusing(client, error).fit(None, None))
     try:
         arrays, config = open_instruction(message.content, "evaluate")
         loss, num_examples, metrics = client.evaluate(arrays, config)
         record = reply_record("evaluate", [], num_examples, metrics, loss=loss)
     except Exception as error:  # as above
-        loss, num_examples, metrics = RefusingClient(_name(client), error, withheld=True).evaluate(None, None)
+        loss, num_examples, metrics = _refusing(client, error, withheld=True).evaluate(None, None)
         record = reply_record("evaluate", [], num_examples, metrics, loss=loss)
     return Message(record, reply_to=message)
+
+
+def _refusing(client: NumPyClient, error: Exception, *, withheld: bool = False) -> RefusingClient:
+    """Return what refuses in a client's place, and writes that down in its log."""
+    egress = getattr(getattr(client, "party", None), "egress", getattr(client, "egress", None))
+    return RefusingClient(_name(client), error, withheld=withheld, egress=egress)
 
 
 def _name(client: NumPyClient) -> str:

@@ -109,6 +109,13 @@ class PartyClient(NumPyClient, ABC):
         """Return what leaves, by payload name: privatised where `charge` says so."""
         return answer.values
 
+    def asks(self, instruction: Instruction) -> Mapping[str, int]:
+        """Return settings of the run, by key, that are no less than so much, whatever the run says: it asks for that.
+
+        A site's rules go by it.
+        """
+        return {}
+
     def num_rows(self, instruction: Instruction) -> int:
         """Return how many public rows a reply speaks of: what the server is told as the number of examples."""
         return self.party.public.num_rows
@@ -405,6 +412,7 @@ class PartyClient(NumPyClient, ABC):
             events=None if charge is None else charge.events,
             public=self.party.public.fingerprint,
             rounds_left=instruction.rounds_left,
+            least=self.asks(instruction),
         )
 
     def _enough_rows(self) -> bool:
@@ -721,7 +729,7 @@ class PartyClient(NumPyClient, ABC):
             server_round=server_round,
             config=told,
             last_round=check_whole("last-round", config.get("last-round", 0), 0, error=PayloadError),
-            rounds_left=check_whole("rounds-left", config.get("rounds-left", 1), 1, error=PayloadError),
+            rounds_left=check_whole("rounds-left", config.get("rounds-left", 1), 1, _MOST_ROUNDS, error=PayloadError),
             base=str(config.get("base", "")),
             mark=mark,
             earlier=tuple(earlier_runs(config)),
@@ -773,5 +781,6 @@ def _named(charge: Charge | None) -> str:
 
 
 _OF_REPLY = ("algorithm", "reply", "values", "payload", "charge", "held-back")  # of `Saved.meta`: about what was sent
+_MOST_ROUNDS = 10**6  # of a run: beyond them a count of releases may be larger than an accountant takes
 _LEAST_LEFT = 1e-3  # of a budget: where not even this is left, it is spent
 _TRIED = 64  # public rows that a rehearsal tries a model on

@@ -114,6 +114,7 @@ class Egress:
         events: Sequence[tuple[Any, int]] | None,
         public: str = "",
         rounds_left: int = 1,
+        least: Mapping[str, int] | None = None,
     ) -> None:
         """Refuse a round that breaks a rule, or that a steward rejected before, while nothing is learnt yet.
 
@@ -135,9 +136,12 @@ class Egress:
             The fingerprint of the public set that it is about.
         rounds_left : int
             Rounds that the server plans from this one on.
+        least : mapping of str to int, optional
+            Settings, by key, that are no less than so much, because the instruction asks for that.
         """
-        rounds = max(server_round, int(self.settings.get("num-rounds", 0)))
-        settings = {**self.settings, **told, "num-rounds": rounds}
+        settings = {**self.settings, **told}
+        for key, value in {"num-rounds": server_round, **(least or {})}.items():
+            settings[key] = max(value, int(settings.get(key, 0)))
         self._begin(server_round, algorithm, told, claim, events, public=public, rounds_left=rounds_left)
         results = self.rules.of_run(settings, self.models)
         results += self.rules.of_round(events, datetime.now().astimezone(), unit=(claim or {}).get("unit", ""))

@@ -8,7 +8,7 @@ public rows cost nothing more.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -114,6 +114,13 @@ class FedKTClient(OneShotVoteClient):
         relation = "replace one record, number of records public"
         words = f"{plan.words}, for each of {students} students"
         return Charge(events=plan.events(times=students), mechanism=words, neighbouring_relation=relation)
+
+    def asks(self, instruction: Instruction) -> Mapping[str, int]:
+        """Return how many rows level L2 asks about, and of how many students and teachers: 0 stands for a default."""
+        config, plan = instruction.config, self._plan(instruction)
+        keys = config.keys()
+        found = {keys["students_per_party"]: config.students, keys["teachers_per_student"]: config.teachers}
+        return found if plan is None else {**found, keys["num_queries"]: plan.num_queries}
 
     def in_one_piece(self, instruction: Instruction) -> bool:
         """Tell that at level L2 each teacher is ended alone: a record must move no vote but its own teacher's."""

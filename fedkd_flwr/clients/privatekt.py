@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.privatekt import CARD, PrivateKTConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
-from fedkd_flwr.errors import LimitError
+from fedkd_flwr.errors import LimitError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.wire.records import numbered_arrays
@@ -45,8 +45,10 @@ class PrivateKTClient(PartyClient):
         self.noise_rng = noise_rng
 
     def check(self, instruction: Instruction, *, final: bool) -> None:
-        """Refuse weights that do not fit this party's net, and rows that do not exist."""
-        instruction.rows(self.party.public.num_rows)
+        """Refuse weights that do not fit this party's net, rows that do not exist, and more of them than were said."""
+        rows, told = instruction.rows(self.party.public.num_rows), instruction.config.transfer_rows
+        if not final and len(rows) > told:
+            raise PayloadError(explain("indices", f"be at most {told}, as transfer-rows", len(rows)))
 
         def fits() -> bytes:
             self._received(instruction, "check")

@@ -252,6 +252,10 @@ class ScoreClient(PartyClient):
             return np.arange(self.party.public.num_rows)
         return decode_rows(instruction.arrays["indices"], num_public=self.party.public.num_rows)
 
+    def asks(self, instruction: Instruction) -> Mapping[str, int]:
+        """Return that a round asks about so many public rows."""
+        return {} if self.is_last(instruction) else {"public-batch": self.num_rows(instruction)}
+
     def num_rows(self, instruction: Instruction) -> int:
         """Return how many public rows are asked."""
         return len(self._asked(instruction))

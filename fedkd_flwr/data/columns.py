@@ -87,8 +87,15 @@ def short_list(names: Sequence[object], limit: int = 12) -> str:
 
 
 def factorize(values: Any) -> tuple[NDArray[np.intp], Any]:
-    """Return the number of each value among the distinct ones, -1 where it is missing, and the distinct values."""
+    """Return the number of each value among the distinct ones, -1 where it is missing, and the distinct values.
+
+    Where one has no hash, all are their texts.
+    """
     if isinstance(values, np.ndarray) and values.dtype.kind in "SU":
         values = values.astype(object)
-    codes, uniques = pd.factorize(values if isinstance(values, np.ndarray) else pd.Series(values))
+    column = values if isinstance(values, np.ndarray) else pd.Series(values)
+    try:
+        codes, uniques = pd.factorize(column)
+    except TypeError:  # a Parquet file may hold lists or tables in cells
+        codes, uniques = pd.factorize(np.array([None if one is None else str(one) for one in column], dtype=object))
     return codes, uniques

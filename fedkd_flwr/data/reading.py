@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -204,7 +205,8 @@ class Reading:
             if not self.dates:
                 return number
         if isinstance(value, date) and self.dates not in ("", "time"):
-            return _days(value)
+            with suppress(ArithmeticError, ValueError, NotImplementedError):  # pandas' dates may be of the year 30,000
+                return _days(value)
         if isinstance(value, bytes):
             return value.decode("utf-8", errors="replace").strip()
         return str(value).strip()

@@ -84,7 +84,11 @@ def usable_row_values(table: pd.DataFrame, schema: Schema, *, digest: str) -> li
     for block in blocks:
         shape = without.sum(), *block.shape[1:]
         is_float = block.dtype.kind == "f"
-        block[without] = rng.normal(size=shape) if is_float else rng.integers(np.iinfo(block.dtype).max, size=shape)
+        block[without] = (
+            rng.normal(size=shape)
+            if is_float
+            else rng.integers(np.iinfo(block.dtype).max, size=shape, dtype=block.dtype)
+        )
     return blocks
 
 

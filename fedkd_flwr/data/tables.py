@@ -50,6 +50,7 @@ MAX_UNPACKED_GB = 4.0
 """Gigabytes that a compressed file may unpack to."""
 
 _LIMIT_NAME = "FEDKD_MAX_UNPACKED_GB"
+csv.field_size_limit(2**31 - 1)  # of 131,072 characters; pandas has none, and a long text must cost no other row
 _DEFLATE_RATIO = 1032  # the most that deflate can shrink anything
 
 Rows = slice | NDArray[np.intp]
@@ -565,9 +566,12 @@ def _wrong_lines(text: str, separator: str, width: int, before: int = 0) -> Iter
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if any(line.count('"') % 2 for line in lines if '"' in line):  # a cell that goes over several lines
         reader = csv.reader([f"{line}\n" for line in lines], delimiter=separator, skipinitialspace=True)
+        unclosed, last = text.count('"') % 2, 0
         for row in reader:
-            if len(row) != width and (len(row) > 1 or (row and row[0].strip())):
+            swallows = unclosed and reader.line_num > last + 1  # perhaps up to the first quote of another row
+            if swallows or (len(row) != width and any(map(str.strip, lines[last : reader.line_num]))):
                 yield reader.line_num + before, len(row)
+            last = reader.line_num
         return
     for number, line in enumerate(lines, before + 1):
         if '"' in line:
@@ -600,6 +604,8 @@ def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str
     shown = ", ".join(f"{_count(values, 'value')} in line {number}" for number, values in wrong[:3])
     more = f" and in {_count(len(wrong) - 3, 'more line')}" if len(wrong) > 3 else ""
     way_out = "Complete these lines or take them out."
+    if any(values == width for _, values in wrong):
+        way_out = "A quote there is never closed: close it, or take it out."
     if separator == "," and all(values > width for _, values in wrong):
         way_out = (
             'Put numbers with a decimal comma, and texts with a comma, in quotes ("12,5"), or separate values by ;.'
@@ -614,8 +620,11 @@ def _csv_rows(text: str, separator: str, width: int) -> list[list[str]]:
     parts = [[line] for line in lines] if text.count('"') % 2 else [lines]
     rows: list[list[str]] = []
     for part in parts:
-        reader = csv.reader([f"{line}\n" for line in part], delimiter=separator, skipinitialspace=True)
-        rows += [row for row in reader if row and (len(row) > 1 or row[0].strip())]
+        reader, last = csv.reader([f"{line}\n" for line in part], delimiter=separator, skipinitialspace=True), 0
+        for row in reader:
+            if any(map(str.strip, part[last : reader.line_num])):  # a line with nothing but a quote keeps its place
+                rows.append(row)
+            last = reader.line_num
     # all values of such a row in each column, and an additional separator, so that no class is spelt like that
     return [row if len(row) == width else [separator.join([*row, ""])] * width for row in rows[1:]]
 
@@ -642,7 +651,9 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     if unpacked > (limit := max_unpacked()):
         _refuse_large(path, limit, f"{unpacked / 1e9:.3g} GB")
     try:
-        return pd.read_parquet(path)
+        # whole numbers stay such where one is missing: as floats, 17 digits of all others would be rounded
+        table: pd.DataFrame = pyarrow.parquet.read_table(path, partitioning=None).to_pandas(integer_object_nulls=True)
+        return table
     except (pyarrow.ArrowException, OSError, MemoryError) as error:
         raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
 

@@ -60,6 +60,7 @@ def test_a_reply_carries_labels_and_the_number_of_public_rows_never_of_private_o
         ({"algorithm": "fedmd"}, Code.BAD_INSTRUCTION),
         ({"server-round": 0}, Code.BAD_INSTRUCTION),
         ({"server-round": True}, Code.BAD_INSTRUCTION),
+        ({"rounds-left": 2**62}, Code.BAD_INSTRUCTION),
         ({"steps-per-round": "many"}, Code.BAD_INSTRUCTION),
         ({"payload": "labels"}, Code.BAD_INSTRUCTION),
         ({"fingerprint": "cd" * 32}, Code.PUBLIC_SET_MISMATCH),

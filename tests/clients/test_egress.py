@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -46,7 +47,7 @@ def _guarded(folder, name="a", *, run="1", counts=20, ledger=True, **changes):
     """A party with a door, a ledger and a state of its own."""
     own = folder / name
     asks = {key: changes.pop(key) for key in ("approve", "within_s", "rules") if key in changes}
-    X, y = changes.pop("rows", rows(counts, seed=ord(name)))
+    X, y = changes.pop("rows", rows(counts, seed=ord(name[0])))
     settings = {
         "run_id": run,
         "state": PartyState(own, run_id=run, party=name),
@@ -378,6 +379,26 @@ def test_rules_read_what_the_server_asks_for_and_not_what_its_run_config_says(tm
     for server_round, told in ((3, {}), (1, {"fedct.quorum": 0.1})):
         with pytest.raises(RefusalError, match="run-rules of this site must be kept"):
             door.check_round(server_round, told=told, **words)
+
+
+def test_rules_about_numbers_of_rows_go_by_the_rows_that_are_asked(tmp_path):
+    """The run config may say 5, and 0 may stand for all: what is asked decides."""
+    limits = parse_setting_rules("public-batch<=10, num-queries<=10", {"public-batch", "num-queries"})
+
+    def told_code(client, config, indices, **said):
+        member = _guarded(tmp_path, f"a{len(list(tmp_path.iterdir()))}", rules=SiteRules(settings=limits))
+        member = replace(member, allow=frozenset({"fedmd", "fedkt"}))
+        member.egress.settings = said
+        told = {**config.told(), "algorithm": client.card.name, "fingerprint": "ab" * 32, "wire-version": 1}
+        return client(member).fit([indices], {**told, "server-round": 1, "payload": "indices"})[2].get("code", "")
+
+    noisy = FedMDConfig(share="argmax", label_mechanism="randomized-response", label_epsilon=1.0)
+    level2 = FedKTConfig(level="L2", noise="gaussian", sigma=9.0, teachers_per_student=2)
+    ten, eleven = (encode_rows(np.arange(count), num_public=60) for count in (10, 11))
+    assert told_code(FedMDClient, noisy, ten, **{"public-batch": 5}) == ""
+    assert told_code(FedMDClient, noisy, eleven, **{"public-batch": 5}) == "not-allowed"
+    assert told_code(FedKTClient, level2.changed(num_queries=10), np.arange(10)) == ""
+    assert told_code(FedKTClient, level2, np.arange(60)) == "not-allowed"
 
 
 def test_an_approval_of_the_first_round_speaks_for_no_other_arrays_and_for_nothing_without_its_noise(tmp_path):

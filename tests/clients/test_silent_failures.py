@@ -17,6 +17,7 @@ from fedkd_flwr.apps import client_app
 from fedkd_flwr.apps.config import parse_node_config, parse_run_config
 from fedkd_flwr.apps.models import own_model, party_roles
 from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.privacy.noise.votes import GaussianMax
 from fedkd_flwr.stores.ledger import LedgerStore
 
@@ -141,6 +142,18 @@ def test_a_file_that_is_not_there_is_a_setting_and_what_is_in_it_is_not(script, 
         assert silo("no table at all", "fedct", RESPONSE) == whole
     assert "a: 0 of its 0 rows can be used: " in caplog.text
     assert "The server is not told" in caplog.text
+
+
+def test_one_cell_that_is_no_number_does_not_show_where_another_column_holds_texts(script, laboratory, silo):
+    folder, public_path = laboratory
+    texts = Column(name="c", kind="text")
+    Schema(columns=(*script.SCHEMA.columns[:2], texts), classes=script.CLASSES).write(folder / "schema.toml")
+    rows = [[a, b, f"seen {c}{c}", label] for a, b, c, label in _rows(script)]
+    Path(public_path).write_text(_csv(script, rows))
+    bad = [*rows[:-1], ["many", *rows[-1][1:]]]
+    for algorithm, settings in (("fedkt", L2), ("fedct", RESPONSE)):
+        code, also = (_code(silo(_csv(script, one), algorithm, settings)) for one in (rows, bad))
+        assert code == also == ""
 
 
 def test_without_a_claim_a_file_that_does_not_fit_is_named_by_its_code(script, silo):

@@ -14,3 +14,9 @@ def test_number_spellings_are_one_text_but_identifiers_keep_their_zeros():
 def test_missing_markers_are_none_whatever_the_type():
     values = ["", " ? ", "NA", None, float("nan"), pd.NA]
     assert column_texts(pd.Series(values, dtype=object)).tolist() == [None] * 6
+
+
+def test_cells_that_hold_lists_or_tables_are_their_texts():
+    """A Parquet file may hold them: an error here would tell a server what is in a private file."""
+    values = pd.Series([np.array([1, 2]), {"a": 1}, None, np.array([1, 2])], dtype=object)
+    assert column_texts(values).tolist() == ["[1 2]", "{'a': 1}", None, "[1 2]"]

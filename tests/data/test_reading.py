@@ -168,6 +168,13 @@ def test_a_row_is_the_same_row_in_another_spelling():
         np.testing.assert_array_equal(one, other)
 
 
+def test_a_date_beyond_those_that_python_knows_is_no_date_and_harms_no_other():
+    """pandas reads such dates from Parquet; an error here would tell a server of one row of a private file."""
+    far = pd.Series(np.array([0, 2**60], dtype="datetime64[us]")).dt.tz_localize("UTC")
+    numbers, bad = Reading(dates="iso").parse(far)
+    assert (numbers[0], bad.tolist()) == (0.0, [False, True])
+
+
 def test_rules_that_contradict_each_other_are_refused():
     with pytest.raises(DataError, match="thousands must differ from decimal, got ','"):
         Reading(decimal=",", thousands=",")

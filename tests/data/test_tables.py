@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.row_values import usable_row_values
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import (
     load_party_table,
@@ -313,12 +314,19 @@ def test_a_file_that_may_not_be_read_is_like_one_that_is_not_there(tmp_path, mon
 # ------------------------------------------------------------------------------------------------------ bad lines
 
 
-@pytest.mark.parametrize("bad", [b"1,2,more", b'"1,red', b'1,"red', b"1,r\xe9d", b"x,red", b"1,blue"])
+LONG = b'1,"%s"' % (b"long, " * 30_000)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"1,2,more", b'"1,red', b'1,"red', b"1,r\xe9d", b"x,red", b"1,blue", b'"', b'""', pytest.param(LONG, id="long")],
+)
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_a_line_that_cannot_be_read_costs_a_party_no_other_row(bad, end, tmp_path):
+@pytest.mark.parametrize("line", [b"%d,green", b'"%d","green"'], ids=["plain", "quoted"])
+def test_a_line_that_cannot_be_read_costs_a_party_no_other_row(bad, end, line, tmp_path):
     schema = Schema(columns=(Column(name="a", kind="numeric"),), classes=("red", "green"))
     public = make_public_set(pd.DataFrame({"a": range(5)}), schema)
-    lines = [b"a,label", *(b"%d,green" % i for i in range(9))]
+    lines = [b"a,label", *(line % i for i in range(9))]
     (tmp_path / "own.csv").write_bytes(end.join(lines))
     whole = load_usable_rows(tmp_path / "own.csv", public)
     (tmp_path / "own.csv").write_bytes(end.join([*lines[:4], bad, *lines[5:]]))
@@ -328,6 +336,24 @@ def test_a_line_that_cannot_be_read_costs_a_party_no_other_row(bad, end, tmp_pat
     assert spoilt.y[3] in (-1, 0)  # a label's quote that nobody closes hides nothing
     assert np.array_equal(spoilt.y[others], whole.y[others])
     assert np.array_equal(spoilt.X[others], whole.X[others])
+
+
+def test_an_empty_cell_of_a_parquet_file_changes_no_other_row(tmp_path):
+    """pandas reads whole numbers as floats where one is missing, and long codes would be rounded."""
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    code = 10_000_000_000_000_001
+    columns = Column(name="a", kind="numeric"), Column(name="c", kind="categorical", categories=(str(code), "2"))
+    schema = Schema(columns=columns, classes=("0", "1"))
+    public = make_public_set(pd.DataFrame({"a": range(4), "c": ["2"] * 4}), schema)
+    found = []
+    for codes in ([code, 2, code, 2], [code, 2, code, None]):
+        table = pyarrow.table({"a": [1, 2, 3, 4], "c": codes, "label": [0, 1, 0, 1]})
+        pyarrow.parquet.write_table(table, tmp_path / "own.parquet")
+        rows = usable_row_values(read_table(tmp_path / "own.parquet"), schema, digest="ab")
+        found.append((load_usable_rows(tmp_path / "own.parquet", public).X, *rows))
+    for whole, empty in zip(*found, strict=True):
+        assert np.array_equal(whole[:3], empty[:3])
 
 
 def test_a_libsvm_line_that_cannot_be_read_costs_a_party_no_other_row(tmp_path):

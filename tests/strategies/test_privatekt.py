@@ -226,6 +226,7 @@ HOSTILE = {
     "integers": lambda c: _replace(c, "0", np.zeros((8, 2), dtype=np.int32)),
     "an array less": lambda c: _drop(c),
     "repeated rows": lambda c: _replace(c, "4", np.array([1, 1], dtype=np.int32)),
+    "more rows than it says": lambda c: _replace(c, "4", np.array([1, 2, 3], dtype=np.int32)),
     "rows beyond U": lambda c: _replace(c, "4", np.array([1, 60], dtype=np.int32)),
     "no epochs": lambda c: c.config_records["fitins.config"].__setitem__("local-epochs", 0),
     "no epsilon": lambda c: c.config_records["fitins.config"].__setitem__("round-epsilon", 0.0),
