@@ -383,6 +383,7 @@ QUORUM = {"fedct.consensus": "qualified-majority"}
         ({"fedkt.quorum": 0.5}, "run config key fedkt.quorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
         ({"fedct.seed": 5}, "run config key fedct.seed must be a known key, got 5. Did you mean seed?"),
         ({"fedct.qorum": 0.5}, "run config key fedct.qorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
+        ({"data-path": "x.csv"}, "got 'x.csv'. It is a party's own setting: give it in the node config."),
         ({"participation": "once"}, "Did you mean privatekt.participation?"),
         ({"own": 1}, "run config key own must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
         ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
