@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +38,19 @@ def kept_runs(root: Path) -> str:
         varied = next(iter(found["runs"][0]))
         if varied in ("seed", "partition-index"):
             values = ", ".join(str(run[varied]) for run in found["runs"])
-            many = {"means": found["means"], "deviations": found.get("deviations", {})}
-            parts = {f"{len(found['runs'])} ({varied} {values})": many}
+            parts = {f"{len(found['runs'])} ({varied} {values})": found["runs"]}
         else:  # other settings: each run is of its own kind, and a mean over them would say nothing
-            parts = {f"1 ({varied} {run[varied].strip(chr(34))})": {"means": run} for run in found["runs"]}
-        for words, part in parts.items():
-            cells = [_cell(part, figure) for figure in _FIGURES]
+            parts = {f"1 ({varied} {run[varied].strip(chr(34))})": [run] for run in found["runs"]}
+        for words, runs in parts.items():
+            cells = [_cell(runs, figure, spread="deviations" in found) for figure in _FIGURES]
             lines.append("| " + " | ".join([link, words, *cells]) + " |")
     return "\n".join(lines)
 
 
-def _cell(found: dict[str, Any], figure: str) -> str:
-    if found["means"].get(figure) is None:
+def _cell(runs: list[dict[str, Any]], figure: str, *, spread: bool) -> str:
+    """Return the mean of runs, and their deviation; not the file's own, which are rounded already."""
+    values = [run[figure] for run in runs if run.get(figure) is not None]
+    if len(values) < len(runs):
         return "-"
-    spread = found.get("deviations", {}).get(figure)
-    return f"{found['means'][figure]:.3f}" + (f" ({spread:.3f})" if spread is not None else "")
+    deviation = f" ({statistics.stdev(values):.3f})" if spread and len(values) > 1 else ""
+    return f"{statistics.fmean(values):.3f}{deviation}"

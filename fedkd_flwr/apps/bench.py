@@ -425,6 +425,7 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
             versions.add(record.versions.get("fedkd-flwr", "?"))
         else:
             missing[f"{job.row.name}, seed {job.seed}"] = bench.failed.get(job.key, "not run yet")
+    missing |= {row.name: "not run yet" for row in table.row if row.name not in rows}
     seeds = sorted({job.seed for job in jobs})
     found = BenchTable(
         name=table.name,

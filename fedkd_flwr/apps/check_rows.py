@@ -66,7 +66,8 @@ def check_columns(table: pd.DataFrame, schema: Schema, path: str, own: Sequence[
         known = f"all {len(schema.column_names)} of the schema, and the label {schema.label!r}"
         unused = [name for name in more if name not in own]
         what = known + (f"; not used: {short_list(unused)}" if unused else "")
-        way_out = "" if own or not unused else "Your own final model could read them: docs/your-data.md, Own columns."
+        readable = bool({*unused} - {schema.id_column}) and not own
+        way_out = "Your own final model could read them: docs/your-data.md, Own columns." if readable else ""
         return Finding(subject="columns", level=Level.READY, what=what, way_out=way_out, private=True)
     pairs: dict[str, str] = {}
     for name in missing:

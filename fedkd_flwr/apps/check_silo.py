@@ -219,9 +219,7 @@ class _Silo:
             yield Finding(subject="settings", level=Level.FAULT, what=what, way_out=way_out)
         notes: list[str] = []
         try:
-            table = read_table(
-                node.data_path, label=schema.label, num_features=len(schema.columns), lenient=True, notes=notes
-            )
+            table = read_table(node.data_path, label=schema.label, num_features=len(schema.columns), notes=notes)
         except Exception as error:
             subject = "rows" if isinstance(error, FedkdError) and error.code == Code.NO_ROWS else "private file"
             way_out = "Export the table once more, with its rows: one line of column names, then one line for each row."

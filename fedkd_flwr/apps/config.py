@@ -455,6 +455,8 @@ def _unknown(what: str, key: str, value: Any, known: Iterable[str]) -> str:
     name = key.rpartition(".")[2]
     near = [one for one in keys if one.rpartition(".")[2] == name] or difflib.get_close_matches(key, keys, n=1)
     hint = f"Did you mean {' or '.join(near)}?" if near else f"Known keys: {', '.join(keys)}."
+    if what == "run config key" and key in NodeConfig.keys().values():
+        hint = "It is a party's own setting: give it in the node config."
     return explain(f"{what} {key}", "be a known key", value, hint)
 
 

@@ -332,7 +332,7 @@ def _explicit_split(
 def _check_enough(name: str, what: str, available: int, **wanted: int) -> None:
     asked = ", ".join(f"{count} {part}" for part, count in wanted.items())
     if min(wanted.values()) < 1:
-        rule, way_out = "leave at least one of each part", "Ask for fewer rows."
+        rule, way_out = "leave at least one of each part", "Give more rows, or set num-public and num-test lower."
         raise DataError(explain(f"{what} of {name!r} ({available})", rule, asked, way_out), code=Code.NO_ROWS)
     if sum(wanted.values()) > available:
         rule, seen = f"be at most the {available} {what} of {name!r}", f"{sum(wanted.values())} ({asked})"

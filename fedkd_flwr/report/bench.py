@@ -168,7 +168,7 @@ class BenchTable:
     seeds : list of int
         Those that were asked for.
     missing : dict
-        Why a run is missing, by ``row, seed``.
+        Why a run is missing, by ``row, seed``; by ``row`` where no seed of it was run.
     made : dict
         What made it: the command, versions, cores.
     """
@@ -202,6 +202,8 @@ class BenchTable:
             )
             width = f"± {gap.half:.4f} (standard error {gap.error:.4f}): " if gap.n > 1 else "in "
             verdict = ("more than noise" if gap.clear else "within noise") if gap.n > 1 else "one pair"
+            if gap.mean == gap.half == 0.0:
+                verdict = "the same in each pair"
             said.append(f"{row} − {other}, {figure}: {gap.mean:+.4f} {width}{verdict}, n = {gap.n}")
         return said
 
@@ -249,7 +251,11 @@ class BenchTable:
             row, _, seed = what.rpartition(", seed ")
             grouped.setdefault((row, why), []).append(seed)
         for (row, why), seeds in grouped.items():
-            yield f"{row}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}: {why}"
+            yield (
+                f"{row}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}: {why}"
+                if row
+                else f"{'; '.join(seeds)}: {why}"
+            )
 
     def markdown(self, *, picture: str = "", level: int = 1) -> str:
         """Return the whole page as Markdown; ``picture`` is the name of a file beside it."""

@@ -31,6 +31,7 @@ __all__ = [
     "models",
     "own_gain",
     "pairs",
+    "rarest_class",
     "rows_counted",
     "rows_used",
     "simulation_only",
@@ -148,6 +149,21 @@ def figure_used(record: RunRecord, rows: str) -> str:
     imbalanced = bool(pooled) and 3 * min(pooled) * len(pooled) < sum(pooled)
     has = {name for name in ("accuracy", "balanced_accuracy") if any(getattr(m, name) is not None for m in found)}
     return "balanced_accuracy" if "balanced_accuracy" in has and (imbalanced or "accuracy" not in has) else "accuracy"
+
+
+def rarest_class(record: RunRecord, rows: str) -> tuple[int, int] | None:
+    """Return the class with the fewest of these test rows, and how many it has; None where a party holds that back.
+
+    Each party's own test rows are counted together, classes without rows are passed over.
+    """
+    for _, measured in models(record):
+        supports = [m.support for one in measured if (m := one.get(rows))]
+        if supports and all(support and None not in support for support in supports):
+            add = max if rows == "common" else sum
+            counts = [(add(n or 0 for n in held), c) for c, held in enumerate(zip(*supports, strict=True))]
+            held, c = min(count for count in counts if count[0])
+            return c, held
+    return None
 
 
 def models(record: RunRecord) -> list[tuple[str, list[Mapping[str, Metrics]]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.formatting import count, plain
-from fedkd_flwr.report.recommendation import Difference, difference
+from fedkd_flwr.report.recommendation import Difference, difference, only_class
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 __all__ = ["changes", "home_finding", "home_warning"]
@@ -54,7 +54,16 @@ def home_warning(record: RunRecord) -> str:
     of = count(len(found), "party", "parties")
     words = "loses" if len(clear) == 1 else "lose"
     name = derived.figure_used(record, "own").replace("_", " ")
+    single = [p for p, _ in clear if only_class(p.solo["own"]) is not None]
+    if len(single) < len(clear):
+        others = "They" if not single else "Parties with test rows of several classes"
+        noise += f" {others} are better off with the model that they trained alone."
+    if single:
+        named = ", ".join(plain(p.name, 40) for p in single[:_NAMED]) + (" and others" * (len(single) > _NAMED))
+        noise += (
+            f" All own test rows of {named} are of one class: they show nothing of what it would miss of the others."
+        )
     return (
         f"At home, on their own test rows, {len(clear)} of {of} {words} by the federation (from {name} alone to "
-        f"{name} with it): {who}{more}.{noise} They are better off with the model that they trained alone."
+        f"{name} with it): {who}{more}.{noise}"
     )

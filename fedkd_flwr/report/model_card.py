@@ -15,7 +15,7 @@ from typing import Any
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report.claims import claim_cells, claim_meaning, ordered
 from fedkd_flwr.report.formatting import plain
-from fedkd_flwr.report.run_privacy import no_claim
+from fedkd_flwr.report.run_privacy import no_claim, what_leaves
 from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["ModelCard", "card_text", "model_card"]
@@ -108,7 +108,7 @@ def model_card(
         training_data=_training_data(record, party, kind),
         training={
             "algorithm": record.algorithm,
-            "what leaves a party": record.sends,
+            "what leaves a party": what_leaves(record),
             "rounds": None if at_silo else len(record.rounds),
             "parties": None if at_silo else [one.name for one in public.parties],
             "settings changed": {

@@ -16,7 +16,16 @@ from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report import derived
 from fedkd_flwr.run_record import PartyRecord
 
-__all__ = ["LEAST_ROWS", "LEVEL", "Difference", "Recommendation", "class_differences", "difference", "recommendation"]
+__all__ = [
+    "LEAST_ROWS",
+    "LEVEL",
+    "Difference",
+    "Recommendation",
+    "class_differences",
+    "difference",
+    "only_class",
+    "recommendation",
+]
 
 LEVEL = 0.95  # of confidence: of one difference, or of all classes together
 LEAST_ROWS = 10  # of fewer test rows no difference is clear: the interval is an approximation
@@ -119,14 +128,24 @@ def class_differences(alone: Metrics | None, after: Metrics | None) -> dict[int,
     return found
 
 
+def only_class(measured: Metrics) -> int | None:
+    """Return the class of all test rows, where there are others: a model that always gives it is right on each.
+
+    >>> only_class(Metrics(n=9, support=[0, 9])), only_class(Metrics(n=9, support=[1, 8]))
+    (1, None)
+    """
+    held = [c for c, n in enumerate(measured.support) if n is None or n]
+    return held[0] if len(held) == 1 < len(measured.support) else None
+
+
 def recommendation(
     party: PartyRecord, *, classes: Sequence[str] = (), figure: str = "accuracy"
 ) -> Recommendation | None:
     """Return which of a party's models its own test rows speak for; None where they were not measured on both.
 
-    A difference counts only where it is more than noise. A class counts where recall changes by more than noise, at
-    `LEVEL` for all its classes together, and F1 in the same direction: a model that gives this class to every row has a
-    full recall too.
+    A difference counts only where it is more than noise, and test rows are of several classes. A class counts
+    where recall changes by more than noise, at `LEVEL` for all its classes together, and F1 in the same direction: a
+    model that gives this class to every row has a full recall too.
 
     Parameters
     ----------
@@ -159,6 +178,11 @@ def recommendation(
         verdict: Verdict = "federated" if found.value > 0 else "stay alone"
     else:
         verdict, why = "no recommendation", f"{why} That is within noise."
+    if (only := only_class(alone)) is not None:
+        verdict = "no recommendation"
+        why += (
+            f" All own test rows are of class {derived.class_name(classes, only)}: they show nothing of other classes."
+        )
     common = difference(party.solo.get("common"), party.federated.get("common"), figure)
     if common is not None and common.clear() and verdict != "federated":
         better = "federation" if common.value > 0 else "model trained alone"

@@ -9,7 +9,7 @@ from fedkd_flwr.report.formatting import is_number, plain
 from fedkd_flwr.report.standing import moment
 from fedkd_flwr.run_record import WITHHELD, RunRecord
 
-__all__ = ["explanations", "headline", "no_claim", "noise_effect", "trust", "unprotected", "unproven"]
+__all__ = ["explanations", "headline", "no_claim", "noise_effect", "trust", "unprotected", "unproven", "what_leaves"]
 
 
 def unproven(claims: Sequence[Claim]) -> list[str]:
@@ -143,10 +143,19 @@ def no_claim(record: RunRecord) -> str:
     >>> no_claim(RunRecord(run_id="7", algorithm="fedct", sends="labels"))
     'labels are shared as they are (no noise)'
     """
+    return f"{what_leaves(record)} are shared as they are (no noise)"
+
+
+def what_leaves(record: RunRecord) -> str:
+    """Return what the parties send: also the class counts and density ratios that some rules of the vote ask for.
+
+    >>> what_leaves(RunRecord(run_id="7", algorithm="fedct", sends="labels"))
+    'labels'
+    """
     what = record.sends or "answers"
     if (ratios := _ratios(record)) is not None:
         what += ", class counts and density ratios" if ratios else " (and class counts and ratios, of who allows it)"
-    return f"{what} are shared as they are (no noise)"
+    return what
 
 
 def _ratios(record: RunRecord) -> int | None:

@@ -110,7 +110,8 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
         yield "centralised", _reached(record, record.centralised) + pooled
     if (fixed := derived.figures(record)) and "baseline" in fixed[0].means:
         answer = "accuracy of always answering the commonest class"
-        yield "baseline", f"{share(fixed[0].means['baseline'])} ({answer}; {fixed[0].n:,} {fixed[0].rows} test rows)"
+        on = f"{fixed[0].n:,} {fixed[0].rows} test rows{_rarest(record, fixed[0].rows)}"
+        yield "baseline", f"{share(fixed[0].means['baseline'])} ({answer}; {on})"
     yield from _bytes(record)
     started = f" (start-up apart: {time_span(record.startup_seconds)})"
     yield "time", time_span(record.seconds) + (started if record.startup_seconds > 0 else "")
@@ -122,6 +123,18 @@ def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
     if (figure := derived.figure_used(record, "common")) == "accuracy":
         return accuracy
     return f"{_words(figure)} {share(derived.known(measured, 'common', figure))}, accuracy {accuracy}"
+
+
+def _rarest(record: RunRecord, rows: str) -> str:
+    """Return how many test rows balanced accuracy rests on for the rarest class, where it leads; else nothing."""
+    if derived.figure_used(record, rows) == "accuracy" or (found := derived.rarest_class(record, rows)) is None:
+        return ""
+    c, held = found
+    return f", {held:,} of them of the rarest class, '{_class(record, c)}'"
+
+
+def _class(record: RunRecord, c: int) -> str:
+    return plain(derived.class_name(record.classes, c), 40)
 
 
 def _words(figure: str) -> str:
@@ -137,7 +150,9 @@ def _metrics(record: RunRecord) -> list[str]:
     body = [
         [f"{one.who}, {one.rows}", f"{one.n:,}", *(share(one.means.get(f)) for f in derived.FIGURES)] for one in found
     ]
-    return _aligned([header, *body], left=1)
+    ranked = record.num_classes == 2 and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
+    which = [f"AUC and AP are of class '{_class(record, 1)}'."] if ranked else []
+    return _aligned([header, *body], left=1) + which
 
 
 def _bytes(record: RunRecord) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ def useless(record: RunRecord) -> list[str]:
     kind = "with the federation"
     if not models and not server:
         models, kind = [m for p in record.parties if (m := p.solo.get(rows))], "alone"
-    return found + list(_useless_parties(record, models, f"{kind}, on {derived.ROWS[rows]}"))
+    return found + list(_useless_parties(record, models, rows, f"{kind}, on {derived.ROWS[rows]}"))
 
 
 def _useless_model(record: RunRecord, m: Metrics) -> Iterator[str]:
@@ -47,11 +47,11 @@ def _useless_model(record: RunRecord, m: Metrics) -> Iterator[str]:
     if m.accuracy is not None and m.baseline is not None and m.accuracy <= m.baseline:
         yield (
             f"The server's model's accuracy {m.accuracy:.3f} is not above that of always answering the commonest class "
-            f"({m.baseline:.3f})."
+            f"({m.baseline:.3f}).{_balanced(record, 'common', [m])}"
         )
 
 
-def _useless_parties(record: RunRecord, models: list[Metrics], where: str) -> Iterator[str]:
+def _useless_parties(record: RunRecord, models: list[Metrics], rows: str, where: str) -> Iterator[str]:
     fixed = [m for m in models if _only_class(m) is not None]
     if fixed:
         models_in_all = count(len(models), "model", "models")
@@ -62,8 +62,8 @@ def _useless_parties(record: RunRecord, models: list[Metrics], where: str) -> It
     often = [c for c in missing if 2 * missing[c] >= tested[c] and missing[c] > said[c]]
     often.sort(key=lambda c: (-missing[c] / tested[c], c))
     for c in often[:_MANY_CLASSES]:
-        rows = max(m.support[c] or 0 for m in models if m.support)
-        few = f" There {'is' if rows == 1 else 'are'} only {rows} to find." if rows < _FEW else ""
+        held = max(m.support[c] or 0 for m in models if m.support)
+        few = f" There {'is' if held == 1 else 'are'} only {held} to find." if held < _FEW else ""
         who = f"{missing[c]} of {count(tested[c], 'model', 'models')} {where}"
         yield f"{who}: no row of {_class(record, c)} is found.{few}"
     if len(often) > _MANY_CLASSES:
@@ -72,7 +72,26 @@ def _useless_parties(record: RunRecord, models: list[Metrics], where: str) -> It
     if len(fixed) < len(both):
         mean, base = (statistics.fmean(values) for values in zip(*both, strict=True))
         if mean <= base:
-            yield f"Mean accuracy {where}: {mean:.3f}, not above that of the commonest class alone ({base:.3f})."
+            below = f"Mean accuracy {where}: {mean:.3f}, not above that of the commonest class alone ({base:.3f})."
+            yield below + _balanced(record, rows, models)
+
+
+def _balanced(record: RunRecord, rows: str, models: list[Metrics]) -> str:
+    """Return the models' balanced accuracy beside that of one fixed answer, where it leads; else nothing.
+
+    With rare classes an accuracy below the fixed answer's is no fault: a model that finds them may raise false alarms.
+    """
+    if derived.figure_used(record, rows) != "balanced_accuracy":
+        return ""
+    known = [
+        (m.balanced_accuracy, 1 / sum(map(bool, m.support)))
+        for m in models
+        if m.balanced_accuracy is not None and m.support and None not in m.support
+    ]
+    if not known:
+        return ""
+    mean, fixed = (statistics.fmean(values) for values in zip(*known, strict=True))
+    return f" Balanced accuracy, which leads here because a class is rare: {mean:.3f}, of one fixed answer {fixed:.3f}."
 
 
 def _missed(m: Metrics) -> list[int]:

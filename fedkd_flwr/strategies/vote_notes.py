@@ -144,10 +144,11 @@ def advice(config: VotersConfig, num_classes: int) -> str:
     offered, chosen = get_args(field.annotation), getattr(config, "consensus", "")
     if chosen in ("auto", "density-ratio"):
         return ""
+    key = type(config).keys()["consensus"]
     if "density-ratio" in offered:
-        return 'consensus="density-ratio" asks each party how well it knows each class, and may keep them.'
+        return f'{key}="density-ratio" asks each party how well it knows each class, and may keep them.'
     if num_classes > 2 and "dawid-skene" in offered and chosen != "dawid-skene":
-        return 'consensus="dawid-skene" learns which party tells which classes apart, and may keep them.'
+        return f'{key}="dawid-skene" learns which party tells which classes apart, and may keep them.'
     return ""
 
 

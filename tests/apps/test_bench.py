@@ -106,6 +106,13 @@ def test_a_row_that_fails_is_named_and_the_others_go_on(tmp_path, ran):
     kept = json.loads((tmp_path / "t.json").read_text())
     assert kept["lines"][0]["n"] == 1
     assert kept["missing"].keys() == found.missing.keys()
+    # a table of which --row ran a part does not look whole
+    found = write_results(table, [job for job in jobs if job.row.name == "a"], work, tmp_path)
+    assert found.missing == {
+        "a, seed 13": "too few parties",
+        "a, seed 14": found.missing["a, seed 14"],
+        "b": "not run yet",
+    }
     page = (tmp_path / "t.md").read_text()
     assert "t.svg" not in page  # there are no pictures in this room's tests
     assert "may have been chosen" in page

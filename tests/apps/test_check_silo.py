@@ -176,6 +176,13 @@ FAULTS = {
         True,
     ),
     "decimal commas": (_decimal_commas, "values", "column 'hours' has decimal commas", "decimal=','", True),
+    "commas without quotes": (
+        lambda s, f: (f / "own.csv").write_text((f / "own.csv").read_text().replace(",smith", ",5,smith")),
+        "private file",
+        "4 values in every row, as its header, got 5 values in line",
+        'Put numbers with a decimal comma, and texts with a comma, in quotes ("12,5")',
+        True,
+    ),
     "empty file": (
         lambda s, f: (f / "own.csv").write_text("age,job,hours,income\n"),
         "rows",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shutil
 import tomllib
@@ -82,6 +83,14 @@ OUT_OF_DATE = [
     ("fedkd_flwr/strategies/__init__.py", "import PATE as PATE", "import PATE as Pate"),
     ("fedkd_flwr/clients/__init__.py", "import PATEClient as PATEClient\n", "import PATEClient as Client\n"),
 ]
+
+
+def test_a_mean_of_kept_runs_is_rounded_once_as_on_the_pages_that_quote_it(tmp_path, reference):
+    runs = [{"seed": 1, "solo": 0.41452}, {"seed": 2, "solo": 0.61452}]
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
+    (folder / "a.json").write_text(json.dumps({"runs": runs, "means": {"solo": 0.5145}, "deviations": {}}))
+    assert "| 2 (seed 1, 2) | 0.515 (0.141) | - |" in reference.kept_runs(tmp_path)
 
 
 def test_the_check_sees_what_is_out_of_date_and_the_command_mends_it(tmp_path, monkeypatch, capsys, reference):
@@ -383,6 +392,7 @@ QUORUM = {"fedct.consensus": "qualified-majority"}
         ({"fedkt.quorum": 0.5}, "run config key fedkt.quorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
         ({"fedct.seed": 5}, "run config key fedct.seed must be a known key, got 5. Did you mean seed?"),
         ({"fedct.qorum": 0.5}, "run config key fedct.qorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
+        ({"data-path": "x.csv"}, "got 'x.csv'. It is a party's own setting: give it in the node config."),
         ({"participation": "once"}, "Did you mean privatekt.participation?"),
         ({"own": 1}, "run config key own must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
         ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),

@@ -1,5 +1,7 @@
 """Own columns in whole runs: silos that name them, simulations that deal them, and that nothing of them leaves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -169,6 +171,12 @@ def test_a_check_says_how_own_columns_are_read_and_which_cannot_be_used():
     assert 'Set own-columns="bonus"' in found.way_out
     assert "not used: bonus" in check_columns(table, SCHEMA, "own.csv").what
     assert "not used" not in check_columns(table, SCHEMA, "own.csv", ["bonus"]).what
+    assert "Own columns" in check_columns(table, SCHEMA, "own.csv").way_out
+
+
+def test_a_check_does_not_offer_the_schemas_identifier_as_an_own_column():
+    found = check_columns(_people(60, seed=1), replace(SCHEMA, id_column="bonus"), "own.csv")
+    assert (found.what.endswith("not used: bonus"), found.way_out) == (True, "")
 
 
 def test_own_columns_belong_to_silos_and_shares_to_simulations():

@@ -96,7 +96,7 @@ def test_asking_for_more_rows_than_there_are_gives_the_numbers():
 
 def test_leaving_no_private_rows_is_refused():
     with pytest.raises(
-        DataError, match=r"leave at least one of each part, got 134 public, 44 test, 0 private"
+        DataError, match=r"leave at least one of each part, got 134 public, 44 test, 0 private\. Give more rows, or"
     ) as caught:
         load_pool("wine", seed=0, num_public=134)
     assert caught.value.code is Code.NO_ROWS

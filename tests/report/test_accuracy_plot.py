@@ -4,7 +4,7 @@ import pytest
 from pages import texts
 
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.report.accuracy_plot import accuracy_plot
+from fedkd_flwr.report.accuracy_plot import accuracy_plot, home_plot
 
 
 def test_few_parties_are_named_worst_alone_lowest(make_record):
@@ -45,3 +45,16 @@ def test_no_name_breaks_the_drawing(make_record, name):
     record = make_record(2, 1)
     record.parties[0].name = name
     ET.fromstring(accuracy_plot(record).svg)
+
+
+def test_a_mean_of_all_classes_is_not_drawn_beside_means_of_the_classes_that_each_party_holds(make_record):
+    record = make_record(3, 1)
+    for party, balanced in zip(record.parties, (0.7, 0.8, 0.9), strict=True):
+        party.solo["own"] = party.federated["own"] = Metrics(
+            n=50, accuracy=0.9, balanced_accuracy=balanced, support=(45, 5)
+        )
+    record.centralised["own"] = Metrics(n=150, accuracy=0.9, balanced_accuracy=0.6, support=(135, 15))
+    plot = home_plot(record)
+    assert "balanced accuracy" in plot.title
+    assert not [text for text in texts(plot.svg) if text.startswith("centralised")]
+    assert "entralised" not in plot.caption

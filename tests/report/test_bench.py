@@ -65,13 +65,21 @@ def test_runs_that_are_missing_for_one_reason_stand_in_one_line_of_their_row():
         "a, seed 14": "not run yet",
         "a, seed 15": "too few",
         "b, seed 13": "not run yet",
+        "c": "not run yet",
+        "d": "not run yet",
     }
     lines = [line for line in _found(missing=missing).markdown().splitlines() if "missing" in line]
     assert lines == [
         "- **missing**: a, seeds 13, 14: not run yet",
         "- **missing**: a, seed 15: too few",
         "- **missing**: b, seed 13: not run yet",
+        "- **missing**: c; d: not run yet",
     ]
+
+
+def test_rows_that_agree_in_each_pair_are_not_said_to_differ_by_noise():
+    a, b = (Line(row=name, figure="server", values={1: 0.5, 2: 0.7, 3: 0.9}) for name in "ab")
+    assert _found(a, b, against=[("b", "a")]).compared()[0].endswith("the same in each pair, n = 3")
 
 
 def test_the_table_stands_in_columns_and_the_picture_holds_both(tmp_path):

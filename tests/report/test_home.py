@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report.home import changes, home_finding, home_warning
 from fedkd_flwr.run_record import PartyRecord, RunRecord
@@ -25,6 +27,17 @@ def test_the_warning_names_those_who_lose_by_more_than_noise_the_largest_loss_fi
     assert "2 of 4 parties lose by the federation" in text
     assert "p1 0.950 to 0.025 (400 rows), p0 0.900 to 0.800 (400 rows)." in text
     assert "1 more party loses within noise." in text
+
+
+def test_a_party_whose_test_rows_are_of_one_class_is_not_told_to_stay_alone():
+    record = _record((1.0, 0.8), (0.9, 0.8))
+    for measured in (record.parties[0].solo, record.parties[0].federated):
+        measured["own"] = replace(measured["own"], support=[0, 400])
+    text = home_warning(record)
+    assert "Parties with test rows of several classes are better off with the model that they trained alone." in text
+    assert "All own test rows of p0 are of one class" in text
+    record.parties.pop()
+    assert "better off" not in home_warning(record)
 
 
 def test_losses_within_noise_are_no_warning():

@@ -123,3 +123,10 @@ def test_foreign_text_stays_in_its_cell():
     text = card_text(_card(_record()))
     assert "high\\|&lt;b>" in text
     assert "<b>" not in text
+
+
+def test_a_card_names_class_counts_and_density_ratios_among_what_left():
+    record = _record(claims=[], config={"algorithm": "fedkt", "consensus": "auto"})
+    record.party("ann").public_fit = 0.9
+    card = _card(record)
+    assert card.training["what leaves a party"] == "labels, class counts and density ratios"

@@ -85,6 +85,13 @@ def test_what_common_rows_say_stands_beside_a_recommendation_to_stay_alone():
     assert "On rows like those of all parties the federation is better: 0.500 alone" in recommendation(party).why
 
 
+def test_test_rows_of_one_class_recommend_no_model_because_a_constant_one_is_perfect_there():
+    alone, after = (Metrics(n=384, accuracy=a, recall=[0, a], f1=[0, a], support=[0, 384]) for a in (1.0, 0.9))
+    found = recommendation(_party(alone, after), classes=["fraud", "legit"])
+    assert found.verdict == "no recommendation"
+    assert found.why.endswith("All own test rows are of class legit: they show nothing of other classes.")
+
+
 def test_without_both_models_measured_at_home_there_is_none():
     assert recommendation(PartyRecord(name="a", solo={"own": Metrics(n=3, accuracy=1.0)})) is None
     assert recommendation(_party(Metrics(n=3), Metrics(n=3))) is None

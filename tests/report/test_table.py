@@ -44,6 +44,7 @@ def test_where_classes_are_imbalanced_balanced_accuracy_leads_and_the_baseline_s
     assert f"{sum(balanced) / 3:.3f} ({min(balanced):.3f} to {max(balanced):.3f})" in lines[at + 1]
     assert any(line.startswith("server's model            balanced accuracy 0.") for line in lines)
     assert any(line.startswith("baseline                  0.980 (accuracy of always answering") for line in lines)
+    assert "2,000 common test rows, 40 of them of the rarest class, '1')" in " ".join(" ".join(lines).split())
     assert any(line.startswith("party (balanced accuracy)") for line in lines)
     assert not any(line.startswith("accuracy, common") for line in lines)
 
@@ -58,6 +59,13 @@ def test_a_line_for_each_kind_of_model_holds_every_figure(measured_record):
                "brier", "calibration_error")  # fmt: skip
     server = next(line for line in lines if line.startswith("server, common"))
     assert server.split()[2:] == ["2,000", *(f"{getattr(found, figure):.3f}" for figure in figures)]
+
+
+def test_auc_of_two_classes_names_its_class_because_that_of_the_common_one_is_near_1(measured_record):
+    measured_record.classes, measured_record.num_classes = ["fraud", "legit"], 2
+    assert "AUC and AP are of class 'legit'." in summary_table(measured_record).splitlines()
+    measured_record.num_classes = 3
+    assert "AUC and AP are of class" not in summary_table(measured_record)
 
 
 def test_a_record_of_accuracies_alone_needs_no_such_lines(make_record):

@@ -65,6 +65,14 @@ def test_accuracy_that_is_not_above_one_fixed_answer_is_said():
     ]
 
 
+def test_a_model_that_finds_all_of_a_rare_class_is_not_judged_by_accuracy_alone():
+    alarms = metrics(np.where(np.arange(2000) < 1900, 0, 1))  # finds all 10 frauds, with 90 false alarms
+    balanced = " Balanced accuracy, which leads here because a class is rare: 0.977, of one fixed answer 0.500."
+    server, parties = useless(record(alarms, [alarms, alarms]))
+    assert server.endswith(f"always answering the commonest class (0.995).{balanced}")
+    assert parties.endswith(f"commonest class alone (0.995).{balanced}")
+
+
 def test_parties_are_counted():
     assert useless(record(None, [NOTHING, NOTHING, ALL])) == [
         "2 of 3 models with the federation, on common test rows: useless, one class is given to all rows."

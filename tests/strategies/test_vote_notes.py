@@ -91,7 +91,10 @@ def test_advice_fits_the_algorithm_the_noise_and_the_number_of_classes():
         for num_classes in (2, 3):
             text = advice(config, num_classes)
             assert num_classes > 2 or "dawid-skene" not in text
-    assert "may keep them" in advice(FedCTConfig(consensus="majority"), 3)
+    assert advice(FedCTConfig(consensus="majority"), 3).startswith(
+        'fedct.consensus="density-ratio" '
+    )  # as it is written
+    assert advice(FedKTConfig(consensus="majority"), 3).startswith('consensus="density-ratio" ')
     assert advice(FedCTConfig(), 3) == ""  # auto has chosen already
     assert advice(FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0), 3) == ""
     assert "dawid-skene" not in advice(FedCTConfig(consensus="dawid-skene"), 3)
