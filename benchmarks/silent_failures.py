@@ -66,10 +66,12 @@ SCHEMA = Schema(
     columns=(
         Column(name="a", kind="numeric"),
         Column(name="b", kind="numeric"),
-        Column(name="c", kind="categorical", categories=("x", "y")),
+        Column(name="c", kind="categorical", categories=("xx", "yy")),
     ),
     classes=CLASSES,
 )
+TEXTS = Schema(columns=(*SCHEMA.columns[:2], Column(name="c", kind="text")), classes=CLASSES)
+"""The same files, whose last column is read as free text."""
 ALLOW = "fedct,fedkt,privatekt,fedmd,dd,dsfl,scarlet"
 NET = '{"hidden": [4], "epochs": 2, "batch_size": 8%s}'
 MODELS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -93,7 +95,7 @@ SHARES = _WEIGHTS / _WEIGHTS.sum()
 
 def _rows(rng: np.random.Generator, count: int, classes: tuple[str, ...] = CLASSES) -> list[list[str]]:
     return [
-        [f"{rng.normal():.4f}", f"{rng.normal():.4f}", str(rng.choice(["x", "y"])), str(rng.choice(classes))]
+        [f"{rng.normal():.4f}", f"{rng.normal():.4f}", str(rng.choice(["xx", "yy"])), str(rng.choice(classes))]
         for _ in range(count)
     ]
 
@@ -122,12 +124,12 @@ def private_files(rng: np.random.Generator, most: int) -> dict[str, str]:
         "a missing value": _csv(changed(column, "nan")),
         "an infinite value": _csv(changed(column, "inf")),
         "a huge value": _csv(changed(column, "3e38")),
-        "an unknown category": _csv(changed(2, "z")),
+        "an unknown category": _csv(changed(2, "zz")),
         "one class": _csv(one_class),
         "one class but for a row": _csv([*one_class, [*rows[at][:3], CLASSES[1]]]),
         "one row": _csv(rows[:1]),
         "a constant column": _csv([["1.0", *row[1:]] for row in rows]),
-        "all columns constant": _csv([["1.0", "1.0", "x", row[3]] for row in rows]),
+        "all columns constant": _csv([["1.0", "1.0", "xx", row[3]] for row in rows]),
         "all values missing": _csv([["nan", "nan", "", row[3]] for row in rows]),
         "all classes unknown": _csv([[*row[:3], "purple"] for row in rows]),
         "all values huge": _csv([["3e38", "-3e38", *row[2:]] for row in rows]),
@@ -389,7 +391,8 @@ def make_case(seed: int) -> dict[str, Any]:
     if rng.integers(4) == 0:
         node["class-rows-at-least"] = int(rng.integers(1, 6))
     case = {"seed": seed, "algorithm": name, "settings": settings, "model": model, "params": chosen, "node": node}
-    return {**case, "net": chosen if name == "privatekt" else NET % "", "whose": whose}
+    texts = bool(rng.integers(4) == 0)
+    return {**case, "net": chosen if name == "privatekt" else NET % "", "whose": whose, "texts": texts}
 
 
 def run_config(case: Mapping[str, Any], public_path: str) -> dict[str, Any]:
@@ -401,17 +404,20 @@ def run_config(case: Mapping[str, Any], public_path: str) -> dict[str, Any]:
 
 
 def write_public(folder: Path) -> str:
-    """Write the public file and its schema; return the file's path."""
-    rng = np.random.default_rng(0)
-    SCHEMA.write(folder / "schema.toml")
-    path = folder / "public.csv"
-    path.write_text(_csv([row[:3] for row in _rows(rng, PUBLIC_ROWS)], "a,b,c"))
-    return str(path)
+    """Write the public file and its schema, and again with a column of texts in a folder; return the first file's path."""
+    text = _csv([row[:3] for row in _rows(np.random.default_rng(0), PUBLIC_ROWS)], "a,b,c")
+    for home, schema in ((folder, SCHEMA), (folder / "texts", TEXTS)):
+        home.mkdir(exist_ok=True)
+        schema.write(home / "schema.toml")
+        (home / "public.csv").write_text(text)
+    return str(folder / "public.csv")
 
 
 def differences(seed: int, public_path: str, folder: Path, *, most_files: int = 3) -> tuple[dict[str, Any], list[str]]:
     """Run one case; return it, and the files whose trace is another than that of the first one."""
     case = make_case(seed)
+    if case["texts"]:
+        public_path = str(Path(public_path).parent / "texts" / "public.csv")
     public = load_public(public_path)
     node = {**case["node"], "public-path": public_path}
     traces: dict[str, list[Any]] = {}
