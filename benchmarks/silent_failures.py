@@ -404,7 +404,7 @@ def run_config(case: Mapping[str, Any], public_path: str) -> dict[str, Any]:
 
 
 def write_public(folder: Path) -> str:
-    """Write the public file and its schema, and again with a column of texts in a folder; return the first file's path."""
+    """Write the public file and its schema, and both again with a column of texts; return the first file's path."""
     text = _csv([row[:3] for row in _rows(np.random.default_rng(0), PUBLIC_ROWS)], "a,b,c")
     for home, schema in ((folder, SCHEMA), (folder / "texts", TEXTS)):
         home.mkdir(exist_ok=True)
