@@ -450,6 +450,8 @@ def main() -> None:
     wrong = 0
     global LOGS
     LOGS = options.logs
+    if LOGS is not None:
+        LOGS.mkdir(parents=True, exist_ok=True)
     names = options.only or list(RUNS)
     told = [one for i, one in enumerate(sys.argv[1:]) if not {"--out", "--logs"} & {one, sys.argv[i]}]
 
