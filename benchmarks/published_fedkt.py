@@ -122,7 +122,7 @@ def main() -> None:
     print(json.dumps({"means": means}, indent=1))
     if options.out:
         machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
-        made = {"command": shlex.join(["python", *sys.argv]), "machine": machine, "means": means, "runs": runs}
+        made = {"command": shlex.join(["python", *sys.argv]), "machine": machine, "means of": means, "runs": runs}
         options.out.write_text(json.dumps(made, indent=1) + "\n")
 
 
