@@ -50,7 +50,6 @@ MAX_UNPACKED_GB = 4.0
 """Gigabytes that a compressed file may unpack to."""
 
 _LIMIT_NAME = "FEDKD_MAX_UNPACKED_GB"
-csv.field_size_limit(2**31 - 1)  # of 131,072 characters; pandas has none, and a long text must cost no other row
 _DEFLATE_RATIO = 1032  # the most that deflate can shrink anything
 
 Rows = slice | NDArray[np.intp]
@@ -561,23 +560,27 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+def _cells(lines: list[str], separator: str) -> Iterator[tuple[list[str], int, int]]:
+    """Yield the values of each row, and the places of its lines: of the first, and of the one after the last."""
+    csv.field_size_limit(2**31 - 1)  # by default 131,072 characters; pandas has no limit, and a long text costs no row
+    reader, first = csv.reader([f"{line}\n" for line in lines], delimiter=separator, skipinitialspace=True), 0
+    for row in reader:
+        yield row, first, reader.line_num
+        first = reader.line_num
+
+
 def _wrong_lines(text: str, separator: str, width: int, before: int = 0) -> Iterator[tuple[int, int]]:
     """Yield the numbers of lines that do not have ``width`` values, and how many they have; the first line is 1."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if any(line.count('"') % 2 for line in lines if '"' in line):  # a cell that goes over several lines
-        reader = csv.reader([f"{line}\n" for line in lines], delimiter=separator, skipinitialspace=True)
-        unclosed, last = text.count('"') % 2, 0
-        for row in reader:
-            swallows = unclosed and reader.line_num > last + 1  # perhaps up to the first quote of another row
-            if swallows or (len(row) != width and any(map(str.strip, lines[last : reader.line_num]))):
-                yield reader.line_num + before, len(row)
-            last = reader.line_num
+        unclosed = text.count('"') % 2
+        for row, first, after in _cells(lines, separator):
+            swallows = unclosed and after > first + 1  # perhaps up to the first quote of another row
+            if swallows or (len(row) != width and any(map(str.strip, lines[first:after]))):
+                yield after + before, len(row)
         return
     for number, line in enumerate(lines, before + 1):
-        if '"' in line:
-            values = len(next(csv.reader([line], delimiter=separator, skipinitialspace=True)))
-        else:
-            values = line.count(separator) + 1
+        values = len(next(_cells([line], separator))[0]) if '"' in line else line.count(separator) + 1
         if values != width and line.strip():
             yield number, values
 
@@ -620,11 +623,8 @@ def _csv_rows(text: str, separator: str, width: int) -> list[list[str]]:
     parts = [[line] for line in lines] if text.count('"') % 2 else [lines]
     rows: list[list[str]] = []
     for part in parts:
-        reader, last = csv.reader([f"{line}\n" for line in part], delimiter=separator, skipinitialspace=True), 0
-        for row in reader:
-            if any(map(str.strip, part[last : reader.line_num])):  # a line with nothing but a quote keeps its place
-                rows.append(row)
-            last = reader.line_num
+        # a line with nothing but a quote keeps its place
+        rows += [row for row, first, after in _cells(part, separator) if any(map(str.strip, part[first:after]))]
     # all values of such a row in each column, and an additional separator, so that no class is spelt like that
     return [row if len(row) == width else [separator.join([*row, ""])] * width for row in rows[1:]]
 

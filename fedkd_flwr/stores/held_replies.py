@@ -107,6 +107,7 @@ class Held:
         path = Path(f"{self.path}.csv")
         if not path.exists():
             return []
+        csv.field_size_limit(2**31 - 1)  # by default 131,072 characters, and a public row may hold a longer text
         with path.open(encoding="utf-8", newline="") as file:
             return list(csv.reader(file))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -79,3 +81,9 @@ def test_a_public_set_puts_no_formula_into_the_table_that_a_steward_opens_in_a_s
 def test_a_decision_speaks_for_no_run_whose_id_only_begins_alike(replies):
     _put(replies, run="7-8").decide("approved")
     assert (replies.decisions("7"), len(replies.decisions("7-8"))) == ([], 1)
+
+
+def test_a_public_text_of_any_length_can_be_shown_to_a_steward(replies):
+    csv.field_size_limit(131_072)  # Python's default
+    facts = {"run": "7", "round": 1, "covers": "c", "since": "2026", "until": "9999", "output": output_of(REPLY)}
+    assert replies.put(REPLY, facts, [["public row", "report"], [0, "a" * 200_000]]).table[1][1] == "a" * 200_000
