@@ -3,13 +3,14 @@
     python benchmarks/silent_failures.py --cases 10000 --out benchmarks/results/silent-failures.json
 
 A case is an algorithm with noise at the party (or NFDP), its settings, a model of the zoo with parameters, a node
-config, and several private files: random rows, and files that make a difference to some learner: one label changed,
-one row more or less, a row that cannot be read, one class, one row, constant columns, missing and huge values, no
-rows, no table. A hostile server picks the settings. For each file the real ClientApp answers the same one or two
-rounds, the final visit, and in some cases the questions whether it is ready and will rehearse, a repeated and a
-senseless request, the last round once more in a run that continues this one, or files that are put in the place of the
-first one after round 1, while the output of each mechanism
-is held fixed (it checks its input as ever, and then answers alike). The records of the replies must then be the same,
+config, and several private files, as CSV (plain or in quotes), Parquet, LIBSVM or NPZ: random rows, and files that
+make a difference to some learner or reader: one label changed, one row more or less, a row that cannot be read, one
+class, one row, constant columns, missing and huge values, a column of dates or lists, a quote that nobody closes,
+half of a file, no rows, no table. A hostile server picks the settings. For each file the real ClientApp answers the
+same one or two rounds, the final visit, and in some cases the questions whether it is ready and will rehearse, a
+repeated and a senseless request, the last round once more in a run that continues this one, or files that are put in
+the place of the first one after round 1, while the output of each mechanism is held fixed (it checks its input as
+ever, and then answers alike). The records of the replies must then be the same,
 byte for byte: arrays, keys, their order, numbers of examples, codes, loss. A case in which they are not is printed
 with the seed that makes it again.
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import logging
 import platform
@@ -30,12 +32,15 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
@@ -72,6 +77,23 @@ SCHEMA = Schema(
 )
 TEXTS = Schema(columns=(*SCHEMA.columns[:2], Column(name="c", kind="text")), classes=CLASSES)
 """The same files, whose last column is read as free text."""
+NUMBERS = {"red": "0", "green": "1", "blue": "2", "purple": "7", "xx": "1.0", "yy": "2.0"}
+"""What stands for a word in LIBSVM and NPZ files, which hold numbers."""
+FORMATS = {"csv": 0.4, "quoted csv": 0.15, "parquet": 0.25, "libsvm": 0.1, "npz": 0.1}
+"""Formats of private files, and how often each is drawn."""
+
+
+def _of_numbers(names: tuple[str, ...]) -> Schema:
+    columns = tuple(Column(name=name, kind="numeric") for name in names)
+    return Schema(columns=columns, classes=tuple(NUMBERS[name] for name in CLASSES))
+
+
+SCHEMAS = {
+    "": SCHEMA,
+    "texts": TEXTS,
+    "libsvm": _of_numbers(("f1", "f2", "f3")),
+    "npz": _of_numbers(("x0", "x1", "x2")),
+}
 ALLOW = "fedct,fedkt,privatekt,fedmd,dd,dsfl,scarlet"
 NET = '{"hidden": [4], "epochs": 2, "batch_size": 8%s}'
 MODELS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -104,7 +126,7 @@ def _csv(rows: list[list[str]], header: str = "a,b,c,label") -> str:
     return "\n".join([header, *map(",".join, rows)]) + "\n"
 
 
-def private_files(rng: np.random.Generator, most: int) -> dict[str, str]:
+def private_files(rng: np.random.Generator, most: int, form: str = "csv") -> dict[str, bytes]:
     """Return some private files by what they are: the first one, its neighbours, and stranger ones."""
     rows = _rows(rng, int(rng.integers(2, 31)))
     at, column = int(rng.integers(len(rows))), int(rng.integers(2))
@@ -114,34 +136,200 @@ def private_files(rng: np.random.Generator, most: int) -> dict[str, str]:
 
     other = str(rng.choice([name for name in CLASSES if name != rows[at][3]]))
     one_class = [[*row[:3], CLASSES[0]] for row in rows]
-    files = {
-        "one label changed": _csv(changed(3, other)),
-        "one row more": _csv([*rows, *_rows(rng, 1)]),
-        "one row less": _csv([row for i, row in enumerate(rows) if i != at]),
-        "an unknown class": _csv(changed(3, "purple")),
-        "no label": _csv(changed(3, "")),
-        "no number": _csv(changed(column, "many")),
-        "a missing value": _csv(changed(column, "nan")),
-        "an infinite value": _csv(changed(column, "inf")),
-        "a huge value": _csv(changed(column, "3e38")),
-        "an unknown category": _csv(changed(2, "zz")),
-        "one class": _csv(one_class),
-        "one class but for a row": _csv([*one_class, [*rows[at][:3], CLASSES[1]]]),
-        "one row": _csv(rows[:1]),
-        "a constant column": _csv([["1.0", *row[1:]] for row in rows]),
-        "all columns constant": _csv([["1.0", "1.0", "xx", row[3]] for row in rows]),
-        "all values missing": _csv([["nan", "nan", "", row[3]] for row in rows]),
-        "all classes unknown": _csv([[*row[:3], "purple"] for row in rows]),
-        "all values huge": _csv([["3e38", "-3e38", *row[2:]] for row in rows]),
-        "no rows": _csv([]),
-        "nothing": "",
-        "no label column": _csv([row[:3] for row in rows], "a,b,c"),
-        "a row too long": _csv([*rows, [*rows[0], "more"]]),
-        "no table": "\x00\x01\x02 certainly\n1,2,3,4,5\n",
-        "other rows": _csv(_rows(rng, int(rng.integers(1, 60)))),
+    write = {"csv": _as_csv, "quoted csv": _as_quoted_csv, "parquet": _as_parquet, "libsvm": _as_libsvm, "npz": _as_npz}
+    strange = {"parquet": _strange_parquet, "libsvm": _strange_libsvm, "npz": _strange_npz}.get(form, _strange_csv)
+    tables = {
+        "rows": rows,
+        "one label changed": changed(3, other),
+        "one row more": [*rows, *_rows(rng, 1)],
+        "one row less": [row for i, row in enumerate(rows) if i != at],
+        "an unknown class": changed(3, "purple"),
+        "no label": changed(3, ""),
+        "no number": changed(column, "many"),
+        "a missing value": changed(column, "nan"),
+        "an infinite value": changed(column, "inf"),
+        "a huge value": changed(column, "3e38"),
+        "a value beyond float32": changed(column, "-1e300"),
+        "an unknown category": changed(2, "zz"),
+        "one class": one_class,
+        "one class but for a row": [*one_class, [*rows[at][:3], CLASSES[1]]],
+        "one row": rows[:1],
+        "a constant column": [["1.0", *row[1:]] for row in rows],
+        "all columns constant": [["1.0", "1.0", "xx", row[3]] for row in rows],
+        "all values missing": [["nan", "nan", "", row[3]] for row in rows],
+        "all classes unknown": [[*row[:3], "purple"] for row in rows],
+        "all values huge": [["3e38", "-3e38", *row[2:]] for row in rows],
+        "no rows": [],
+        "no label column": [row[:3] for row in rows],
+        "other rows": _rows(rng, int(rng.integers(1, 60))),
     }
+    files = {name: write[form](table) for name, table in tables.items()}
+    half = files["rows"][: len(files["rows"]) // 2]
+    files |= {"nothing": b"", "half of the file": half, "no table": b"\x00\x01\x02 certainly\n1,2,3,4,5\n"}
+    files |= strange(rows, at, column)
+    first = files.pop("rows")
     names = [str(name) for name in rng.permutation(list(files))[:most]]
-    return {"rows": _csv(rows), **{name: files[name] for name in names}}
+    return {"rows": first, **{name: files[name] for name in names}}
+
+
+def _header(rows: list[list[str]]) -> list[str]:
+    return ["a", "b", "c", "label"][: len(rows[0]) if rows else 4]
+
+
+def _as_csv(rows: list[list[str]]) -> bytes:
+    return _csv(rows, ",".join(_header(rows))).encode()
+
+
+def _as_quoted_csv(rows: list[list[str]]) -> bytes:
+    return _csv([[f'"{value}"' for value in row] for row in rows], ",".join(_header(rows))).encode()
+
+
+def _strange_csv(rows: list[list[str]], at: int, column: int) -> dict[str, bytes]:
+    """Return files that a reader of CSV may stumble over at one row."""
+
+    def changed(value: str, row: list[str] | None = None) -> bytes:
+        parts = [[*r[:column], value, *r[column + 1 :]] if i == at else r for i, r in enumerate(rows)]
+        return _csv(parts if row is None else [*rows[:at], row, *rows[at:]]).encode("latin-1")
+
+    return {
+        "a row too long": changed("", [*rows[at], "more"]),
+        "a row too short": changed("", rows[at][:2]),
+        "an empty line": changed("", [""]),
+        "a quote that nobody closes": changed('"' + rows[at][column]),
+        "a quote within a value": changed('1"2'),
+        "a cell over two lines": changed('"1\n2"'),
+        "a comma in quotes": changed('"1,5"'),
+        "a long text": changed("many" * 40_000),
+        "bytes that are no UTF-8": changed("\xe9\x81"),
+        "a byte of 0": changed("1\x002"),
+        "line ends of all kinds": changed("1.5\r").replace(b"\n", b"\r\n", 2),
+    }
+
+
+def _as_parquet(rows: list[list[str]]) -> bytes:
+    return _parquet({name: _typed([row[i] for row in rows]) for i, name in enumerate(_header(rows))})
+
+
+def _typed(values: list[str]) -> pa.Array:
+    """Return numbers, where all are such or missing, else texts: a column of Parquet has one type."""
+    try:
+        return pa.array([float(value) if value else None for value in values], pa.float64())
+    except ValueError:
+        return pa.array([value or None for value in values], pa.string())
+
+
+def _parquet(columns: Mapping[str, pa.Array]) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(dict(columns)), file)
+    return file.getvalue()
+
+
+def _strange_parquet(rows: list[list[str]], at: int, column: int) -> dict[str, bytes]:
+    """Return files with columns of types, and values, that CSV does not know."""
+    names = _header(rows)
+    plain = {name: _typed([row[i] for row in rows]) for i, name in enumerate(names)}
+    whole = [10**17 + i for i in range(len(rows))]
+
+    def with_column(kind: pa.DataType, values: list[Any], name: str = names[column]) -> bytes:
+        return _parquet({**plain, name: pa.array(values, kind)})
+
+    def spoilt(values: list[Any], value: Any = None) -> list[Any]:
+        return [value if i == at else one for i, one in enumerate(values)]
+
+    texts = [row[2] for row in rows]
+    return {
+        "whole numbers": with_column(pa.int64(), whole),
+        "whole numbers, one missing": with_column(pa.int64(), spoilt(whole)),
+        "dates": with_column(pa.timestamp("us"), whole),
+        "a date beyond the calendar": with_column(pa.timestamp("s"), spoilt([0] * len(rows), 10**15)),
+        "a day beyond the calendar": with_column(pa.date32(), spoilt([0] * len(rows), 2**31 - 1)),
+        "lists": with_column(pa.list_(pa.float64()), [[1.0, 2.0]] * len(rows)),
+        "one list": with_column(pa.list_(pa.float64()), spoilt([None] * len(rows), [1.0])),
+        "records": with_column(pa.struct([("a", pa.int8())]), [{"a": 1}] * len(rows)),
+        "yes and no": with_column(pa.bool_(), spoilt([True] * len(rows), False)),
+        "bytes": with_column(pa.binary(), spoilt([b"1.0"] * len(rows), b"\xff")),
+        "half floats": with_column(pa.float16(), np.full(len(rows), np.float16(0.5))),
+        "decimals": with_column(pa.decimal128(38, 4), spoilt([Decimal("1.5")] * len(rows), Decimal("1e30"))),
+        "nothing but missing": with_column(pa.null(), [None] * len(rows)),
+        "texts by number": with_column(pa.dictionary(pa.int8(), pa.string()), texts, "c"),
+        "labels as bytes": with_column(pa.binary(), [row[3].encode() for row in rows], "label"),
+        "labels missing": with_column(pa.null(), [None] * len(rows), "label"),
+        "another column": _parquet({**plain, "more": _typed([row[0] for row in rows])}),
+        "a column less": _parquet({name: values for name, values in plain.items() if name != names[column]}),
+    }
+
+
+def _as_libsvm(rows: list[list[str]]) -> bytes:
+    return "".join(f"{_libsvm_line([NUMBERS.get(value, value) for value in row])}\n" for row in rows).encode()
+
+
+def _libsvm_line(row: list[str]) -> str:
+    values = " ".join(f"{i}:{value}" for i, value in enumerate(row[:3], 1) if value)
+    return f"{row[3]} {values}" if len(row) > 3 else values
+
+
+def _strange_libsvm(rows: list[list[str]], at: int, column: int) -> dict[str, bytes]:
+    """Return files with one line that is no LIBSVM."""
+    lines = _as_libsvm(rows).splitlines(keepends=True)
+    strange = {
+        "an index too large": b"1 1:0.5 9:1.0\n",
+        "a huge index": b"1 1:0.5 99999999999999999999:1.0\n",
+        "an index below 1": b"1 0:0.5\n",
+        "indexes in disorder": b"1 3:0.5 1:1.0\n",
+        "no colon": b"1 0.5 0.5\n",
+        "a comment": b"# 1 1:0.5\n",
+        "a query": b"1 qid:3 1:0.5\n",
+        "two labels": b"1,2 1:0.5\n",
+        "bytes that are no text": b"\xff\xfe 1:0.5\n",
+        "a label alone": b"1\n",
+    }
+    return {name: b"".join([*lines[:at], line, *lines[at + 1 :]]) for name, line in strange.items()}
+
+
+def _as_npz(rows: list[list[str]]) -> bytes:
+    numbers = np.array([[_number(value) for value in row[:3]] for row in rows], dtype=np.float64).reshape(-1, 3)
+    if rows and len(rows[0]) < 4:
+        return _npz(X=numbers)
+    return _npz(X=numbers, y=np.array([NUMBERS.get(row[3], row[3]) for row in rows], dtype=str))
+
+
+def _number(value: str) -> float:
+    try:
+        return float(NUMBERS.get(value, value))
+    except ValueError:
+        return float("nan")
+
+
+def _npz(**arrays: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def _strange_npz(rows: list[list[str]], at: int, column: int) -> dict[str, bytes]:
+    """Return files with arrays of other shapes and types."""
+    plain = [[_number(value) for value in row[:3]] for row in rows]
+    X, y = np.array(plain), np.array([NUMBERS[row[3]] for row in rows])
+    missing = np.where(np.arange(len(rows)) == at, np.nan, y.astype(np.float64))
+    return {
+        "float labels, one missing": _npz(X=X, y=missing),
+        "whole labels": _npz(X=X, y=y.astype(np.int8)),
+        "whole labels, one unknown": _npz(X=X, y=np.where(np.arange(len(rows)) == at, 7, y.astype(np.int8))),
+        "huge labels": _npz(X=X, y=np.full(len(rows), 2**63, dtype=np.uint64)),
+        "labels of bytes": _npz(X=X, y=y.astype("S")),
+        "labels in a column": _npz(X=X, y=y[:, None]),
+        "a label less": _npz(X=X, y=y[1:]),
+        "half floats": _npz(X=X.astype(np.float16), y=y),
+        "texts": _npz(X=X.astype(str), y=y),
+        "complex numbers": _npz(X=X.astype(complex), y=y),
+        "dates": _npz(X=X.astype("datetime64[s]"), y=y),
+        "a column more": _npz(X=np.hstack((X, X[:, :1])), y=y),
+        "a column less": _npz(X=X[:, :2], y=y),
+        "images": _npz(X=np.zeros((len(rows), 3, 1), np.uint8), y=y),
+        "a number": _npz(X=np.float64(1), y=y),
+        "Python objects": _npz(X=X.astype(object), y=y),
+        "other names": _npz(features=X, labels=y),
+    }
 
 
 # ------------------------------------------------------------------------------------------------------ what is asked
@@ -307,16 +495,18 @@ def _said(reply: Message) -> list[Any]:
 class Silo:
     """One node with one private file, asked by the server's own words."""
 
-    def __init__(self, folder: Path, text: str, node: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-        self.data = folder / "private.csv"
-        self.replace_file(text)
+    def __init__(
+        self, folder: Path, content: str | bytes, node: Mapping[str, Any], run: Mapping[str, Any], form: str = "csv"
+    ) -> None:
+        self.data = folder / f"private.{form.rpartition(' ')[2]}"
+        self.replace_file(content)
         config = {**node, "data-path": str(self.data), "state-dir": str(folder / "state")}
         self.context = Context(7, 1, config, RecordDict(), dict(run))
         self.sent = 0
 
-    def replace_file(self, text: str) -> None:
+    def replace_file(self, content: str | bytes) -> None:
         """Put another private file in the place of the last one."""
-        self.data.write_text(text, encoding="latin-1")
+        self.data.write_bytes(content.encode("latin-1") if isinstance(content, str) else content)
 
     def ask(self, stage: str, arrays: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> Message:
         """Return the reply of this node's ClientApp."""
@@ -329,7 +519,7 @@ class Silo:
         return answer(client, message) if stage == "fit" else finish(client, message)
 
 
-def trace(silo: Silo, case: Mapping[str, Any], public: PublicSet, later: str | None = None) -> list[Any]:
+def trace(silo: Silo, case: Mapping[str, Any], public: PublicSet, later: bytes | None = None) -> list[Any]:
     """Return all that the rounds and the final visit of a case bring to the server; ``later`` replaces the file."""
     name, settings, seed = case["algorithm"], case["settings"], case["seed"]
     told = _told(name, settings, public)
@@ -392,7 +582,15 @@ def make_case(seed: int) -> dict[str, Any]:
         node["class-rows-at-least"] = int(rng.integers(1, 6))
     case = {"seed": seed, "algorithm": name, "settings": settings, "model": model, "params": chosen, "node": node}
     texts = bool(rng.integers(4) == 0)
-    return {**case, "net": chosen if name == "privatekt" else NET % "", "whose": whose, "texts": texts}
+    form = str(rng.choice(list(FORMATS), p=list(FORMATS.values())))
+    schema = form if form in SCHEMAS else "texts" if texts else ""
+    return {
+        **case,
+        "net": chosen if name == "privatekt" else NET % "",
+        "whose": whose,
+        "format": form,
+        "schema": schema,
+    }
 
 
 def run_config(case: Mapping[str, Any], public_path: str) -> dict[str, Any]:
@@ -404,41 +602,43 @@ def run_config(case: Mapping[str, Any], public_path: str) -> dict[str, Any]:
 
 
 def write_public(folder: Path) -> str:
-    """Write the public file and its schema, and both again with a column of texts; return the first file's path."""
-    text = _csv([row[:3] for row in _rows(np.random.default_rng(0), PUBLIC_ROWS)], "a,b,c")
-    for home, schema in ((folder, SCHEMA), (folder / "texts", TEXTS)):
-        home.mkdir(exist_ok=True)
+    """Write the public file and its schema, for each schema in a folder of its own; return the first file's path."""
+    rows = [row[:3] for row in _rows(np.random.default_rng(0), PUBLIC_ROWS)]
+    for name, schema in SCHEMAS.items():
+        (home := folder / name).mkdir(exist_ok=True)
         schema.write(home / "schema.toml")
-        (home / "public.csv").write_text(text)
+        words = {} if name in ("", "texts") else NUMBERS
+        written = [[words.get(value, value) for value in row] for row in rows]
+        (home / "public.csv").write_text(_csv(written, ",".join(schema.column_names)))
     return str(folder / "public.csv")
 
 
 def differences(seed: int, public_path: str, folder: Path, *, most_files: int = 3) -> tuple[dict[str, Any], list[str]]:
     """Run one case; return it, and the files whose trace is another than that of the first one."""
     case = make_case(seed)
-    if case["texts"]:
-        public_path = str(Path(public_path).parent / "texts" / "public.csv")
+    public_path = str(Path(public_path).parent / case["schema"] / "public.csv")
     public = load_public(public_path)
     node = {**case["node"], "public-path": public_path}
     traces: dict[str, list[Any]] = {}
-    files = private_files(np.random.default_rng([seed, 1]), most_files)
+    files = private_files(np.random.default_rng([seed, 1]), most_files, case["format"])
     changes = seed % 8 in (4, 5, 6)
-    for name, text in files.items():
+    for name, content in files.items():
         with tempfile.TemporaryDirectory(dir=folder) as own:
-            silo = Silo(Path(own), files["rows"] if changes else text, node, run_config(case, public_path))
-            traces[name] = trace(silo, case, public, text if changes else None)
+            begun = files["rows"] if changes else content
+            silo = Silo(Path(own), begun, node, run_config(case, public_path), case["format"])
+            traces[name] = trace(silo, case, public, content if changes else None)
     first = traces["rows"]
     # a reply's first record is its metrics, which hold a code in place of an answer's payload
     answered = next(one for one in first if one and isinstance(one[0], tuple))
     code = next((value.strip("'") for key, value in answered[1:4] if key == "code"), "")
-    return {**case, "code": code, "files": len(traces)}, [name for name, said in traces.items() if said != first]
+    return {**case, "code": code, "files": list(traces)}, [name for name, said in traces.items() if said != first]
 
 
 @contextlib.contextmanager
 def laboratory() -> Iterator[Path]:
     """Hold mechanisms and secrets fixed, read the public file once, keep logs and warnings quiet; yield a folder."""
     TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 7, 1, 1
-    cached = lru_cache(maxsize=4)(load_public)
+    cached = lru_cache(maxsize=8)(load_public)
 
     def once(path: str, schema: str | None = None, *, labels: str = "") -> PublicSet:
         return cached(path, schema, labels=labels)
@@ -482,20 +682,23 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=3, help="private files beside the first one, for each case")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    began, counts, codes, compared, differing = time.monotonic(), Counter[str](), Counter[str](), 0, []
+    began, counts, codes, differing = time.monotonic(), Counter[str](), Counter[str](), []
+    formats, contents = Counter[str](), Counter[str]()
     with laboratory() as folder:
         public_path = write_public(folder)
         for seed in range(args.first, args.first + args.cases):
             case, found = differences(seed, public_path, folder, most_files=args.files)
             counts[case["algorithm"]] += 1
             codes[case["code"] or "answered"] += 1
-            compared += case["files"] - 1
+            formats[case["format"]] += 1
+            contents.update(case["files"][1:])
             if found:
                 differing.append({**case, "differs with": found})
                 print(f"case {seed} differs with {', '.join(found)}: {case}", flush=True)
     seconds = time.monotonic() - began
+    compared = sum(contents.values())
     print(f"{args.cases} cases, {compared} files compared with another, {len(differing)} differ, {seconds:.0f} s")
-    print(dict(counts), dict(codes))
+    print(dict(counts), dict(codes), dict(formats))
     if args.out:
         result = {
             "command": shlex.join(["python", "benchmarks/silent_failures.py", *sys.argv[1:]]),
@@ -504,6 +707,8 @@ def main() -> None:
             "cases that differ": differing,
             "algorithms": dict(counts),
             "first trace": dict(codes),
+            "formats": dict(formats),
+            "files by what they hold": dict(sorted(contents.items())),
             "seconds": round(seconds),
             "python": platform.python_version(),
         }

@@ -7,6 +7,7 @@ types cannot differ between parties.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import gzip
 import io
@@ -93,7 +94,7 @@ def read_table(
         Number of columns of a LIBSVM file, which may omit the last ones; 0 takes the largest index in the file.
     lenient : bool
         A line of a CSV or LIBSVM file that cannot be read, or that has too many or too few values, becomes a row that
-        fits no schema, and its neighbours stay what they are.
+        fits no schema, and its neighbours stay what they are; a cell of a Parquet file becomes a text.
     notes : list of str or None
         What was found out about the file is appended to it, in whole sentences: its encoding, columns without a name.
 
@@ -115,7 +116,7 @@ def read_table(
         if kind == "csv":
             table = _read_csv(path, zipped, lenient=lenient, notes=[] if notes is None else notes)
         elif kind == "parquet":
-            table = _read_parquet(path)
+            table = _read_parquet(path, lenient=lenient)
         elif kind == "npz":
             table = _read_npz(path, label)
         else:
@@ -354,12 +355,13 @@ def read_libsvm(
 
     try:
         with _opened(path) as file:
-            # from memory, because sklearn reads a gzip file slowly, line by line
-            X, y = load_svmlight_file(file, n_features=num_features or None, dtype=np.float64)
+            # from memory, because sklearn reads a gzip file slowly, line by line; columns count from 1 in LIBSVM: to
+            # guess it would let one row with an index 0 move the columns of all others
+            X, y = load_svmlight_file(file, n_features=num_features or None, dtype=np.float64, zero_based=False)
     except (ValueError, IndexError, OverflowError) as error:
         most = f" of at most {num_features} features" if num_features else ""
         rule = f"hold LIBSVM lines (label index:value index:value ...){most}"
-        way_out = "If its first line names columns, let the file's name end in .csv or .tsv."
+        way_out = "Indexes count from 1. If its first line names columns, let the file's name end in .csv or .tsv."
         raise DataError(explain(f"file {path}", rule, f"this: {error}", way_out)) from error
     if (size := 8 * X.shape[0] * X.shape[1]) > (limit := max_unpacked()):
         _refuse_large(Path(path), limit, f"{size / 1e9:.3g} GB ({X.shape[0]:,} rows of {X.shape[1]:,} features)")
@@ -463,7 +465,7 @@ def _read_libsvm_lines(
 
     def take(rows: Rows) -> None:
         part = io.BytesIO(b"\n".join(lines[rows]))
-        features, labels = load_svmlight_file(part, n_features=num_features, dtype=np.float64)
+        features, labels = load_svmlight_file(part, n_features=num_features, dtype=np.float64, zero_based=False)
         X[rows], y[rows] = features.toarray(), labels
 
     in_usable_parts(take, lambda: np.ones(len(lines), dtype=bool))
@@ -639,7 +641,7 @@ def _require_pyarrow(path: Path) -> Any:
     return pyarrow
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
+def _read_parquet(path: Path, *, lenient: bool) -> pd.DataFrame:
     pyarrow = _require_pyarrow(path)
     try:
         meta = pyarrow.parquet.read_metadata(path)
@@ -651,11 +653,31 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     if unpacked > (limit := max_unpacked()):
         _refuse_large(path, limit, f"{unpacked / 1e9:.3g} GB")
     try:
-        # whole numbers stay such where one is missing: as floats, 17 digits of all others would be rounded
-        table: pd.DataFrame = pyarrow.parquet.read_table(path, partitioning=None).to_pandas(integer_object_nulls=True)
-        return table
+        read = pyarrow.parquet.read_table(path, partitioning=None)
+        try:
+            # whole numbers stay such where one is missing: as floats, 17 digits of all others would be rounded
+            table: pd.DataFrame = read.to_pandas(integer_object_nulls=True)
+            return table
+        except Exception:  # a date of the year 30000, bytes that are no text: one value is enough
+            if not lenient:
+                raise
+            index = (read.schema.pandas_metadata or {}).get("index_columns", ())
+            return pd.DataFrame({name: _plain_values(read[name]) for name in read.column_names if name not in index})
     except (pyarrow.ArrowException, OSError, MemoryError) as error:
         raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
+
+
+def _plain_values(column: Any) -> pd.Series[Any]:
+    """Return a column of Arrow's, with a text in place of each value that is none in Python."""
+    with contextlib.suppress(Exception):
+        return pd.Series(column.to_pandas(integer_object_nulls=True))
+    values = []
+    for value in column:
+        try:
+            values.append(value.as_py())
+        except Exception:  # each type has its own errors
+            values.append("(unreadable)")
+    return pd.Series(values, dtype=object)
 
 
 def _read_npz(path: Path, label: str) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from fedkd_flwr.apps.config import parse_node_config, parse_run_config
 from fedkd_flwr.apps.models import own_model, party_roles
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.tables import load_usable_rows
 from fedkd_flwr.privacy.noise.votes import GaussianMax
 from fedkd_flwr.stores.ledger import LedgerStore
 
@@ -89,6 +90,43 @@ def test_the_check_finds_a_failure_that_shows(script, laboratory, monkeypatch):
     monkeypatch.setattr(PartyClient, "_made", shows)
     folder, public_path = laboratory
     assert any(script.differences(seed, public_path, folder, most_files=4)[1] for seed in range(8))
+
+
+CHANGED_ROW = {
+    "one label changed",
+    *("an unknown class", "no label", "no number", "a missing value", "an infinite value", "a huge value"),
+    *("a value beyond float32", "an unknown category"),
+    *("a quote that nobody closes", "a quote within a value", "a cell over two lines", "a comma in quotes"),
+    *("a long text", "bytes that are no UTF-8", "a byte of 0"),
+    *("an index too large", "a huge index", "an index below 1", "indexes in disorder", "no colon", "two labels"),
+    *("bytes that are no text", "a label alone", "float labels, one missing", "whole labels, one unknown"),
+}
+"""Files that are the first one but for one row."""
+CHANGED_COLUMN = {
+    *("whole numbers, one missing", "one list", "yes and no", "bytes", "decimals"),
+    *("whole labels", "half floats"),
+}
+"""Files whose column is of another type, and cannot be read in one row at most."""
+
+
+@pytest.mark.parametrize("form", ["csv", "quoted csv", "parquet", "libsvm", "npz"])
+def test_a_row_that_cannot_be_read_costs_no_other_row_in_any_format(script, laboratory, form):
+    """A claim for records stands on this; which row is at fault is drawn."""
+    folder, public_path = laboratory
+    public = script.load_public(Path(public_path).parent / (form if form in script.SCHEMAS else "") / "public.csv")
+    path = folder / f"private.{form.rpartition(' ')[2]}"
+    for seed in range(5):
+        usable = {}
+        for name, content in script.private_files(np.random.default_rng(seed), 99, form).items():
+            path.write_bytes(content)
+            usable[name] = load_usable_rows(path, public)
+        whole = usable["rows"]
+        for name in CHANGED_ROW & usable.keys():
+            other = usable[name]
+            assert other.num_rows == whole.num_rows, name
+            assert ((other.X != whole.X).any(axis=1) | (other.y != whole.y)).sum() <= 1, name
+        for name in CHANGED_COLUMN & usable.keys():
+            assert (usable[name].y >= 0).sum() >= whole.num_rows - 1, name
 
 
 # ------------------------------------------------------------------------------------------------------ level L2

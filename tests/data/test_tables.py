@@ -356,6 +356,51 @@ def test_an_empty_cell_of_a_parquet_file_changes_no_other_row(tmp_path):
         assert np.array_equal(whole[:3], empty[:3])
 
 
+@pytest.mark.parametrize("kind", ["date32", "date64", "time64", "list of dates", "no text", "no text in a dictionary"])
+def test_a_parquet_value_that_is_none_in_python_changes_no_other_row(tmp_path, kind):
+    """Arrow has dates beyond the year 9999, and keeps bytes that are no UTF-8: pandas then reads nothing at all."""
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    no_text = pa.array(["a\xff".encode("latin-1"), b"b", b"b"]).view(pa.utf8())
+    columns = {
+        "date32": pa.array([2**31 - 1, 1, 1], pa.date32()),
+        "date64": pa.array([10**15, 86_400_000, 86_400_000], pa.date64()),
+        "time64": pa.array([1, 2000, 2000], pa.time64("ns")),
+        "list of dates": pa.array([[2**31 - 1], [1], [1]], pa.list_(pa.date32())),
+        "no text": no_text,
+        "no text in a dictionary": no_text.dictionary_encode(),
+    }
+    schema = Schema(
+        columns=(Column(name="a", kind="numeric"), Column(name="c", kind="text")), classes=("0", "1"), label="label"
+    )
+    public = make_public_set(pd.DataFrame({"a": range(4), "c": ["some words"] * 4}), schema)
+    found = []
+    for rows in ([0, 1], [1, 2]):
+        frame = pa.table({"a": [1, 2], "c": columns[kind].take(pa.array(rows)), "label": [0, 1], "id": [7, 8]})
+        frame = frame.replace_schema_metadata({"pandas": '{"index_columns": ["id"], "columns": []}'})
+        pa.parquet.write_table(frame, tmp_path / "own.parquet")
+        table = read_table(tmp_path / "own.parquet", lenient=True)
+        values = usable_row_values(table, schema, digest="ab")
+        usable = load_usable_rows(tmp_path / "own.parquet", public)
+        assert list(table.columns) == ["a", "c", "label"]
+        found.append((usable.X[1].tolist(), usable.y[1], *[value[1] for value in values]))
+    assert found[0] == found[1]
+
+
+def test_a_libsvm_row_with_an_index_0_moves_no_columns_of_others(tmp_path):
+    """scikit-learn would count the columns of all rows from 0 then."""
+    schema = Schema(columns=(Column(name="f1", kind="numeric"), Column(name="f2", kind="numeric")), classes=("0", "1"))
+    public = make_public_set(pd.DataFrame({"f1": range(5), "f2": range(5)}), schema)
+    found = []
+    for first in (b"0 1:1", b"0 0:1"):
+        (tmp_path / "own.libsvm").write_bytes(first + b"\n1 1:4\n")
+        found.append(load_usable_rows(tmp_path / "own.libsvm", public))
+    assert found[0].X[1].tolist() == found[1].X[1].tolist()
+    assert (found[0].y.tolist(), found[1].y.tolist()) == ([0, 1], [-1, 1])
+    with pytest.raises(DataError, match="Indexes count from 1"):
+        read_libsvm(tmp_path / "own.libsvm")
+
+
 def test_a_libsvm_line_that_cannot_be_read_costs_a_party_no_other_row(tmp_path):
     schema = Schema(columns=(Column(name="f1", kind="numeric"), Column(name="f2", kind="numeric")), classes=("0", "1"))
     public = make_public_set(pd.DataFrame({"f1": range(5), "f2": range(5)}), schema)
