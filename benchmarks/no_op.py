@@ -62,17 +62,11 @@ def main(grid, context):
     pathlib.Path(config["done"]).write_text(json.dumps({"exchange": time.perf_counter() - began}))
 """
 PROJECT = """
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
 [project]
 name = "noop"
 version = "1.0.0"
-dependencies = ["flwr[simulation]"]
-
-[tool.hatch.build.targets.wheel]
-packages = ["."]
+description = "Parties hand back what they get."
+license = "Apache-2.0"
 
 [tool.flwr.app]
 publisher = "nobody"

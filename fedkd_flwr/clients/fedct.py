@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.density import with_ratios
+from fedkd_flwr.clients.density import public_answers, with_ratios
 from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import pack_metrics, unpack_metrics
@@ -51,14 +51,16 @@ class FedCTClient(PartyClient):
         meta = {"alone": saved.meta["alone"]} if saved is not None and "alone" in saved.meta else {}
         if instruction.server_round == 1 and not model.continues:  # so far it has seen private rows only
             meta["alone"] = pack_metrics(self.party.metrics(model))
+        labels, probs = public_answers(model, self.party, instruction)
         answer = Answer(
-            values={"labels": model.predict(self.party.public.X)[None]},
+            values={"labels": labels[None]},
             metrics=self.party.progress(model),
             notes=notes,
             model=model if model.continues else None,
             meta=meta,
         )
-        return with_ratios(answer, self.party, instruction, steps=instruction.config.steps_per_round)
+        steps = instruction.config.steps_per_round
+        return with_ratios(answer, self.party, instruction, steps=steps, own_probs=probs)
 
     def charge(self, instruction: Instruction) -> Charge | None:
         """Return what a round of privatised labels costs, whatever the server assumes: any label may change."""

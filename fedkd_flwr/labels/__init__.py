@@ -12,6 +12,7 @@ from fedkd_flwr.labels.density import (
     ratio_codes,
     ratios_of,
     steady_codes,
+    with_classes_of,
 )
 from fedkd_flwr.labels.voting import (
     ABSTAIN,
@@ -53,4 +54,5 @@ __all__ = [
     "ratios_of",
     "steady_codes",
     "voter_weights",
+    "with_classes_of",
 ]

@@ -30,6 +30,7 @@ __all__ = [
     "ratio_codes",
     "ratios_of",
     "steady_codes",
+    "with_classes_of",
 ]
 
 Robust = Literal["trust", "trimmed", "none"]
@@ -94,6 +95,49 @@ def density_ratios(probs: NDArray[np.floating], class_counts: NDArray[np.integer
     held = counts > 0
     ratios[:, held] = probs[:, :-1][:, held] / np.maximum(probs[:, -1:], OTHER_FLOOR) / shares[held]
     return np.minimum(ratios, 2.0 * num_classes)
+
+
+def with_classes_of(
+    probs: NDArray[np.floating],
+    own_probs: NDArray[np.floating],
+    class_counts: NDArray[np.integer],
+    taught: Labels | None = None,
+) -> NDArray[np.float64]:
+    """Return what "other" gets in ``probs``, and the rest among the classes as the party's own model divides it.
+
+    A net that tells own rows from public ones has taken few steps on own rows; the party's own net knows its classes
+    better. Where that one also learnt labels of public rows, as in FedCT (half of each minibatch), its classes have the
+    shares m = (pi + rho) / 2, with pi those of the own rows and rho those of these labels. Its probabilities are
+    brought back to pi: ``q_c pi_c / m_c``, scaled to a sum of 1. So a class that the party does not hold gets nothing,
+    and what looks like one is shared among the others as little as they look like it.
+
+    Parameters
+    ----------
+    probs : ndarray of shape (num_public, num_classes + 1)
+        As in `density_ratios`.
+    own_probs : ndarray of shape (num_public, num_classes)
+        The own model's probabilities.
+    class_counts : ndarray of shape (num_classes,), int
+        The party's rows of each class.
+    taught : ndarray of shape (num_public,), int, optional
+        The labels that it learnt besides, ``ABSTAIN`` where there was none.
+
+    Examples
+    --------
+    >>> probs, own = np.array([[0.1, 0.4, 0.5]]), np.array([[0.6, 0.4]])
+    >>> with_classes_of(probs, own, np.array([5, 5])).round(2).tolist()
+    [[0.3, 0.2, 0.5]]
+    >>> with_classes_of(probs, own, np.array([9, 1]), taught=np.array([0, 1, 1, 1])).round(2).tolist()
+    [[0.45, 0.05, 0.5]]
+    """
+    shares = class_counts / max(int(class_counts.sum()), 1)
+    learnt = shares
+    if taught is not None and (known := taught[taught != ABSTAIN]).size:
+        learnt = (shares + np.bincount(known, minlength=len(shares)) / known.size) / 2
+    divided = np.asarray(own_probs, dtype=np.float64) * (shares / np.maximum(learnt, 1e-12))
+    divided /= np.maximum(divided.sum(axis=1, keepdims=True), 1e-12)
+    other = np.asarray(probs, dtype=np.float64)[:, -1:]
+    return np.hstack((divided * (1.0 - other), other))
 
 
 def default_ratio_bits(num_classes: int) -> int:
@@ -171,8 +215,8 @@ def _levels(num_classes: int, bits: int) -> NDArray[np.float64]:
 def steady_codes(codes: NDArray[np.uint8], base: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return codes that keep a row of the last round's where it says about the same, so that it need not be sent.
 
-    A row is kept where its largest code moved by at most one step, and the class that has it had the largest, or one
-    step less, before: models that are fitted anew differ by so much from one seed to the next.
+    A row is kept where the same class has the largest code, and that moved by at most one step: models that are fitted
+    anew differ by so much from one seed to the next.
 
     Parameters
     ----------
@@ -181,12 +225,11 @@ def steady_codes(codes: NDArray[np.uint8], base: NDArray[np.uint8]) -> NDArray[n
 
     Examples
     --------
-    >>> steady_codes(np.array([[0, 6], [4, 0]], np.uint8), np.array([[0, 5], [6, 0]], np.uint8)).tolist()
-    [[0, 5], [4, 0]]
+    >>> steady_codes(np.array([[0, 6], [4, 0]], np.uint8), np.array([[4, 5], [4, 5]], np.uint8)).tolist()
+    [[4, 5], [4, 0]]
     """
-    largest, before = codes.max(axis=1).astype(np.int16), base.max(axis=1).astype(np.int16)
-    top = np.take_along_axis(base, codes.argmax(axis=1)[:, None], axis=1)[:, 0]
-    about_the_same = (np.abs(largest - before) <= 1) & (top >= before - 1)
+    step = np.abs(codes.max(axis=1).astype(np.int16) - base.max(axis=1))
+    about_the_same = (step <= 1) & (codes.argmax(axis=1) == base.argmax(axis=1))
     return np.where(about_the_same[:, None], base, codes)
 
 

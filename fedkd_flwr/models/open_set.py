@@ -35,6 +35,7 @@ _NET_FOLDS = 2
 _FEWEST_TREES = 10  # of fewer, too few leave any one row out
 _ENOUGH_TREES = 150  # a row is out of the bag of a third of the trees, and fifty that speak of it are enough
 _GROVE = 20
+_ROWS_AT_ONCE = 4096
 
 
 class OpenSet:
@@ -193,7 +194,8 @@ def _continued(
         labels = np.full(len(X_public), NO_LABEL, dtype=np.int64)
         labels[inside] = other
         net.update(X, y, X_public, labels, steps=max(steps // len(folds), 1))
-        probs[outside] = net.predict_proba(X_public[outside])
+        for rows in np.array_split(outside, -(-len(outside) // _ROWS_AT_ONCE)):  # half of many images is a large copy
+            probs[rows] = net.predict_proba(X_public[rows])
     return OpenSet(probs, nets)
 
 

@@ -9,7 +9,10 @@ import pytest
 from federation import model, parties, party, public_set, rows
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
+from fedkd_flwr.models.open_set import OpenSet
 from fedkd_flwr.strategies import FedCTConfig, FedKTConfig, PATEConfig
+from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.ratio_codec import decode_ratios
 from fedkd_flwr.wire.records import WIRE_VERSION
 
 ALLOWED = frozenset({"fedct", "fedkt", "pate", "density-ratio"})
@@ -85,6 +88,24 @@ def test_models_that_are_fitted_anew_score_the_public_rows_once(tmp_path, monkey
     second = answer("fedct", kept, **{"server-round": 2, "last-round": 1})
     assert first[0] == second[0] == "ratios"
     assert calls == [1]
+
+
+@pytest.mark.parametrize("name", ["fedct", "fedkt", "pate"])
+@pytest.mark.parametrize("kind", ["mlp", "random-forest"])
+def test_a_net_of_the_own_rows_tells_the_classes_and_a_forest_does_not(name, kind, monkeypatch):
+    """What tells own rows from public ones is made to know no class here."""
+    pytest.importorskip("torch")
+    from fedkd_flwr.clients import density
+
+    monkeypatch.setattr(
+        density, "open_set", lambda fresh, X, y, U, **_: OpenSet(np.tile([0.5, 0.0, 0.0, 0.5], (len(U), 1)))
+    )
+    params = {"hidden": [8], "lr": 0.05} if kind == "mlp" else {"n_estimators": 5}
+    own = member(model=lambda *, seed: model(seed=seed, name=kind, **params))
+    arrays = answer(name, own, **({"steps-per-round": 60} if name == "fedct" else {}))[2]
+    spec = PublicSpec(num_public=60, num_classes=3, fingerprint=public_set().fingerprint)
+    codes = decode_ratios(arrays[0], public=spec, server_round=1).codes
+    assert set(codes.argmax(axis=1)) == ({0, 1, 2} if kind == "mlp" else {0})
 
 
 def test_nets_go_on_from_round_to_round(tmp_path):

@@ -21,6 +21,7 @@ from fedkd_flwr.labels import (
     ratio_codes,
     ratios_of,
     steady_codes,
+    with_classes_of,
 )
 
 CLASSES, ROWS = 4, 200
@@ -397,10 +398,36 @@ def test_the_top_code_is_twice_the_number_of_classes():
         assert top.tolist() == [[2.0 * num_classes]]
 
 
-def test_a_row_stays_where_its_class_had_one_step_less_than_the_largest_and_no_further():
-    base = np.array([[5, 4], [5, 3]], np.uint8)
-    codes = np.array([[0, 5], [0, 5]], np.uint8)
-    assert steady_codes(codes, base).tolist() == [[5, 4], [0, 5]]
+def test_a_row_whose_largest_code_is_at_another_class_is_sent_however_near_the_two_are():
+    base = np.array([[5, 4], [5, 4]], np.uint8)
+    codes = np.array([[4, 5], [4, 0]], np.uint8)
+    assert steady_codes(codes, base).tolist() == [[4, 5], [5, 4]]
+
+
+def _posterior(densities: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    joint = densities * shares
+    return joint / joint.sum(axis=1, keepdims=True)
+
+
+@given(
+    densities=arrays(np.float64, (8, 4), elements=st.floats(0.01, 1)),
+    counts=arrays(np.int64, 4, elements=st.integers(0, 50)).filter(np.any),
+    taught=arrays(np.int16, 30, elements=st.integers(-1, 3)),
+)
+def test_the_classes_of_an_exact_model_of_own_and_taught_rows_become_those_of_the_own_rows(densities, counts, taught):
+    """Bayes' rule: the same densities under the shares of the mixture, then under the own ones."""
+    shares = counts / counts.sum()
+    known = taught[taught >= 0]
+    learnt = (shares + np.bincount(known, minlength=4) / len(known)) / 2 if len(known) else shares
+    other = np.linspace(0, 1, 8)[:, None]
+    probs = np.hstack((np.full((8, 4), 0.25) * (1 - other), other))
+    found = with_classes_of(probs, _posterior(densities, learnt), counts, taught)
+    np.testing.assert_allclose(found, np.hstack((_posterior(densities, shares) * (1 - other), other)), atol=1e-12)
+
+
+def test_a_row_that_looks_only_like_a_class_that_the_party_does_not_hold_gets_no_ratio():
+    found = with_classes_of(np.array([[0.5, 0.4, 0.1]]), np.array([[0.0, 1.0]]), np.array([7, 0]))
+    assert density_ratios(found, np.array([7, 0])).tolist() == [[0.0, 0.0]]
 
 
 def test_a_single_public_row_and_a_party_of_one_row_are_enough():
