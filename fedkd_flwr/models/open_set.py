@@ -6,7 +6,8 @@ same total weight. A public row is scored by a model that did not see it:
 - a forest by those of its trees that did not draw the row: one fit, of twice as many trees (three times as many, up to
   150, of a small forest). A single tree is scored as a forest of such trees, because its own probabilities are 0 and 1;
 - a net, which goes on from round to round, by the one of two nets that learns the other half of the public rows; half
-  of each minibatch are own rows;
+  of each minibatch are own rows. Which class a row is like, the party's own net tells better
+  (`fedkd_flwr.labels.density.with_classes_of`);
 - any other estimator by the one of three fits that leaves a third of the public rows out.
 
 An estimator whose outputs are fixed cannot have one class more. It tells own rows from public ones with two of the
