@@ -97,5 +97,16 @@ def factorize(values: Any) -> tuple[NDArray[np.intp], Any]:
     try:
         codes, uniques = pd.factorize(column)
     except TypeError:  # a Parquet file may hold lists or tables in cells
-        codes, uniques = pd.factorize(np.array([None if one is None else str(one) for one in column], dtype=object))
+        codes, uniques = pd.factorize(
+            np.array([None if one is None else str(_listed(one)) for one in column], dtype=object)
+        )
     return codes, uniques
+
+
+def _listed(value: Any) -> Any:
+    """Return a cell of lists and tables without NumPy's arrays, whose type and so whose text other rows decide."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_listed(one) for one in value]
+    return {key: _listed(one) for key, one in value.items()} if isinstance(value, dict) else value

@@ -159,8 +159,9 @@ class Reading:
         if array.dtype.kind in "biuf":
             numbers = array.astype(np.float64)
             if self.dates == "compact" and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
-                numbers[dates] = self.distinct([str(int(number)) for number in numbers[dates]])[0]
-                return numbers, np.isinf(numbers) | (dates & np.isnan(numbers))
+                bad = np.isinf(numbers)
+                numbers[dates], bad[dates] = self.distinct([str(int(number)) for number in numbers[dates]])
+                return numbers, bad
             return numbers, np.isinf(numbers)
         if array.dtype.kind == "M":
             days = array.astype("datetime64[us]").astype(np.int64) / 86_400e6
@@ -176,7 +177,9 @@ class Reading:
         """Return what `parse` does for each of a list of values."""
         if not (self.of_numbers or self.missing) and all(type(value) is str for value in values):
             array = np.array(values, dtype=object)
-            if (plain := _floats(np.where(array == "", "nan", array))) is not None:  # several times quicker
+            plain = _floats(np.where(array == "", "nan", array))  # several times quicker
+            # float() also reads -nan, which is no word for an empty cell
+            if plain is not None and all(self.is_empty(text.strip()) for text in array[np.isnan(plain)]):
                 return plain, np.isinf(plain)
         numbers, bad = np.full(len(values), np.nan), np.zeros(len(values), dtype=bool)
         texts: list[str] = []
@@ -198,12 +201,10 @@ class Reading:
 
     def _spelt(self, value: object) -> str | float:
         """Return a value that is no text: numbers as they are, dates in the form that is looked for, others as text."""
-        if isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_):
+        if isinstance(value, Real | Decimal | np.bool_):  # as in an array of numbers, which has no empty cell
             number = float(value)
-            if self.dates == "compact" and math.isfinite(number):
-                return str(int(number)) if number >= _DIGITS_OF_DATE else number
-            if not self.dates:
-                return number
+            of_date = self.dates == "compact" and math.isfinite(number) and number >= _DIGITS_OF_DATE
+            return str(int(number)) if of_date else number
         if isinstance(value, date) and self.dates not in ("", "time"):
             with suppress(ArithmeticError, ValueError, NotImplementedError):  # pandas' dates may be of the year 30,000
                 return _days(value)

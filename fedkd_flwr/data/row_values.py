@@ -79,7 +79,7 @@ def usable_row_values(table: pd.DataFrame, schema: Schema, *, digest: str) -> li
             block[rows] = part
         without[rows] = False
 
-    in_usable_parts(take, lambda: readable_rows(table, schema))
+    in_usable_parts(take, lambda rows: readable_rows(table.iloc[rows], schema), len(table))
     rng = np.random.default_rng(int(digest, 16))
     for block in blocks:
         shape = without.sum(), *block.shape[1:]

@@ -14,10 +14,9 @@ import io
 import math
 import os
 import re
-import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -221,8 +220,12 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
         X[rows] = public.features(table.iloc[rows])
         y[rows] = labels
 
+    def readable(rows: Rows) -> NDArray[np.bool_]:
+        part = table.iloc[rows]
+        return schema.known_labels(part[schema.label]) & readable_rows(part, schema)
+
     if {schema.label, *schema.column_names} <= set(table.columns):
-        in_usable_parts(take, lambda: schema.known_labels(table[schema.label]) & readable_rows(table, schema))
+        in_usable_parts(take, readable, len(table))
     return UsableRows(X=X, y=y, fault=fault)
 
 
@@ -237,20 +240,34 @@ def readable_rows(table: pd.DataFrame, schema: Schema) -> NDArray[np.bool_]:
     return readable
 
 
-def in_usable_parts(take: Callable[[Rows], None], readable: Callable[[], NDArray[np.bool_]]) -> None:
+def in_usable_parts(take: Callable[[Rows], None], readable: Callable[[Rows], NDArray[np.bool_]], num_rows: int) -> None:
     """Call ``take(part)`` on parts of a table that together leave out only the rows on which it raises.
 
-    ``readable()`` is asked where it raises on some row: it names rows of which that is known beforehand.
+    ``readable(part)`` is asked where it raises on some row: it tells of all rows at once of which that is known
+    beforehand. It may raise too.
     """
-    parts: list[Rows] = [slice(None)]
-    while parts:  # halves of halves, until a part has no bad row or is one
+    try:
+        take(slice(None))
+        return
+    except Exception:
+        known = np.zeros(num_rows, dtype=bool)
+
+    def look(part: Rows) -> None:
+        known[part] = readable(part)
+
+    _in_halves(look, np.arange(num_rows))
+    _in_halves(take, np.flatnonzero(known))
+
+
+def _in_halves(work: Callable[[Rows], None], rows: NDArray[np.intp]) -> None:
+    """Call ``work`` on rows, halves of them, and halves of those, until it raises on no part of two or more."""
+    parts = [rows]
+    while parts:
         part = parts.pop()
         try:
-            take(part)
+            work(part)
         except Exception:
-            if isinstance(part, slice):
-                parts.append(np.flatnonzero(readable()))
-            elif len(part) > 1:
+            if len(part) > 1:
                 parts += np.array_split(part, 2)
 
 
@@ -417,8 +434,9 @@ def require_readable(path: str | os.PathLike[str]) -> bytes:
 
 
 def _opened(path: str | os.PathLike[str]) -> io.BytesIO:
-    data = Path(path).read_bytes()
-    return io.BytesIO(_unzipped(data, Path(path)) if data[:2] == b"\x1f\x8b" else data)
+    path = Path(path)
+    data = path.read_bytes()  # its name says whether it is zipped: a row could begin as a gzip file does
+    return io.BytesIO(_unzipped(data, path) if path.suffix.lower() == ".gz" else data)
 
 
 def max_unpacked() -> int:
@@ -460,7 +478,8 @@ def _read_libsvm_lines(
     from sklearn.datasets import load_svmlight_file
 
     text = _opened(path).read()
-    lines = np.array([line for line in text.splitlines() if line.partition(b"#")[0].strip()], dtype=object)
+    # a carriage return is white space here, as it is to scikit-learn
+    lines = np.array([line for line in text.split(b"\n") if line.partition(b"#")[0].strip()], dtype=object)
     X, y = np.zeros((len(lines), num_features), dtype=np.float32), np.full(len(lines), np.nan)
 
     def take(rows: Rows) -> None:
@@ -468,7 +487,7 @@ def _read_libsvm_lines(
         features, labels = load_svmlight_file(part, n_features=num_features, dtype=np.float64, zero_based=False)
         X[rows], y[rows] = features.toarray(), labels
 
-    in_usable_parts(take, lambda: np.ones(len(lines), dtype=bool))
+    _in_halves(take, np.arange(len(lines)))
     return X, y
 
 
@@ -478,48 +497,27 @@ def _read_csv(path: Path, zipped: bool, *, lenient: bool, notes: list[str]) -> p
     before = 0  # lines above the header
     if text[:4].lower() == "sep=":  # Excel's own first line
         text, before = text.partition("\n")[2], 1
-    header_line = next((line for line in text.splitlines() if line.strip()), None)
+    text = _with_one_line_end(text)
+    header_line = next((line for line in text.split("\n") if line.strip()), None)
     if header_line is None:
         raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty file"), code=Code.NO_ROWS)
-    rows = {s: next(csv.reader([header_line], delimiter=s, skipinitialspace=True)) for s in ",;\t|"}
+    rows = {s: _cells(header_line, s)[0] for s in ",;\t|"}
     separator = max(rows, key=lambda s: len(rows[s]))  # the comma if there is one column
     found = [name.strip() for name in rows[separator]]
     names = [name or f"column-{i + 1}" for i, name in enumerate(found)]
     _refuse_repeated(names, path)
-    wrong = _wrong_lines(text, separator, len(names), before)
-    if lenient and next(wrong, None):
-        return pd.DataFrame(_csv_rows(text, separator, len(names)), columns=names, dtype=object)
-    if 2 * sum(bool(_DECIMAL.fullmatch(name)) for name in found) > len(names):
-        way_out = "Put a line with a name for each column first."
-        raise DataError(
-            explain(f"line {before + 1} of {path}", "hold the columns' names", short_list(found, 5), way_out)
-        )
-    _refuse_text_above(text, path, len(names), before)
-    _refuse_wrong_lines(list(wrong), path, separator, len(names))
-    try:
-        with warnings.catch_warnings():
-            # a row longer than the header is an error here; pandas would cut it and warn
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            table = pd.read_csv(
-                io.StringIO(text),
-                sep=separator,
-                header=0,
-                names=names,
-                index_col=False,
-                dtype=str,
-                na_filter=False,
-                skipinitialspace=True,
+    cells, wrong = _csv_rows(text, separator, len(names), before)
+    if not lenient:  # other rows would decide whether each can be used
+        if 2 * sum(bool(_DECIMAL.fullmatch(name)) for name in found) > len(names):
+            way_out = "Put a line with a name for each column first."
+            raise DataError(
+                explain(f"line {before + 1} of {path}", "hold the columns' names", short_list(found, 5), way_out)
             )
-    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        if lenient:
-            return pd.DataFrame(_csv_rows(text, separator, len(names)), columns=names, dtype=object)
-        rule, way_out = (
-            f"have {len(names)} values in every row, as its header",
-            "Look for a quote that is never closed.",
-        )
-        raise DataError(explain(f"file {path}", rule, f"this: {error}", way_out)) from error
+        _refuse_text_above(text, path, len(names), before)
+        _refuse_wrong_lines(wrong, path, separator, len(names))
+    table = pd.DataFrame(cells, columns=names, dtype=str)
     for name, written in zip(names, found, strict=True):
-        if not written and (table[name].str.strip() == "").all():
+        if not written and not lenient and (table[name].str.strip() == "").all():
             table = table.drop(columns=name)
         elif not written:
             notes.append(f"the header gives no name to column {name.rpartition('-')[2]}: it is called {name!r}")
@@ -540,7 +538,7 @@ def _decoded(data: bytes, path: Path, *, lenient: bool, notes: list[str]) -> str
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        lines = data.removeprefix(codecs.BOM_UTF8).split(b"\n")
+        lines = data.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
     texts, others = [], []
     for number, line in enumerate(lines, 1):
         try:
@@ -555,36 +553,66 @@ def _decoded(data: bytes, path: Path, *, lenient: bool, notes: list[str]) -> str
             seen = f"byte {error.object[error.start]:#x} in line {number}"
             raise DataError(explain(f"file {path}", "be text in UTF-8 or Windows-1252", seen, way_out)) from error
     notes.append(f"{_count(len(others), 'line')} from line {others[0]} on are no UTF-8: read as Windows-1252 (Latin-1)")
-    return "\n".join(texts)
+    return "".join(texts)
 
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _cells(lines: list[str], separator: str) -> Iterator[tuple[list[str], int, int]]:
-    """Yield the values of each row, and the places of its lines: of the first, and of the one after the last."""
-    csv.field_size_limit(2**31 - 1)  # by default 131,072 characters; pandas has no limit, and a long text costs no row
-    reader, first = csv.reader([f"{line}\n" for line in lines], delimiter=separator, skipinitialspace=True), 0
-    for row in reader:
-        yield row, first, reader.line_num
-        first = reader.line_num
+def _with_one_line_end(text: str) -> str:
+    """Return a text whose lines end in a line feed; a carriage return alone ends one only if it ends the first."""
+    first = re.search("\r\n|\r|\n", text)
+    text = text.replace("\r\n", "\n")
+    return text.replace("\r", "\n") if first and first[0] == "\r" else text
 
 
-def _wrong_lines(text: str, separator: str, width: int, before: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of lines that do not have ``width`` values, and how many they have; the first line is 1."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    if any(line.count('"') % 2 for line in lines if '"' in line):  # a cell that goes over several lines
-        unclosed = text.count('"') % 2
-        for row, first, after in _cells(lines, separator):
-            swallows = unclosed and after > first + 1  # perhaps up to the first quote of another row
-            if swallows or (len(row) != width and any(map(str.strip, lines[first:after]))):
-                yield after + before, len(row)
-        return
-    for number, line in enumerate(lines, before + 1):
-        values = len(next(_cells([line], separator))[0]) if '"' in line else line.count(separator) + 1
-        if values != width and line.strip():
-            yield number, values
+def _cells(line: str, separator: str) -> tuple[list[str], bool]:
+    """Return the values of a row, and whether a quote in it is never closed."""
+    if '"' not in line:
+        row = line.split(separator)
+        return [cell.lstrip(" ") for cell in row] if " " in line else row, False
+    csv.field_size_limit(2**31 - 1)  # by default 131,072 characters, but a long text costs no row
+    reader = csv.reader((f"{line}\n", ""), delimiter=separator, skipinitialspace=True)
+    try:
+        row = next(reader)
+    except csv.Error:  # a carriage return within it
+        return [line], False
+    return row, reader.line_num > 1
+
+
+def _csv_rows(text: str, separator: str, width: int, before: int) -> tuple[list[list[str]], list[tuple[int, int]]]:
+    """Return the rows below the header, and of those that do not have ``width`` values: line, and how many they have.
+
+    Lines are read one by one, because what one row holds must not decide how another is read. Only where a quote stays
+    open does a row go on, as far as the whole of it is well formed and has ``width`` values: else that line is wrong
+    alone. A wrong row has all its values in each column, and an additional separator, so that it fits no schema.
+    """
+    cell = rf' *+(?:"[^"]*+(?:""[^"]*+)*+" *+|[^"\n{re.escape(separator)}][^\n{re.escape(separator)}]*+|)'
+    whole = re.compile(rf"{cell}(?:{re.escape(separator)}{cell}){{{width - 1}}}(?=\n|\Z)")
+    blank = " \t".replace(separator, "")
+    rows: list[list[str]] = []
+    wrong: list[tuple[int, int]] = []
+    at, number, in_header = 0, before, True
+    while at < len(text):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        line, number = text[at:end], number + 1
+        row, is_open = _cells(line, separator)
+        if is_open and not in_header and (found := whole.match(text, at)):
+            end, number = found.end(), number + found[0].count("\n")
+            row, is_open = _cells(found[0], separator)
+        at = end + 1
+        if not line.strip(blank):
+            continue
+        if in_header:
+            in_header = False
+        elif len(row) == width and not is_open:
+            rows.append(row)
+        else:
+            rows.append([separator.join([*row, ""])] * width)
+            wrong.append((number, len(row)))
+    return rows, wrong
 
 
 def _refuse_text_above(text: str, path: Path, width: int, before: int) -> None:
@@ -616,19 +644,6 @@ def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str
             'Put numbers with a decimal comma, and texts with a comma, in quotes ("12,5"), or separate values by ;.'
         )
     raise DataError(explain(f"file {path}", f"have {width} values in every row, as its header", shown + more, way_out))
-
-
-def _csv_rows(text: str, separator: str, width: int) -> list[list[str]]:
-    """Return the rows of a CSV file below its header; one with too many or too few values fits no schema."""
-    lines: list[str] = re.split("\r\n|\r|\n", text)
-    # with a quote that nobody closes, the rest of the file would be one cell: then each line is read by itself
-    parts = [[line] for line in lines] if text.count('"') % 2 else [lines]
-    rows: list[list[str]] = []
-    for part in parts:
-        # a line with nothing but a quote keeps its place
-        rows += [row for row, first, after in _cells(part, separator) if any(map(str.strip, part[first:after]))]
-    # all values of such a row in each column, and an additional separator, so that no class is spelt like that
-    return [row if len(row) == width else [separator.join([*row, ""])] * width for row in rows[1:]]
 
 
 def _require_pyarrow(path: Path) -> Any:
@@ -671,12 +686,12 @@ def _plain_values(column: Any) -> pd.Series[Any]:
     """Return a column of Arrow's, with a text in place of each value that is none in Python."""
     with contextlib.suppress(Exception):
         return pd.Series(column.to_pandas(integer_object_nulls=True))
-    values = []
-    for value in column:
-        try:
-            values.append(value.as_py())
-        except Exception:  # each type has its own errors
-            values.append("(unreadable)")
+    values = np.full(len(column), "(unreadable)", dtype=object)
+
+    def take(rows: Rows) -> None:
+        values[rows] = column.take(rows).to_pandas(integer_object_nulls=True).to_numpy(dtype=object)
+
+    _in_halves(take, np.arange(len(column)))
     return pd.Series(values, dtype=object)
 
 
@@ -684,7 +699,7 @@ def _read_npz(path: Path, label: str) -> pd.DataFrame:
     arrays = read_npz(path)
     if "X" not in arrays:
         raise DataError(explain(f"file {path}", "hold an array X", f"the arrays {', '.join(arrays) or 'none'}"))
-    X, y = arrays["X"], arrays.get("y")
+    X, y = _with_characters(arrays["X"]), _with_characters(arrays["y"]) if "y" in arrays else None
     if X.ndim < 2 or (y is not None and y.shape != (len(X),)):
         seen = f"X {X.shape}, y {None if y is None else y.shape}"
         raise DataError(explain(f"arrays of {path}", "have shapes (n, ...) and (n,)", seen))
@@ -692,6 +707,16 @@ def _read_npz(path: Path, label: str) -> pd.DataFrame:
     X = X.reshape(len(X), -1)
     table = pd.DataFrame(X, columns=[f"{prefix}{i}" for i in range(X.shape[1])])
     return table if y is None else table.assign(**{label: y})
+
+
+def _with_characters(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array whose texts hold the sign of replacement for what is no character: pandas would read none."""
+    if array.dtype.kind != "U" or not array.dtype.itemsize:
+        return array
+    array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    codes = array.view(np.uint32)
+    codes[(codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))] = 0xFFFD
+    return array
 
 
 def _refuse_repeated(names: list[str], path: Path) -> None:

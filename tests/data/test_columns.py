@@ -19,4 +19,4 @@ def test_missing_markers_are_none_whatever_the_type():
 def test_cells_that_hold_lists_or_tables_are_their_texts():
     """A Parquet file may hold them: an error here would tell a server what is in a private file."""
     values = pd.Series([np.array([1, 2]), {"a": 1}, None, np.array([1, 2])], dtype=object)
-    assert column_texts(values).tolist() == ["[1 2]", "{'a': 1}", None, "[1 2]"]
+    assert column_texts(values).tolist() == ["[1, 2]", "{'a': 1}", None, "[1, 2]"]

@@ -56,7 +56,7 @@ def _one(reading, value):
         (PLAIN, " - ", None),
         (PLAIN, "N.A.", None),
         (PLAIN, "1e3", 1000.0),
-        (PLAIN, True, "bad"),
+        (PLAIN, True, 1.0),  # as in an array of them
         (PLAIN, Decimal("1.5"), 1.5),
         (GERMAN, "-1.234,5", -1234.5),
         (GERMAN, "1.234.567", 1234567.0),

@@ -1,0 +1,215 @@
+"""What one row of a private file holds decides nothing about any other: claims for one record stand on this.
+
+A row here is whatever a hostile person could have put there: any line, any bytes, any value the format allows. It is
+put in the place of an ordinary one; all other rows must stay usable, with the same features, label and row hash.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.reading import Reading
+from fedkd_flwr.data.row_values import usable_row_values
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.tables import load_usable_rows, read_table
+
+PLACE = 1
+
+
+def _public(values=(1, 2, 3), classes=("red", "green"), **rules):
+    schema = Schema(columns=(Column(name="a", **{"kind": "numeric", **rules}),), classes=classes)
+    return make_public_set(pd.DataFrame({"a": values}), schema)
+
+
+def _others(path, public, place=PLACE):
+    """Return what is known of all rows but one."""
+    found = load_usable_rows(path, public)
+    schema = public.schema
+    table = read_table(path, label=schema.label, num_features=len(schema.columns), lenient=True)
+    parts = found.X, found.y, *usable_row_values(table, schema, digest="ab")
+    return [repr(np.delete(part, place, axis=0).tolist()) for part in parts]  # NaN is like itself
+
+
+def _check(path, public, write, ordinary, hostile, place=PLACE):
+    write(ordinary)
+    before = _others(path, public, place)
+    assert "-1" not in before[1]
+    write(hostile)
+    assert _others(path, public, place) == before
+
+
+PLAIN = [b"%d,green" % i for i in range(6)]
+QUOTED = [b'"%d","green"' % i for i in range(6)]
+LABEL_QUOTED = [b'%d,"green"' % i for i in range(6)]
+TWO_LINES = [b'"%d\n","green"' % i if i % 2 == 0 else b"%d,green" % i for i in range(6)]
+
+
+@pytest.mark.parametrize(
+    "rows", [PLAIN, QUOTED, LABEL_QUOTED, TWO_LINES], ids=["plain", "quoted", "label", "two lines"]
+)
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["lf", "crlf"])
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        pytest.param(b'x"y,"z', id="a quote in a cell hides by its number that another is open"),
+        pytest.param(b'1,"red', id="an open quote, where others have cells of two lines"),
+        pytest.param(b"1,gr\reen", id="a carriage return alone"),
+        pytest.param(b'1,"gr\reen"', id="a carriage return alone in quotes"),
+        pytest.param(b"1,green\x00x", id="a zero byte"),
+        pytest.param("1,\x0b\x0c\x1c\x85\u2028".encode(), id="what str.splitlines takes for line ends"),
+        pytest.param(b"1,\xff\xfe\x81", id="bytes of no encoding"),
+    ],
+)
+def test_a_line_of_a_csv_file_moves_and_changes_no_other(tmp_path, rows, end, hostile):
+    path = tmp_path / "own.csv"
+
+    def write(row):
+        path.write_bytes(end.join([b"a,label", *rows[:PLACE], row, *rows[PLACE + 1 :], b""]))
+
+    _check(path, _public(), write, b"1,green", hostile)
+
+
+@pytest.mark.parametrize(
+    ("strange", "hostile"),
+    [
+        pytest.param("-nan,green", "NA,green", id="minus nan, which float reads as no value"),
+        pytest.param("\u00a0", "1,red,more", id="a line of white space that is one cell"),
+    ],
+)
+def test_a_strange_row_is_read_alike_beside_a_good_and_a_bad_one(tmp_path, strange, hostile):
+    """One reader for files with a wrong line and another for those without read such rows each in its way."""
+    found = []
+    for row in ("1,green", hostile):
+        (tmp_path / "own.csv").write_text(f"a,label\n0,red\n{row}\n2,red\n{strange}\n5,red\n", newline="")
+        found.append(_others(tmp_path / "own.csv", _public())[:2])
+    assert found[0] == found[1]
+
+
+def test_an_empty_row_of_a_tab_separated_file_keeps_its_place_beside_a_bad_one(tmp_path):
+    found = []
+    for row in ("1\tgreen", "1\tred\tmore"):
+        (tmp_path / "own.tsv").write_text(f"a\tlabel\n0\tred\n{row}\n\t\n3\tred\n")
+        found.append(_others(tmp_path / "own.tsv", _public())[:2])
+    assert found[0] == found[1]
+
+
+def test_one_byte_does_not_say_how_a_file_with_carriage_returns_is_encoded(tmp_path):
+    path, public = tmp_path / "own.csv", _public(classes=("hépatite", "grippe"))
+
+    def write(row):
+        path.write_bytes(b"\r".join([b"a,label", "0,hépatite".encode(), row, "2,hépatite".encode()]))
+
+    _check(path, public, write, b"1,grippe", b"1,\xe9")
+
+
+def test_one_value_in_a_column_without_a_name_does_not_make_the_column(tmp_path):
+    schema = Schema(
+        columns=(Column(name="a", kind="numeric"), Column(name="column-3", kind="numeric")), classes=("red", "green")
+    )
+    public = make_public_set(pd.DataFrame({"a": [1, 2], "column-3": [1, 2]}), schema)
+    path = tmp_path / "own.csv"
+    _check(path, public, lambda row: path.write_text(f"a,label,\n0,red,\n{row}\n2,red,\n"), "1,red,5", "1,red,")
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize(
+    "hostile", [b"1 1:2\r0 1:x", b"1 1:x\r\r", b"\x1f\x8b 1:2", b"\x1f\x8b\x08", b"1 1:2\x0b1:x", b"\x00", b"1 0:1"]
+)
+def test_a_line_of_a_libsvm_file_moves_and_changes_no_other(tmp_path, hostile, place):
+    path = tmp_path / "own.libsvm"
+    public = make_public_set(
+        pd.DataFrame({"f1": [1, 2]}), Schema(columns=(Column(name="f1", kind="numeric"),), classes=("0", "1"))
+    )
+    lines = [b"0 1:1", b"1 1:2", b"0 1:3"]
+
+    def write(row):
+        path.write_bytes(b"\n".join([*lines[:place], row, *lines[place + 1 :], b""]))
+
+    _check(path, public, write, b"1 1:7", hostile, place)
+
+
+@pytest.mark.parametrize("code", [0xFFFFFFFF, 0x110000, 0xD800])
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("where", ["X", "y"])
+def test_a_number_that_is_no_character_costs_an_npz_file_no_other_row(tmp_path, code, order, where):
+    schema = Schema(columns=(Column(name="x0", kind="numeric"),), classes=("red", "green"))
+    public = make_public_set(pd.DataFrame({"x0": [1, 2]}), schema)
+    path = tmp_path / "own.npz"
+    arrays = {"X": np.array([["1"], ["2"], ["3"]], dtype=f"{order}U3"), "y": np.array(["red"] * 3, dtype=f"{order}U3")}
+
+    def write(bad):
+        own = {name: array.copy() for name, array in arrays.items()}
+        if bad:
+            own[where].reshape(3, 1).view(f"{order}u4")[PLACE, 0] = code
+        np.savez(path, **own)
+
+    _check(path, public, write, False, True)
+
+
+def _arrow(kind):
+    """Return how a column is declared, its values with an ordinary second one, and the second one that is hostile."""
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    no_text = pa.array([b"1", b"a\xff", b"3"]).view(pa.utf8())
+    iso, compact = Reading(dates="iso"), Reading(dates="compact", missing=("99999999",))
+    dates = {"reading": iso, "values": ["1970-01-01", "1970-01-05"]}
+    sentinel = {"reading": compact, "values": ["19700101", "19700105"]}
+    words = {"kind": "text", "values": ["some words"]}
+    lists = pa.ListArray.from_arrays(
+        pa.array([0, 2, 3, 5]), pa.array([b"a", b"b", b"a\xff", b"c", b"d"]).view(pa.utf8())
+    )
+    zoned = [pa.array([1, second, 3]).cast(pa.timestamp("ms", "UTC")) for second in (2, 2**60)]
+    return {
+        "a bool that is missing": ({}, pa.array([True, True, False]), pa.array([True, None, False])),
+        "a date beyond Python's in UTC": (dates, *zoned),
+        "a number of days that is missing": (dates, pa.array([1, 2, 3]), pa.array([1, None, 3])),
+        "no date, where a number means none": (
+            sentinel,
+            pa.array([99999999, 20200101, 20200102]),
+            pa.array([99999999, None, 20200102]),
+        ),
+        "bytes that are no text, for a number": ({}, pa.array(["1", "2", "3"]), no_text),
+        "a list with a missing value": (words, pa.array([[1, 10], [2], [3, 4]]), pa.array([[1, 10], [None], [3, 4]])),
+        "a list with bytes that are no text": (words, pa.array([["a", "b"], ["c"], ["c", "d"]]), lists),
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "a bool that is missing",
+        "a date beyond Python's in UTC",
+        "a number of days that is missing",
+        "no date, where a number means none",
+        "bytes that are no text, for a number",
+        "a list with a missing value",
+        "a list with bytes that are no text",
+    ],
+)
+def test_a_value_of_a_parquet_file_changes_no_other_row(tmp_path, kind):
+    rules, ordinary, hostile = _arrow(kind)
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path, public = tmp_path / "own.parquet", _public(**rules)
+
+    def write(column):
+        parquet.write_table(pa.table({"a": column, "label": ["red"] * 3}), path)
+
+    _check(path, public, write, ordinary, hostile)
+
+
+def test_a_label_that_is_no_text_raises_nothing_and_changes_no_other_row(tmp_path):
+    """What raises here is a code on the wire, where there should be an answer."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "own.parquet"
+
+    def write(label):
+        labels = pa.array([b"red", label, b"green"]).view(pa.utf8())
+        parquet.write_table(pa.table({"a": [1, 2, 3], "label": labels}), path)
+
+    _check(path, _public(), write, b"red", b"a\xff")
