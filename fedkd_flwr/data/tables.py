@@ -494,10 +494,9 @@ def _read_libsvm_lines(
 def _read_csv(path: Path, zipped: bool, *, lenient: bool, notes: list[str]) -> pd.DataFrame:
     data = path.read_bytes()
     text = _decoded(_unzipped(data, path) if zipped else data, path, lenient=lenient, notes=notes)
-    before = 0  # lines above the header
+    text, before = _with_one_line_end(text), 0  # lines above the header
     if text[:4].lower() == "sep=":  # Excel's own first line
         text, before = text.partition("\n")[2], 1
-    text = _with_one_line_end(text)
     header_line = next((line for line in text.split("\n") if line.strip()), None)
     if header_line is None:
         raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty file"), code=Code.NO_ROWS)
@@ -561,10 +560,9 @@ def _count(number: int, what: str) -> str:
 
 
 def _with_one_line_end(text: str) -> str:
-    """Return a text whose lines end in a line feed; a carriage return alone ends one only if it ends the first."""
+    """Return a text whose lines end in a line feed: the end of its first line tells what all others end in."""
     first = re.search("\r\n|\r|\n", text)
-    text = text.replace("\r\n", "\n")
-    return text.replace("\r", "\n") if first and first[0] == "\r" else text
+    return text.translate({13: 10, 10: 13}) if first and first[0] == "\r" else text.replace("\r\n", "\n")
 
 
 def _cells(line: str, separator: str) -> tuple[list[str], bool]:

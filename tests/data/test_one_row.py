@@ -105,6 +105,27 @@ def test_one_byte_does_not_say_how_a_file_with_carriage_returns_is_encoded(tmp_p
     _check(path, public, write, b"1,grippe", b"1,\xe9")
 
 
+@pytest.mark.parametrize("first", ["", "sep=,\r"])
+def test_a_line_feed_in_a_file_with_carriage_returns_moves_no_row(tmp_path, first):
+    path = tmp_path / "own.csv"
+
+    def write(row):
+        path.write_bytes("\r".join([f"{first}a,label", "0,red", row, "2,green"]).encode())
+
+    _check(path, _public(), write, "1,green", "1,gre\nen")
+
+
+@pytest.mark.parametrize("order", ["le", "be"])
+def test_half_a_character_of_utf_16_changes_no_other_row(tmp_path, order):
+    path = tmp_path / "own.csv"
+
+    def write(row):
+        path.write_bytes(f"\ufeffa,label\r\n0,red\r\n{row}\r\n2,green\r\n".encode(f"utf-16-{order}", "surrogatepass"))
+
+    for half in ("\ud83d", "\ude00"):
+        _check(path, _public(), write, "1,green", f"1,green{half}")
+
+
 def test_one_value_in_a_column_without_a_name_does_not_make_the_column(tmp_path):
     schema = Schema(
         columns=(Column(name="a", kind="numeric"), Column(name="column-3", kind="numeric")), classes=("red", "green")
