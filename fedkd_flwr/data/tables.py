@@ -505,7 +505,7 @@ def _read_csv(path: Path, zipped: bool, *, lenient: bool, notes: list[str]) -> p
     found = [name.strip() for name in rows[separator]]
     names = [name or f"column-{i + 1}" for i, name in enumerate(found)]
     _refuse_repeated(names, path)
-    cells, wrong = _csv_rows(text, separator, len(names), before)
+    table, wrong = _csv_rows(text, separator, names, before)
     if not lenient:  # other rows would decide whether each can be used
         if 2 * sum(bool(_DECIMAL.fullmatch(name)) for name in found) > len(names):
             way_out = "Put a line with a name for each column first."
@@ -514,7 +514,6 @@ def _read_csv(path: Path, zipped: bool, *, lenient: bool, notes: list[str]) -> p
             )
         _refuse_text_above(text, path, len(names), before)
         _refuse_wrong_lines(wrong, path, separator, len(names))
-    table = pd.DataFrame(cells, columns=names, dtype=str)
     for name, written in zip(names, found, strict=True):
         if not written and not lenient and (table[name].str.strip() == "").all():
             table = table.drop(columns=name)
@@ -579,16 +578,21 @@ def _cells(line: str, separator: str) -> tuple[list[str], bool]:
     return row, reader.line_num > 1
 
 
-def _csv_rows(text: str, separator: str, width: int, before: int) -> tuple[list[list[str]], list[tuple[int, int]]]:
-    """Return the rows below the header, and of those that do not have ``width`` values: line, and how many they have.
+_ROWS_AT_ONCE = 2**14  # lists of Python's texts take three times the memory of a column of them
+
+
+def _csv_rows(text: str, separator: str, names: list[str], before: int) -> tuple[pd.DataFrame, list[tuple[int, int]]]:
+    """Return the rows below the header, and of those without a value for each name: line, and how many they have.
 
     Lines are read one by one, because what one row holds must not decide how another is read. Only where a quote stays
-    open does a row go on, as far as the whole of it is well formed and has ``width`` values: else that line is wrong
-    alone. A wrong row has all its values in each column, and an additional separator, so that it fits no schema.
+    open does a row go on, as far as the whole of it is well formed and has all values: else that line is wrong alone.
+    A wrong row has all its values in each column, and an additional separator, so that it fits no schema.
     """
+    width = len(names)
     cell = rf' *+(?:"[^"]*+(?:""[^"]*+)*+" *+|[^"\n{re.escape(separator)}][^\n{re.escape(separator)}]*+|)'
     whole = re.compile(rf"{cell}(?:{re.escape(separator)}{cell}){{{width - 1}}}(?=\n|\Z)")
     blank = " \t".replace(separator, "")
+    parts: list[pd.DataFrame] = []
     rows: list[list[str]] = []
     wrong: list[tuple[int, int]] = []
     at, number, in_header = 0, before, True
@@ -610,7 +614,11 @@ def _csv_rows(text: str, separator: str, width: int, before: int) -> tuple[list[
         else:
             rows.append([separator.join([*row, ""])] * width)
             wrong.append((number, len(row)))
-    return rows, wrong
+        if len(rows) == _ROWS_AT_ONCE:
+            parts.append(pd.DataFrame(rows, columns=names, dtype=str))
+            rows = []
+    parts.append(pd.DataFrame(rows, columns=names, dtype=str))
+    return pd.concat(parts, ignore_index=True), wrong
 
 
 def _refuse_text_above(text: str, path: Path, width: int, before: int) -> None:
