@@ -203,6 +203,10 @@ def _strange_csv(rows: list[list[str]], at: int, column: int) -> dict[str, bytes
         "bytes that are no UTF-8": changed("\xe9\x81"),
         "a byte of 0": changed("1\x002"),
         "line ends of all kinds": changed("1.5\r").replace(b"\n", b"\r\n", 2),
+        "carriage returns alone": _csv(rows).replace("\n", "\r").encode(),
+        "carriage returns and a line feed": _csv(rows).replace("\n", "\r").replace(",", "\n,", 1).encode(),
+        "half a character of UTF-16": changed("\xe9").decode("latin-1").encode("utf-16")[:-1],
+        "minus nan": changed("-nan"),
     }
 
 
@@ -247,6 +251,9 @@ def _strange_parquet(rows: list[list[str]], at: int, column: int) -> dict[str, b
         "one list": with_column(pa.list_(pa.float64()), spoilt([None] * len(rows), [1.0])),
         "records": with_column(pa.struct([("a", pa.int8())]), [{"a": 1}] * len(rows)),
         "yes and no": with_column(pa.bool_(), spoilt([True] * len(rows), False)),
+        "yes and no, one missing": with_column(pa.bool_(), spoilt([True] * len(rows))),
+        "days, one missing": with_column(pa.date32(), spoilt([1] * len(rows))),
+        "lists, one missing": with_column(pa.list_(pa.float64()), spoilt([[1.0, 2.0]] * len(rows))),
         "bytes": with_column(pa.binary(), spoilt([b"1.0"] * len(rows), b"\xff")),
         "half floats": with_column(pa.float16(), np.full(len(rows), np.float16(0.5))),
         "decimals": with_column(pa.decimal128(38, 4), spoilt([Decimal("1.5")] * len(rows), Decimal("1e30"))),
