@@ -13,17 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.density import default_ratio_bits
+from fedkd_flwr.labels.density import default_ratio_bits, most_thrift, ratio_codes
 from fedkd_flwr.labels.voting import Labels, check_labels
 from fedkd_flwr.wire.envelope import PublicSpec, digest, reject, seal_answer, unseal_answer
+from fedkd_flwr.wire.label_codec import bits_per_label
 from fedkd_flwr.wire.range_coder import pack_rows, unpack_rows
 
-__all__ = ["MAX_COUNT", "RatioAnswer", "decode_ratios", "encode_ratios"]
+__all__ = ["MAX_COUNT", "MOST_OF_LABELS", "RatioAnswer", "decode_ratios", "encode_ratios", "thrifty_codes"]
 
 _MAGIC = b"FD"
 _DELTA, _COUNTS = 2, 4
 MAX_COUNT = 2**31 - 1
 """The largest class count that can be said."""
+
+MOST_OF_LABELS = 2.5
+"""What codes, labels and class counts may take, as a multiple of labels packed to ceil(log2 C) bits."""
+
+_SHORT = 100  # bytes that are always left to an answer: below, nothing is worth saving
+_ROWS_LOOKED_AT = 2000  # enough to tell what all take, and packed in .02 s
 
 Base = tuple[NDArray[np.uint8], Labels]
 """Codes and labels that both ends hold."""
@@ -44,6 +51,42 @@ class RatioAnswer(NamedTuple):
     codes: NDArray[np.uint8]
     labels: Labels
     class_counts: NDArray[np.int64] | None
+
+
+def thrifty_codes(ratios: NDArray[np.floating], labels: Labels, *, num_classes: int) -> NDArray[np.uint8]:
+    """Return `fedkd_flwr.labels.density.ratio_codes` with as much detail as fits in the bytes of 2.5 times the labels.
+
+    That is told from 2,000 of the rows, or from all. Detail is given up only where it would be more. With the least of
+    it two classes may still take 2.8 times the labels, where their ratios contradict these.
+
+    Parameters
+    ----------
+    ratios : ndarray of shape (num_public, num_classes)
+    labels : ndarray of shape (num_public,), int16
+        The labels that are sent with them.
+    num_classes : int
+
+    Returns
+    -------
+    ndarray of shape (num_public, num_classes), uint8
+
+    Examples
+    --------
+    >>> ratios = np.random.default_rng(0).uniform(0.0, 6.0, size=(500, 3))
+    >>> codes = thrifty_codes(ratios, ratios.argmax(axis=1).astype(np.int16), num_classes=3)
+    >>> int((codes > 0).sum(axis=1).max())
+    1
+    """
+    rows = slice(None, None, max(len(ratios) // _ROWS_LOOKED_AT, 1))
+    few, said, bits = ratios[rows], labels[rows], default_ratio_bits(num_classes)
+    allowed = max(MOST_OF_LABELS * len(ratios) * bits_per_label(num_classes) / 8, _SHORT) - 4 * num_classes
+    thrift = 0
+    while thrift < most_thrift(num_classes):
+        codes = ratio_codes(few, num_classes=num_classes, bits=bits, thrift=thrift)
+        if len(pack_rows(codes, said, bits=bits)) * len(ratios) <= allowed * len(few):
+            break
+        thrift += 1
+    return ratio_codes(ratios, num_classes=num_classes, bits=bits, thrift=thrift)
 
 
 def encode_ratios(

@@ -17,6 +17,7 @@ from fedkd_flwr.labels import (
     density,
     density_ratios,
     majority,
+    most_thrift,
     public_fit,
     ratio_codes,
     ratios_of,
@@ -126,6 +127,20 @@ def test_codes_keep_the_order_of_a_rows_ratios_and_its_largest_to_half_a_step(ra
 def test_ratios_below_half_of_the_largest_of_their_row_are_not_told():
     codes = ratio_codes(np.array([[6.0, 3.0, 2.9]]), num_classes=3, bits=3)[0]
     assert (codes > 0).tolist() == [True, True, False]
+
+
+@given(st.integers(2, 5), st.integers(0, 1000))
+def test_thrift_takes_from_a_row_but_never_its_largest_ratio_until_the_last_steps(classes, seed):
+    ratios, bits = np.random.default_rng(seed).uniform(0, 2 * classes, (40, classes)), default_ratio_bits(classes)
+    steps = [ratio_codes(ratios, num_classes=classes, bits=bits, thrift=i) for i in range(most_thrift(classes) + 1)]
+    told = [int((codes > 0).sum()) for codes in steps]
+    assert told[0] >= max(told[1:])
+    assert told[-1] == min(told)
+    for codes in steps:
+        assert ((codes == steps[0]) | (codes == 0)).all()
+    assert (steps[1].max(axis=1) == steps[0].max(axis=1)).all()
+    with pytest.raises(ConfigError, match="thrift must be a whole number"):
+        ratio_codes(ratios, num_classes=classes, bits=bits, thrift=most_thrift(classes) + 1)
 
 
 def test_codes_out_of_range_are_refused():

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkd_flwr.errors import DataError, PayloadError
-from fedkd_flwr.labels.density import default_ratio_bits
+from fedkd_flwr.labels.density import default_ratio_bits, ratio_codes
 from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.ratio_codec import MAX_COUNT, decode_ratios, encode_ratios
+from fedkd_flwr.wire.label_codec import encode_labels
+from fedkd_flwr.wire.ratio_codec import MAX_COUNT, MOST_OF_LABELS, decode_ratios, encode_ratios, thrifty_codes
 
 
 def spec(rows=6, classes=3):
@@ -24,6 +25,7 @@ def drawn(rows, classes, seed):
 
 CODES, LABELS = drawn(6, 3, 1)
 COUNTS = np.array([5, 0, 7])
+HEADER = 12 + 24  # of the envelope, and of an answer
 
 
 @settings(max_examples=40, deadline=None)
@@ -52,6 +54,37 @@ def test_an_answer_that_did_not_change_takes_almost_nothing():
     assert len(again) < 90 < len(whole) / 10
 
 
+def _unsure(rows, classes, strength, seed):
+    """Return ratios of a party that takes each row for several classes, and the labels of another model of its rows."""
+    rng = np.random.default_rng(seed)
+    looks = rng.normal(size=(rows, classes)) * strength
+    ratios = np.exp2(looks).clip(0, 2 * classes)
+    return ratios, (looks + rng.normal(size=looks.shape) * 0.3).argmax(axis=1).astype(np.int16)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(400, 3000), st.integers(2, 26), st.floats(0.5, 3.0), st.integers(0, 1000))
+def test_an_answer_takes_at_most_two_and_a_half_times_the_bytes_of_its_labels(rows, classes, strength, seed):
+    ratios, labels = _unsure(rows, classes, strength, seed)
+    codes, public = thrifty_codes(ratios, labels, num_classes=classes), spec(rows, classes)
+    sent = encode_ratios(codes, labels, public=public, server_round=1, class_counts=np.ones(classes, np.int64))
+    packed = rows * (classes - 1).bit_length() / 8
+    most = MOST_OF_LABELS if classes > 2 else 2.9  # ratios that contradict a label of one bit take a bit too
+    assert len(sent) - HEADER <= max(most * packed * 1.05, 110)  # told from 2,000 rows
+    assert len(encode_labels(np.roll(labels, 1), public=public, server_round=1)) - HEADER <= packed + 1
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_detail_is_given_up_only_where_it_would_take_too_many_bytes(classes):
+    ratios, labels = _unsure(1000, classes, 1.0, 1)
+    ratios[100:] = 2.0 * classes * (np.arange(classes) == labels[100:, None])  # sure of most rows
+    bits = default_ratio_bits(classes)
+    whole = ratio_codes(ratios, num_classes=classes, bits=bits)
+    assert (thrifty_codes(ratios, labels, num_classes=classes) == whole).all()
+    few = ratios[:20] ** 0.1, labels[:20]
+    assert (thrifty_codes(*few, num_classes=classes) == ratio_codes(few[0], num_classes=classes, bits=bits)).all()
+
+
 @pytest.mark.parametrize(
     ("counts", "codes"),
     [
@@ -77,7 +110,6 @@ def _changed(payload, at, value):
 
 
 SENT = encode_ratios(CODES, LABELS, public=spec(), server_round=1, class_counts=COUNTS)
-HEADER = 12 + 24  # of the envelope, and of an answer
 
 
 @pytest.mark.parametrize(
