@@ -42,9 +42,10 @@ OTHER_FLOOR = 0.02
 
 _OCTAVES_PER_CODE = {2: 2.0, 3: 1.0, 4: 0.5}
 _KEPT_OF_LARGEST = 0.5  # of a row's ratios: smaller ones cost bytes and change no vote
-# how much detail to give up, step by step: the share of a row's largest ratio, and the code, below which it is 0
-_THRIFT_OF_TWO = ((1.0, 1), (0.5, 2), (1.0, 2), (1.0, 3))  # shares between move the border of two classes
-_THRIFT = ((0.6, 1), (0.7, 1), (0.75, 1), (0.8, 1), (0.85, 1), (0.9, 1), (1.0, 1), (1.0, 2), (1.0, 3))
+# how much detail to give up, step by step: the share of its row's largest ratio, and the code, below which a ratio is
+# left out, and the code below which the largest is
+_THRIFT_OF_TWO = ((0.5, 2, 2),)  # to leave out more moves the border between two classes
+_THRIFT = ((0.5, 2, 1), (0.5, 3, 1), (0.6, 3, 1), (0.7, 3, 1), (0.8, 3, 1), (0.9, 3, 1), (1.0, 3, 1))
 _NOBODYS = 0.02  # the sum of all densities below which a row has no label
 _FAMILIAR = 0.5  # of the public density: a row that is at least so dense among a party's own rows looks like them
 _MOST_LIFT = 4.0  # of a class whose ratios are too small on average
@@ -157,7 +158,7 @@ def most_thrift(num_classes: int) -> int:
     """Return the largest ``thrift`` of `ratio_codes`.
 
     >>> most_thrift(2), most_thrift(10)
-    (4, 9)
+    (1, 7)
     """
     return len(_THRIFT_OF_TWO if num_classes == 2 else _THRIFT)
 
@@ -178,8 +179,8 @@ def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int, th
     bits : int
         2, 3 or 4.
     thrift : int
-        How much detail to give up so that the codes take fewer bytes, 0 to `most_thrift`: first more of a row's smaller
-        ratios become 0, in the end all codes but the largest.
+        How much detail to give up so that the codes take fewer bytes, 0 to `most_thrift`: ever more of a row's smaller
+        ratios become 0; with two classes, small ratios of any kind.
 
     Returns
     -------
@@ -192,15 +193,15 @@ def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int, th
     [[7, 7], [5, 0], [0, 0]]
     """
     check_whole("thrift", thrift, 0, most_thrift(num_classes))
-    share, least = _KEPT_OF_LARGEST, 1
+    share, least, least_largest = _KEPT_OF_LARGEST, 1, 1
     if thrift:
-        share, least = (_THRIFT_OF_TWO if num_classes == 2 else _THRIFT)[thrift - 1]
-    values = _levels(num_classes, bits)
-    kept = np.where(ratios >= share * ratios.max(axis=1, keepdims=True), ratios, 0.0)
+        share, least, least_largest = (_THRIFT_OF_TWO if num_classes == 2 else _THRIFT)[thrift - 1]
+    values, largest = _levels(num_classes, bits), ratios.max(axis=1, keepdims=True)
+    kept = np.where(ratios >= share * largest, ratios, 0.0)
     # the border between two codes is their geometric mean, and the least value has a border of its own
     borders = values[1:] * 2.0 ** (-_OCTAVES_PER_CODE[bits] / 2)
     codes: NDArray[np.uint8] = np.searchsorted(borders, kept, side="right").astype(np.uint8)
-    return np.where(codes < least, np.uint8(0), codes)
+    return np.where(codes < np.where(ratios < largest, least, least_largest), np.uint8(0), codes)
 
 
 def ratios_of(codes: NDArray[np.integer], *, num_classes: int, bits: int) -> NDArray[np.float64]:

@@ -56,8 +56,8 @@ class RatioAnswer(NamedTuple):
 def thrifty_codes(ratios: NDArray[np.floating], labels: Labels, *, num_classes: int) -> NDArray[np.uint8]:
     """Return `fedkd_flwr.labels.density.ratio_codes` with as much detail as fits in the bytes of 2.5 times the labels.
 
-    That is told from 2,000 of the rows, or from all. Detail is given up only where it would be more. With the least of
-    it two classes may still take 2.8 times the labels, where their ratios contradict these.
+    That is told from 2,000 of the rows, or from all. Detail is given up only where it would be more. Two classes have
+    little to give up: where ratios are small and contradict the labels they may take three times their bytes.
 
     Parameters
     ----------

