@@ -54,6 +54,7 @@ _OTHER_SHARES = 0.2  # of the rows of other classes than among the private rows:
 RARE = 1 / 3  # of an equal share: with less, a report too calls the classes imbalanced
 _TRIMMED = 0.3  # of a class's weight, at either end
 _MIXTURE_STEPS = 100
+_LEAST_LABELLED = 0.5  # of the rows that have a label without trust
 _MOST_SAID = 3.0  # times the public density: what one row may count in a correlation
 
 
@@ -299,13 +300,17 @@ class DensityVote:
       of the other parties, weighed by their own t (`fedkd_flwr.labels.trust.confirmed`). Only parties with rows of a
       class judge what is said of it, so the one party that knows a disease is not voted down by those that guess; what
       it says, true or not, can then not be checked. Where fewer than half of the parties are confirmed every trust
-      is 1.
+      is 1; also where trust would take its label from more than half of the rows: liars are few, so those who know
+      most rows are none.
 
     With two classes, the public rows' own class shares are estimated from the ratios too. If more than a fifth of the
     rows differ, pi_c is the mean of both (public rows of Adult with 55 % positive for 24 %: .80 right for .74). With
     more classes the ratios decide nearly alone, and liars could move the estimate.
 
-    A class that would label fewer rows than are due to it is then raised, to what equal class shares would
+    Of two classes that are not rare the smaller labels no more rows than its share, private or public, whichever is
+    larger: the other one is raised as far as it takes.
+
+    A class that would label fewer rows than are due to it is raised before, to what equal class shares would
     make of it at most: without it a rare class is never the densest. Due to it is its share of the parties'
     rows (each party's number bounded), at most pi_c; to a class with less than a third of an equal share, for which
     finding its rows matters more than accuracy, pi_c itself. The root gives small parties more weight, so pi_c is
@@ -418,7 +423,18 @@ class DensityVote:
         ]
         weights = self._weights() / max(float(np.median(self._weights())), 1e-12)
         found = confirmed(said, num_public=num_public, weights=weights)
-        return trusts(found) if can_tell(found) else np.ones(len(found))
+        counted, alike = trusts(found), np.ones(len(found))
+        if not can_tell(found) or self._labelled(counted) < _LEAST_LABELLED * self._labelled(alike):
+            return alike
+        return counted
+
+    def _labelled(self, counted: NDArray[np.float64]) -> float:
+        """Return the share of rows that have a label where parties count so much."""
+        num_public, num_classes = self._shape
+        total, weights = np.zeros(num_public), self._weights() * counted
+        for weight, answer in zip(weights, self._answers, strict=True):
+            total += weight * np.bincount(answer.places // num_classes, answer.values, minlength=num_public)
+        return float((total > _NOBODYS * weights.sum()).mean())
 
     def consensus(self) -> tuple[Labels, NDArray[np.float64]]:
         """Return the label of each row, and how much of its density the label's class has.
@@ -445,17 +461,22 @@ class DensityVote:
             ratios = sums.reshape(self._shape) / np.maximum(class_weights, 1e-300)  # S_c
         shares = class_weights / max(class_weights.sum(), 1e-300)
         told /= max(told.sum(), 1e-300)
-        due = np.where(num_classes * told < RARE, shares, np.minimum(shares, told))
+        rare = num_classes * told < RARE
+        due = np.where(rare, shares, np.minimum(shares, told))
+        larger, at_least = int(told.argmax()), 0.0
         if num_classes == 2:
             public_shares = _mixture(ratios, shares)
             if np.abs(public_shares - told).sum() / 2 > _OTHER_SHARES:
                 due = shares = (shares + public_shares) / 2
+            elif not rare.any():
+                at_least = min(told[larger], public_shares[larger])
         densities = ratios * shares
         labelled = densities.sum(axis=1) > _NOBODYS
         labels = np.full(num_public, ABSTAIN, dtype=np.int16)
         confidence = np.zeros(num_public)
         if labelled.any():
             raised = densities[labelled] * _lifts(densities[labelled], due)
+            raised[:, larger] *= _lift_to(at_least, larger, raised)
             labels[labelled] = raised.argmax(axis=1)
             confidence[labelled] = raised.max(axis=1) / raised.sum(axis=1)
         return labels, confidence
@@ -517,6 +538,14 @@ def _lifts(densities: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArr
             break
         factors[short] = np.minimum(factors[short] * 1.05, most[short])
     return factors
+
+
+def _lift_to(share: float, label: int, densities: NDArray[np.float64]) -> float:
+    """Return the least factor >= 1 by which one of two classes labels this share of the rows, if any does."""
+    own, other = densities[:, label], densities[:, 1 - label]
+    wanted = int(share * len(densities))
+    needed = np.sort(other[own > 0] / own[own > 0])[:wanted]
+    return max(float(needed[-1]) * (1 + 1e-9), 1.0) if needed.size else 1.0
 
 
 def _check_counts(class_counts: NDArray[Any], num_classes: int) -> NDArray[np.int64]:

@@ -222,6 +222,20 @@ def test_public_rows_with_other_class_shares_are_labelled_by_their_own():
     assert (labels == y).mean() > (by_private_shares == y).mean() + 0.03
 
 
+def test_the_smaller_of_two_classes_labels_no_more_rows_than_private_and_public_shares_say():
+    """Four small parties of class 1 weigh more than their rows say: by densities alone they label too many rows."""
+    rng = np.random.default_rng(3)
+    sure = rng.beta(0.5, 1.5, 1000)  # a quarter of the rows is of class 1
+    y = (rng.random(1000) < sure).astype(int)
+    vote = DensityVote(num_public=1000, num_classes=2, robust="trimmed")
+    vote.add(np.stack([(1 - sure) / 0.75, np.zeros(1000)], axis=1), np.array([3000, 0]))
+    for _ in range(4):
+        vote.add(np.stack([np.zeros(1000), sure / 0.25], axis=1), np.array([0, 250]))
+    labels = vote.consensus()[0]
+    assert 0.2 < (labels == 1).mean() < 0.3
+    assert (labels == y).mean() > 0.8
+
+
 def test_wrong_answers_are_refused():
     vote = DensityVote(num_public=2, num_classes=2)
     counts = np.array([1, 1])
@@ -285,6 +299,22 @@ def test_liars_are_trusted_less_than_anybody_else():
         vote.add(ratios, counts)
     trusts = vote.trusts()
     assert trusts[:3].max() < 0.2 < trusts[3:].min()
+
+
+def test_the_party_that_knows_nearly_all_rows_is_trusted_although_nobody_confirms_it():
+    """One party holds all rows of the frequent class, three some of the rare one: they confirm each other."""
+    rng = np.random.default_rng(11)
+    y = (np.arange(2000) < 60).astype(int)
+    vote = DensityVote(num_public=2000, num_classes=2)
+    vote.add(
+        np.stack([np.where(y == 0, rng.uniform(0.8, 1.4, 2000), 0.2), np.zeros(2000)], axis=1), np.array([11900, 0])
+    )
+    for rows in (16, 30, 45):
+        frequent = np.where(rng.random(2000) < 0.01, 0.5, 0.0)
+        vote.add(np.stack([frequent, np.where(y == 1, rng.uniform(0.2, 1.0, 2000), 0.0)], axis=1), np.array([5, rows]))
+    labels = vote.consensus()[0]
+    assert vote.trusts().tolist() == [1.0] * 4
+    assert (labels == y).mean() > 0.95
 
 
 def test_the_only_party_that_knows_a_class_keeps_its_trust():
