@@ -9,7 +9,7 @@ A case is ``data:skew[:learner[:public]]``. *skew* is a Dirichlet alpha, ``iid``
 ``digits`` (for MNIST: scikit-learn's digits, enlarged to 20 x 20 pixels within 28 x 28).
 There are ten parties, except where PARTIES says otherwise. Accuracy and balanced accuracy of the labels of the public
 rows are printed (a row without a label counts as wrong), the share of rows that look like a party's own, what `auto`
-takes, and bytes as a multiple of labels packed to ceil(log2 C) bits, hard labels and class counts included. With
+takes, and the bytes of an answer as a multiple of one with labels alone, packed to ceil(log2 C) bits. With
 --attacks three of ten parties lie: ``flip`` (each class said to be the next one), ``loud flip`` (and every ratio 2 C,
 counts x 1,000),
 ``target`` (one class everywhere), ``loud target``. With --refine a forest at the server learns the consensus of density
@@ -55,6 +55,7 @@ from fedkd_flwr.labels import (
     ratios_of,
 )
 from fedkd_flwr.labels.auto import label_skew
+from fedkd_flwr.wire.envelope import ANSWER_HEADER
 from fedkd_flwr.wire.range_coder import pack_rows
 from fedkd_flwr.wire.ratio_codec import thrifty_codes
 
@@ -311,7 +312,8 @@ def measured(answers: Answers, *, attacks: bool) -> dict[str, Any]:
         len(pack_rows(thrifty_codes(own, labels, num_classes=num_classes), labels, bits=bits)) + 4 * num_classes
         for own, labels in zip(ratios, answers.labels, strict=True)
     ]
-    found["bytes / labels"] = float(np.mean(sent)) / (len(answers.y) * (num_classes - 1).bit_length() / 8)
+    plain = len(answers.y) * (num_classes - 1).bit_length() / 8
+    found["bytes / labels"] = (float(np.mean(sent)) + ANSWER_HEADER) / (plain + ANSWER_HEADER)
     for attack in ATTACKS if attacks else ():
         per_draw = []
         for draw in range(3):

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import PayloadError, explain
 
 __all__ = [
+    "ANSWER_HEADER",
     "DEFLATED",
     "VERSION",
     "Opened",
@@ -45,6 +46,8 @@ VERSION = 1
 DEFLATED = 1
 _HEADER = struct.Struct("<2sBBII")
 _ANSWER = struct.Struct("<HHI16s")
+ANSWER_HEADER = _HEADER.size + _ANSWER.size
+"""Bytes before the content of an answer."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.density import default_ratio_bits, most_thrift, ratio_codes
 from fedkd_flwr.labels.voting import Labels, check_labels
-from fedkd_flwr.wire.envelope import PublicSpec, digest, reject, seal_answer, unseal_answer
+from fedkd_flwr.wire.envelope import ANSWER_HEADER, PublicSpec, digest, reject, seal_answer, unseal_answer
 from fedkd_flwr.wire.label_codec import bits_per_label
 from fedkd_flwr.wire.range_coder import pack_rows, unpack_rows
 
@@ -27,9 +27,8 @@ MAX_COUNT = 2**31 - 1
 """The largest class count that can be said."""
 
 MOST_OF_LABELS = 2.5
-"""What codes, labels and class counts may take, as a multiple of labels packed to ceil(log2 C) bits."""
+"""What an answer with ratios may take, as a multiple of one with labels alone, packed to ceil(log2 C) bits."""
 
-_SHORT = 100  # bytes that are always left to an answer: below, nothing is worth saving
 _ROWS_LOOKED_AT = 2000  # enough to tell what all take, and packed in .02 s
 
 Base = tuple[NDArray[np.uint8], Labels]
@@ -54,7 +53,7 @@ class RatioAnswer(NamedTuple):
 
 
 def thrifty_codes(ratios: NDArray[np.floating], labels: Labels, *, num_classes: int) -> NDArray[np.uint8]:
-    """Return `fedkd_flwr.labels.density.ratio_codes` with as much detail as fits in the bytes of 2.5 times the labels.
+    """Return `fedkd_flwr.labels.density.ratio_codes` with as much detail as fits in 2.5 times an answer of labels.
 
     That is told from 2,000 of the rows, or from all. Detail is given up only where it would be more. Two classes have
     little to give up: where ratios are small and contradict the labels they may take three times their bytes.
@@ -79,7 +78,8 @@ def thrifty_codes(ratios: NDArray[np.floating], labels: Labels, *, num_classes: 
     """
     rows = slice(None, None, max(len(ratios) // _ROWS_LOOKED_AT, 1))
     few, said, bits = ratios[rows], labels[rows], default_ratio_bits(num_classes)
-    allowed = max(MOST_OF_LABELS * len(ratios) * bits_per_label(num_classes) / 8, _SHORT) - 4 * num_classes
+    plain = ANSWER_HEADER + len(ratios) * bits_per_label(num_classes) / 8
+    allowed = MOST_OF_LABELS * plain - ANSWER_HEADER - 4 * num_classes
     thrift = 0
     while thrift < most_thrift(num_classes):
         codes = ratio_codes(few, num_classes=num_classes, bits=bits, thrift=thrift)
