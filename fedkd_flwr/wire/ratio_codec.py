@@ -72,9 +72,11 @@ def thrifty_codes(ratios: NDArray[np.floating], labels: Labels, *, num_classes: 
     Examples
     --------
     >>> ratios = np.random.default_rng(0).uniform(0.0, 6.0, size=(500, 3))
-    >>> codes = thrifty_codes(ratios, ratios.argmax(axis=1).astype(np.int16), num_classes=3)
-    >>> int((codes > 0).sum(axis=1).max())
-    1
+    >>> labels = ratios.argmax(axis=1).astype(np.int16)
+    >>> int((ratio_codes(ratios, num_classes=3, bits=3) > 0).sum())
+    988
+    >>> int((thrifty_codes(ratios, labels, num_classes=3) > 0).sum())
+    784
     """
     rows = slice(None, None, max(len(ratios) // _ROWS_LOOKED_AT, 1))
     few, said, bits = ratios[rows], labels[rows], default_ratio_bits(num_classes)
