@@ -9,9 +9,9 @@ A case is ``data:skew[:learner[:public]]``. *skew* is a Dirichlet alpha, ``iid``
 ``digits`` (for MNIST: scikit-learn's digits, enlarged to 20 x 20 pixels within 28 x 28).
 There are ten parties, except where PARTIES says otherwise. Accuracy and balanced accuracy of the labels of the public
 rows are printed (a row without a label counts as wrong), the share of rows that look like a party's own, what `auto`
-takes, and the bytes of an answer as a multiple of one with labels alone, packed to ceil(log2 C) bits. With
---attacks three of ten parties lie: ``flip`` (each class said to be the next one), ``loud flip`` (and every ratio 2 C,
-counts x 1,000),
+takes, and the bytes of an answer as a multiple of one with labels alone, packed to ceil(log2 C) bits. ``whole`` in the
+file are both where no ratios are left out for the bytes. With --attacks three of ten parties lie: ``flip`` (each class
+said to be the next one), ``loud flip`` (and every ratio 2 C, counts x 1,000),
 ``target`` (one class everywhere), ``loud target``. With --refine a forest at the server learns the consensus of density
 ratios and replaces labels where its out-of-bag answer is surer ("refined"); printed besides is the accuracy, on test
 rows, of forests taught by the one, by the other, and by the first with the consensus' confidence as weights. MADE data
@@ -52,12 +52,12 @@ from fedkd_flwr.labels import (
     density_ratios,
     is_informative,
     majority,
+    ratio_codes,
     ratios_of,
 )
 from fedkd_flwr.labels.auto import label_skew
-from fedkd_flwr.wire.envelope import ANSWER_HEADER
-from fedkd_flwr.wire.range_coder import pack_rows
-from fedkd_flwr.wire.ratio_codec import thrifty_codes
+from fedkd_flwr.wire.envelope import ANSWER_HEADER, PublicSpec
+from fedkd_flwr.wire.ratio_codec import encode_ratios, thrifty_codes
 
 PARTIES = {"fraud": 5, "a9a50": 50, "wine": 3, "breast-cancer": 5}
 SIZES = {
@@ -247,14 +247,18 @@ def by_labels(labels: Any, num_classes: int) -> tuple[Any, Any]:
     return majority(counter.votes, rng=np.random.default_rng(0)), skene
 
 
-def by_density(ratios: Any, labels: Any, counts: Any, robust: Robust) -> DensityVote:
+def codes_of(ratios: Any, labels: Any) -> list[NDArray[np.uint8]]:
+    """Return each party's codes, as they are sent with these labels."""
+    return [thrifty_codes(*said, num_classes=ratios.shape[2]) for said in zip(ratios, labels, strict=True)]
+
+
+def by_density(codes: list[NDArray[np.uint8]], counts: Any, robust: Robust) -> DensityVote:
     """Return the vote of ratios that went through the wire's codes."""
     num_classes = counts.shape[1]
     bits = default_ratio_bits(num_classes)
-    vote = DensityVote(num_public=ratios.shape[1], num_classes=num_classes, robust=robust)
-    for own, own_labels, own_counts in zip(ratios, labels, counts, strict=True):
-        codes = thrifty_codes(own, own_labels, num_classes=num_classes)
-        vote.add(ratios_of(codes, num_classes=num_classes, bits=bits), own_counts)
+    vote = DensityVote(num_public=len(codes[0]), num_classes=num_classes, robust=robust)
+    for own, own_counts in zip(codes, counts, strict=True):
+        vote.add(ratios_of(own, num_classes=num_classes, bits=bits), own_counts)
     return vote
 
 
@@ -295,7 +299,8 @@ def measured(answers: Answers, *, attacks: bool) -> dict[str, Any]:
     pairs = zip(answers.probs, answers.counts, strict=True)
     ratios = np.array([density_ratios(np.minimum(probs, 1.0), counts) for probs, counts in pairs])
     by_majority, skene = by_labels(answers.labels, num_classes)
-    vote = by_density(ratios, answers.labels, answers.counts, "trust")
+    codes = codes_of(ratios, answers.labels)
+    vote = by_density(codes, answers.counts, "trust")
     coverage = vote.coverage()
     counts = answers.counts
     chosen = choose_rule(
@@ -303,23 +308,24 @@ def measured(answers: Answers, *, attacks: bool) -> dict[str, Any]:
     ).rule
     rules = {"majority": by_majority, "dawid-skene": skene, "density-ratio": vote.consensus()[0]}
     found: dict[str, Any] = {rule: scores(labels, answers.y) for rule, labels in rules.items()}
-    found["unbounded sum"] = scores(
-        by_density(ratios, answers.labels, answers.counts, "none").consensus()[0], answers.y
-    )
+    found["unbounded sum"] = scores(by_density(codes, answers.counts, "none").consensus()[0], answers.y)
     found |= {"coverage": coverage, "auto": chosen, "auto's": found[chosen]}
     bits = default_ratio_bits(num_classes)
-    sent = [
-        len(pack_rows(thrifty_codes(own, labels, num_classes=num_classes), labels, bits=bits)) + 4 * num_classes
-        for own, labels in zip(ratios, answers.labels, strict=True)
-    ]
-    plain = len(answers.y) * (num_classes - 1).bit_length() / 8
-    found["bytes / labels"] = (float(np.mean(sent)) + ANSWER_HEADER) / (plain + ANSWER_HEADER)
+    whole = [ratio_codes(own, num_classes=num_classes, bits=bits) for own in ratios]
+    found["whole answers"] = scores(by_density(whole, answers.counts, "trust").consensus()[0], answers.y)
+    public = PublicSpec(num_public=len(answers.y), num_classes=num_classes, fingerprint="0" * 64)
+    plain = ANSWER_HEADER + len(answers.y) * (num_classes - 1).bit_length() / 8
+    for name, sent in (("bytes / labels", codes), ("whole bytes / labels", whole)):
+        said = zip(sent, answers.labels, answers.counts, strict=True)
+        sizes = [len(encode_ratios(c, y, public=public, server_round=1, class_counts=n)) for c, y, n in said]
+        found[name] = float(np.mean(sizes)) / plain
     for attack in ATTACKS if attacks else ():
         per_draw = []
         for draw in range(3):
             labels, counts, lied = attacked(answers, ratios, attack, draw)
             voted = [by_labels(labels, num_classes)[0]]
-            voted += [by_density(lied, labels, counts, robust).consensus()[0] for robust in ("trust", "none")]
+            told = codes_of(lied, labels)
+            voted += [by_density(told, counts, robust).consensus()[0] for robust in ("trust", "none")]
             per_draw.append([scores(one, answers.y)[0] for one in voted])
         found[attack] = dict(
             zip(("majority", "density-ratio", "unbounded sum"), np.mean(per_draw, axis=0), strict=True)
@@ -355,7 +361,7 @@ def main() -> None:
             if options.refine:
                 pairs = zip(answers.probs, answers.counts, strict=True)
                 ratios = np.array([density_ratios(np.minimum(probs, 1.0), counts) for probs, counts in pairs])
-                vote = by_density(ratios, answers.labels, answers.counts, "trust").consensus()
+                vote = by_density(codes_of(ratios, answers.labels), answers.counts, "trust").consensus()
                 made, accuracies = refined(case, seed, options.data_root, *vote)
                 one["refined"] = scores(made, answers.y)
                 one |= accuracies

@@ -43,7 +43,8 @@ def label_skew(class_counts: NDArray[np.integer]) -> float:
     """Return how far a party's class shares typically lie from the typical ones, 0 (alike) to 1.
 
     It is the median, over parties, of half the sum of the absolute differences to the median shares. Fewer than half of
-    the parties cannot move it far, whatever they say of their counts.
+    the parties cannot move it far, whatever they say of their counts. It is 1 where the typical shares hold less than a
+    third of an equal share of a class: its rows are then with few parties, or with nobody.
 
     Parameters
     ----------
@@ -54,9 +55,14 @@ def label_skew(class_counts: NDArray[np.integer]) -> float:
     --------
     >>> label_skew(np.array([[30, 10], [60, 20], [3, 1]])), label_skew(np.array([[10, 0], [0, 10]]))
     (0.0, 0.5)
+    >>> label_skew(np.array([[10, 0], [12, 0], [0, 6]]))
+    1.0
     """
     shares = class_counts / class_counts.sum(axis=1, keepdims=True)
-    return float(np.median(np.abs(shares - np.median(shares, axis=0)).sum(axis=1) / 2))
+    typical = np.median(shares, axis=0)
+    if (len(typical) * typical).min() < RARE:
+        return 1.0
+    return float(np.median(np.abs(shares - typical).sum(axis=1) / 2))
 
 
 def choose_rule(

@@ -41,11 +41,10 @@ OTHER_FLOOR = 0.02
 """The least probability of "other": a model that is surer than this would multiply a row's ratios without bound."""
 
 _OCTAVES_PER_CODE = {2: 2.0, 3: 1.0, 4: 0.5}
-_KEPT_OF_LARGEST = 0.5  # of a row's ratios: smaller ones cost bytes and change no vote
-# how much detail to give up, step by step: the share of its row's largest ratio, and the code, below which a ratio is
-# left out, and the code below which the largest is
-_THRIFT_OF_TWO = ((0.5, 2, 2),)  # to leave out more moves the border between two classes
-_THRIFT = ((0.5, 2, 1), (0.5, 3, 1), (0.6, 3, 1), (0.7, 3, 1), (0.8, 3, 1), (0.9, 3, 1), (1.0, 3, 1))
+# how much detail to give up, by thrift: the share of its row's largest ratio, and the code, below which a ratio is left
+# out, and the code below which the largest is; what is below half of the largest costs bytes and changes no vote
+_THRIFT_OF_TWO = ((0.5, 1, 1), (0.5, 2, 2))  # to leave out more moves the border between two classes
+_THRIFT = ((0.5, 1, 1), (0.5, 2, 1), (0.5, 3, 1), (0.6, 3, 1), (0.7, 3, 1), (0.8, 3, 1), (0.9, 3, 1), (1.0, 3, 1))
 _NOBODYS = 0.02  # the sum of all densities below which a row has no label
 _FAMILIAR = 0.5  # of the public density: a row that is at least so dense among a party's own rows looks like them
 _MOST_LIFT = 4.0  # of a class whose ratios are too small on average
@@ -161,7 +160,7 @@ def most_thrift(num_classes: int) -> int:
     >>> most_thrift(2), most_thrift(10)
     (1, 7)
     """
-    return len(_THRIFT_OF_TWO if num_classes == 2 else _THRIFT)
+    return len(_THRIFT_OF_TWO if num_classes == 2 else _THRIFT) - 1
 
 
 def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int, thrift: int = 0) -> NDArray[np.uint8]:
@@ -194,9 +193,7 @@ def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int, th
     [[7, 7], [5, 0], [0, 0]]
     """
     check_whole("thrift", thrift, 0, most_thrift(num_classes))
-    share, least, least_largest = _KEPT_OF_LARGEST, 1, 1
-    if thrift:
-        share, least, least_largest = (_THRIFT_OF_TWO if num_classes == 2 else _THRIFT)[thrift - 1]
+    share, least, least_largest = (_THRIFT_OF_TWO if num_classes == 2 else _THRIFT)[thrift]
     values, largest = _levels(num_classes, bits), ratios.max(axis=1, keepdims=True)
     kept = np.where(ratios >= share * largest, ratios, 0.0)
     # the border between two codes is their geometric mean, and the least value has a border of its own
@@ -299,22 +296,22 @@ class DensityVote:
     - its trust ``g_k`` is ``min(1, 2 t_k / median t)^2``, where t_k is how far its densities move together with those
       of the other parties, weighed by their own t (`fedkd_flwr.labels.trust.confirmed`). Only parties with rows of a
       class judge what is said of it, so the one party that knows a disease is not voted down by those that guess; what
-      it says, true or not, can then not be checked. Where fewer than half of the parties are confirmed every trust
-      is 1; also where trust would take its label from more than half of the rows: liars are few, so those who know
-      most rows are none.
+      it says, true or not, can then not be checked. Every trust is 1 where fewer than half of the parties are
+      confirmed, and where more than half of the rows would have no label because of trust: liars are few, so those
+      who know most rows are honest.
 
     With two classes, the public rows' own class shares are estimated from the ratios too. If more than a fifth of the
     rows differ, pi_c is the mean of both (public rows of Adult with 55 % positive for 24 %: .80 right for .74). With
     more classes the ratios decide nearly alone, and liars could move the estimate.
 
-    Of two classes that are not rare the smaller labels no more rows than its share, private or public, whichever is
-    larger: the other one is raised as far as it takes.
-
-    A class that would label fewer rows than are due to it is raised before, to what equal class shares would
+    A class that would label fewer rows than are due to it is then raised, to what equal class shares would
     make of it at most: without it a rare class is never the densest. Due to it is its share of the parties'
     rows (each party's number bounded), at most pi_c; to a class with less than a third of an equal share, for which
     finding its rows matters more than accuracy, pi_c itself. The root gives small parties more weight, so pi_c is
     above the share of rows where they hold the class, and raising a class so far costs accuracy.
+
+    Of two classes that are not rare the smaller one labels no more rows than its share, private or public, whichever
+    is larger: the other one is raised as far as that takes.
 
     Memory is 8 bytes for each ratio above 0 in the codes (one or two a row and party), so O(num_parties * num_public):
     trust looks at all answers several times. And O(num_public * num_classes) besides.

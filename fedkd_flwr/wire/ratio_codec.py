@@ -27,7 +27,7 @@ MAX_COUNT = 2**31 - 1
 """The largest class count that can be said."""
 
 MOST_OF_LABELS = 2.5
-"""What an answer with ratios may take, as a multiple of one with labels alone, packed to ceil(log2 C) bits."""
+"""What an answer with ratios shall take, as a multiple of one with labels alone, packed to ceil(log2 C) bits."""
 
 _ROWS_LOOKED_AT = 2000  # enough to tell what all take, and packed in .02 s
 

@@ -73,4 +73,11 @@ def test_a_minority_of_liars_hardly_moves_the_skew():
     liars = np.array([[0, 10**9]] * 3)
     assert label_skew(honest) == pytest.approx(0.01)
     assert label_skew(np.concatenate((honest, liars))) < 0.03
-    assert label_skew(np.eye(10, dtype=int)) == pytest.approx(0.5)
+    assert label_skew(np.eye(10, dtype=int)) == 1
+
+
+def test_most_parties_of_one_class_are_not_taken_for_parties_that_hold_two_classes_alike():
+    """Six small parties hold class 1 alone, four large ones class 0: a party's median distance is 0."""
+    counts = np.array([[0, 100]] * 6 + [[450, 0]] * 4)
+    chosen = choose_rule(num_classes=2, class_counts=counts.sum(axis=0), coverage=1.0, skew=label_skew(counts))
+    assert chosen.rule == "density-ratio"
