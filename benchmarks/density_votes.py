@@ -5,8 +5,9 @@
 A case is ``data:skew[:learner[:public]]``. *skew* is a Dirichlet alpha, ``iid`` or ``one`` (one class a party).
 *learner* is ``forest`` (scored out of bag, one fit), ``logistic``, ``bayes``, ``boosting`` or ``mlp`` (three folds).
 *public* tells what is done to the public rows: ``scaled`` (x 0.7), ``noise`` (of the columns' own deviation),
-``marginal`` (three of four rows of the most frequent class left out), ``other`` (another data set of the same width),
-``digits`` (for MNIST: scikit-learn's digits, enlarged to 20 x 20 pixels within 28 x 28).
+``marginal`` (three of four rows of the most frequent class left out; ``half-marginal``: half of them), ``other``
+(another data set of the same width), ``digits`` (for MNIST: scikit-learn's digits, enlarged to 20 x 20 pixels within
+28 x 28).
 There are ten parties, except where PARTIES says otherwise. Accuracy and balanced accuracy of the labels of the public
 rows are printed (a row without a label counts as wrong), the share of rows that look like a party's own, what `auto`
 takes, and the bytes of an answer as a multiple of one with labels alone, packed to ceil(log2 C) bits. ``whole`` in the
@@ -183,9 +184,9 @@ def answers_of(case: str, seed: int, root: str, cache: Path | None) -> Answers:
         small = load_digits()
         large = zoom(small.images / 16 * X.max(), (1, 2.5, 2.5), order=1)
         U, y_public = np.pad(large, ((0, 0), (4, 4), (4, 4))).reshape(len(large), -1), small.target
-    elif public == "marginal":  # three of four rows of the most frequent class are gone
-        frequent = y_public == np.bincount(y_public).argmax()
-        keep = np.flatnonzero(~frequent | (np.random.default_rng(seed).random(len(U)) < 0.25))
+    elif public in ("marginal", "half-marginal"):  # of the most frequent class a quarter or a half of the rows is left
+        frequent, left = y_public == np.bincount(y_public).argmax(), 0.25 if public == "marginal" else 0.5
+        keep = np.flatnonzero(~frequent | (np.random.default_rng(seed).random(len(U)) < left))
         U, y_public = U[keep], y_public[keep]
     scaler = StandardScaler().fit(U)
     X, U = scaler.transform(X), scaler.transform(U)

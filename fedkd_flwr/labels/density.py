@@ -41,10 +41,20 @@ OTHER_FLOOR = 0.02
 """The least probability of "other": a model that is surer than this would multiply a row's ratios without bound."""
 
 _OCTAVES_PER_CODE = {2: 2.0, 3: 1.0, 4: 0.5}
-# how much detail to give up, by thrift: the share of its row's largest ratio, and the code, below which a ratio is left
-# out, and the code below which the largest is; what is below half of the largest costs bytes and changes no vote
-_THRIFT_OF_TWO = ((0.5, 1, 1), (0.5, 2, 2))  # to leave out more moves the border between two classes
-_THRIFT = ((0.5, 1, 1), (0.5, 2, 1), (0.5, 3, 1), (0.6, 3, 1), (0.7, 3, 1), (0.8, 3, 1), (0.9, 3, 1), (1.0, 3, 1))
+
+
+class _Detail(NamedTuple):
+    """Which ratios are said, and how finely."""
+
+    share: float = 0.5  # of its row's largest; what is below a half costs bytes and changes no vote
+    least: int = 1  # a lower code becomes 0
+    least_largest: int = 1  # for the largest of a row
+    most: int = 15  # a higher code becomes this one
+
+
+# by thrift, 0 first; of two classes, to leave out more would move the border between them
+_THRIFT_OF_TWO = (_Detail(), _Detail(least=2, least_largest=2), _Detail(least=2, least_largest=2, most=2))
+_THRIFT = (_Detail(), _Detail(least=2), *(_Detail(share=share, least=3) for share in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)))
 _NOBODYS = 0.02  # the sum of all densities below which a row has no label
 _FAMILIAR = 0.5  # of the public density: a row that is at least so dense among a party's own rows looks like them
 _MOST_LIFT = 4.0  # of a class whose ratios are too small on average
@@ -54,6 +64,7 @@ RARE = 1 / 3  # of an equal share: with less, a report too calls the classes imb
 _TRIMMED = 0.3  # of a class's weight, at either end
 _MIXTURE_STEPS = 100
 _LEAST_LABELLED = 0.5  # of the rows that have a label without trust
+_UNSURE_SHARES = 0.08  # what the estimate of the public rows' shares is off by (found: 0.00-0.07 with boosted trees)
 _MOST_SAID = 3.0  # times the public density: what one row may count in a correlation
 
 
@@ -158,7 +169,7 @@ def most_thrift(num_classes: int) -> int:
     """Return the largest ``thrift`` of `ratio_codes`.
 
     >>> most_thrift(2), most_thrift(10)
-    (1, 7)
+    (2, 7)
     """
     return len(_THRIFT_OF_TWO if num_classes == 2 else _THRIFT) - 1
 
@@ -180,7 +191,7 @@ def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int, th
         2, 3 or 4.
     thrift : int
         How much detail to give up so that the codes take fewer bytes, 0 to `most_thrift`: ever more of a row's smaller
-        ratios become 0; with two classes, small ratios of any kind.
+        ratios become 0; with two classes small ratios of any kind, and at last all others become 1.
 
     Returns
     -------
@@ -193,13 +204,14 @@ def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int, th
     [[7, 7], [5, 0], [0, 0]]
     """
     check_whole("thrift", thrift, 0, most_thrift(num_classes))
-    share, least, least_largest = (_THRIFT_OF_TWO if num_classes == 2 else _THRIFT)[thrift]
+    detail = (_THRIFT_OF_TWO if num_classes == 2 else _THRIFT)[thrift]
     values, largest = _levels(num_classes, bits), ratios.max(axis=1, keepdims=True)
-    kept = np.where(ratios >= share * largest, ratios, 0.0)
+    kept = np.where(ratios >= detail.share * largest, ratios, 0.0)
     # the border between two codes is their geometric mean, and the least value has a border of its own
     borders = values[1:] * 2.0 ** (-_OCTAVES_PER_CODE[bits] / 2)
     codes: NDArray[np.uint8] = np.searchsorted(borders, kept, side="right").astype(np.uint8)
-    return np.where(codes < np.where(ratios < largest, least, least_largest), np.uint8(0), codes)
+    said = codes >= np.where(ratios < largest, detail.least, detail.least_largest)
+    return np.where(said, np.minimum(codes, detail.most), np.uint8(0)).astype(np.uint8)
 
 
 def ratios_of(codes: NDArray[np.integer], *, num_classes: int, bits: int) -> NDArray[np.float64]:
@@ -310,8 +322,9 @@ class DensityVote:
     finding its rows matters more than accuracy, pi_c itself. The root gives small parties more weight, so pi_c is
     above the share of rows where they hold the class, and raising a class so far costs accuracy.
 
-    Of two classes that are not rare the smaller one labels no more rows than its share, private or public, whichever
-    is larger: the other one is raised as far as that takes.
+    Of two classes that are not rare the smaller one labels no more rows than its share among the private rows, or
+    among the public ones where those are estimated to differ by more than .08 and it is larger there: the other one is
+    raised as far as that takes.
 
     Memory is 8 bytes for each ratio above 0 in the codes (one or two a row and party), so O(num_parties * num_public):
     trust looks at all answers several times. And O(num_public * num_classes) besides.
@@ -463,10 +476,13 @@ class DensityVote:
         larger, at_least = int(told.argmax()), 0.0
         if num_classes == 2:
             public_shares = _mixture(ratios, shares)
-            if np.abs(public_shares - told).sum() / 2 > _OTHER_SHARES:
+            apart = np.abs(public_shares - told).sum() / 2
+            if apart > _OTHER_SHARES:
                 due = shares = (shares + public_shares) / 2
             elif not rare.any():
-                at_least = min(told[larger], public_shares[larger])
+                at_least = told[larger]
+                if apart > _UNSURE_SHARES:
+                    at_least = min(at_least, public_shares[larger])
         densities = ratios * shares
         labelled = densities.sum(axis=1) > _NOBODYS
         labels = np.full(num_public, ABSTAIN, dtype=np.int16)

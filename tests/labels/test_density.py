@@ -135,10 +135,12 @@ def test_thrift_leaves_out_ever_more_of_a_row_but_never_its_largest_ratio_unless
     steps = [ratio_codes(ratios, num_classes=classes, bits=bits, thrift=i) for i in range(most_thrift(classes) + 1)]
     told = [int((codes > 0).sum()) for codes in steps]
     assert told == sorted(told, reverse=True)
-    for codes in steps:
+    for codes in steps if classes > 2 else steps[:-1]:
         assert ((codes == steps[0]) | (codes == 0)).all()
         if classes > 2:
             assert (codes.max(axis=1) == steps[0].max(axis=1)).all()
+    if classes == 2:  # at last a bit for each class: at least half as dense as the public rows
+        assert (steps[-1] == np.where(steps[1] > 0, 2, 0)).all()
     with pytest.raises(ConfigError, match="thrift must be a whole number"):
         ratio_codes(ratios, num_classes=classes, bits=bits, thrift=most_thrift(classes) + 1)
 
@@ -234,6 +236,20 @@ def test_the_smaller_of_two_classes_labels_no_more_rows_than_private_and_public_
     labels = vote.consensus()[0]
     assert 0.2 < (labels == 1).mean() < 0.3
     assert (labels == y).mean() > 0.8
+
+
+@pytest.mark.parametrize(("estimated", "most"), [(0.25, 200), (0.27, 200), (0.35, 350), (0.1, 200)])
+def test_the_smaller_class_labels_more_than_its_private_share_only_where_public_rows_clearly_differ(
+    monkeypatch, estimated, most
+):
+    """Half of the rows look more like class 1, which is a fifth of the private rows."""
+    monkeypatch.setattr(density, "_mixture", lambda ratios, shares: np.array([1 - estimated, estimated]))
+    ratios = np.tile([1.0, 0.5], (1000, 1))
+    ratios[:500, 1] = np.linspace(4.0, 3.9, 500)  # the second class is denser there under shares of .8 and .2, too
+    ratios[:500, 0] = 0.5
+    vote = DensityVote(num_public=1000, num_classes=2)
+    vote.add(ratios, np.array([80, 20]))
+    assert (vote.consensus()[0] == 1).sum() == most
 
 
 def test_wrong_answers_are_refused():
