@@ -2,7 +2,7 @@
 
 A payload is the envelope's header of an answer, whose own number is the bits of a code; 16 bytes that name the base,
 where it holds changes (flag 2); 4 bytes for each class, where it brings class counts (flag 4); and the body of
-`fedkd_flwr.wire.range_coder`, whose work is bounded by the number of rows and classes whatever its bytes say.
+`fedkd_flwr.wire.ans_coder`, whose work is bounded by the number of rows and classes whatever its bytes say.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.density import default_ratio_bits, most_thrift, ratio_codes
 from fedkd_flwr.labels.voting import Labels, check_labels
+from fedkd_flwr.wire.ans_coder import pack_rows, packed_size, unpack_rows
 from fedkd_flwr.wire.envelope import ANSWER_HEADER, PublicSpec, digest, reject, seal_answer, unseal_answer
 from fedkd_flwr.wire.label_codec import bits_per_label
-from fedkd_flwr.wire.range_coder import pack_rows, unpack_rows
 
 __all__ = ["MAX_COUNT", "MOST_OF_LABELS", "RatioAnswer", "decode_ratios", "encode_ratios", "thrifty_codes"]
 
-_MAGIC = b"FD"
+_MAGIC = b"FA"
 _DELTA, _COUNTS = 2, 4
 MAX_COUNT = 2**31 - 1
 """The largest class count that can be said."""
@@ -29,7 +29,7 @@ MAX_COUNT = 2**31 - 1
 MOST_OF_LABELS = 2.5
 """What an answer with ratios shall take, as a multiple of one with labels alone, packed to ceil(log2 C) bits."""
 
-_ROWS_LOOKED_AT = 2000  # enough to tell what all take, and packed in .02 s
+_ROWS_LOOKED_AT = 2000  # enough to tell what all take
 
 Base = tuple[NDArray[np.uint8], Labels]
 """Codes and labels that both ends hold."""
@@ -55,8 +55,8 @@ class RatioAnswer(NamedTuple):
 def thrifty_codes(ratios: NDArray[np.floating], labels: Labels, *, num_classes: int) -> NDArray[np.uint8]:
     """Return `fedkd_flwr.labels.density.ratio_codes` with as much detail as fits in 2.5 times an answer of labels.
 
-    That is told from 2,000 of the rows, or from all. Detail is given up only where it would be more. Two classes have
-    little to give up: where ratios are small and contradict the labels they may take three times their bytes.
+    That is told from 2,000 of the rows, or from all. Detail is given up only where it would be more. Of two classes the
+    least that is said is a bit for each: where these contradict the labels at random, three times their bytes are left.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def thrifty_codes(ratios: NDArray[np.floating], labels: Labels, *, num_classes: 
     thrift = 0
     while thrift < most_thrift(num_classes):
         codes = ratio_codes(few, num_classes=num_classes, bits=bits, thrift=thrift)
-        if len(pack_rows(codes, said, bits=bits)) * len(ratios) <= allowed * len(few):
+        if packed_size(codes, said, bits=bits) * len(ratios) <= allowed * len(few):
             break
         thrift += 1
     return ratio_codes(ratios, num_classes=num_classes, bits=bits, thrift=thrift)

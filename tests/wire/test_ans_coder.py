@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedkd_flwr.wire.range_coder import pack_rows, unpack_rows
+from fedkd_flwr.wire import ans_coder
+from fedkd_flwr.wire.ans_coder import pack_rows, packed_size, unpack_rows
 
 codes_arrays = arrays(np.uint8, (9, 3), elements=st.integers(0, 7))
 labels_arrays = arrays(np.int16, 9, elements=st.integers(-1, 2))
@@ -60,3 +61,34 @@ def test_rows_that_did_not_change_cost_next_to_nothing():
     changed = codes.copy()
     changed[::200] = [3, 0]
     assert len(pack_rows(changed, labels, bits=3, base=(codes, labels))) < 40
+
+
+def _drawn(num_public, num_classes, seed):
+    rng = np.random.default_rng(seed)
+    shape = (num_public, num_classes)
+    codes = np.where(rng.random(shape) < 0.3, rng.integers(0, 8, shape), 0).astype(np.uint8)
+    return codes, rng.integers(-1, num_classes, num_public).astype(np.int16)
+
+
+@pytest.mark.parametrize("num_states", [1, 2, 40])
+def test_one_state_and_many_bring_the_same_rows_back(monkeypatch, num_states):
+    monkeypatch.setattr(ans_coder, "_num_states", lambda num_public: num_states)
+    codes, labels = _drawn(700, 4, seed=1)
+    body = pack_rows(codes, labels, bits=3)
+    found = unpack_rows(body, num_public=700, num_classes=4, bits=3)
+    assert (found[0] == codes).all()
+    assert (found[1] == labels).all()
+    monkeypatch.setattr(ans_coder, "_num_states", lambda num_public: 1)
+    # a state takes four bytes, partly filled
+    assert len(body) <= len(pack_rows(codes, labels, bits=3)) + 4 * num_states
+
+
+@pytest.mark.parametrize(("num_public", "num_classes"), [(1, 2), (40, 3), (5000, 10)])
+def test_the_size_is_told_within_a_few_bytes(num_public, num_classes):
+    codes, labels = _drawn(num_public, num_classes, seed=2)
+    told, true = packed_size(codes, labels, bits=3), len(pack_rows(codes, labels, bits=3))
+    assert told == pytest.approx(true, abs=8 + 0.005 * true)
+
+
+def test_many_rows_are_packed_by_numpy_and_few_by_one_state():
+    assert [ans_coder._num_states(rows) for rows in (1, 4096, 4097, 40_000)] == [1, 1, 16, 156]
