@@ -6,8 +6,9 @@ same total weight. A public row is scored by a model that did not see it:
 - a forest by those of its trees that did not draw the row: one fit, of twice as many trees (three times as many, up to
   150, of a small forest). A single tree is scored as a forest of such trees, because its own probabilities are 0 and 1;
 - a net, which goes on from round to round, by the one of two nets that learns the other half of the public rows; half
-  of each minibatch are own rows. Which class a row is like, the party's own net tells better
-  (`fedkd_flwr.labels.density.with_classes_of`);
+  of each minibatch are own rows. Where a round's minibatches hold at most a tenth of the public rows, so that a net
+  sees a row about once in ten rounds, one net learns from all and scores all. Which class a row is like, the party's
+  own net tells better (`fedkd_flwr.labels.density.with_classes_of`);
 - any other estimator by the one of three fits that leaves a third of the public rows out.
 
 An estimator whose outputs are fixed cannot have one class more. It tells own rows from public ones with two of the
@@ -33,6 +34,8 @@ __all__ = ["OpenSet", "open_set", "widened"]
 
 _FOLDS = 3
 _NET_FOLDS = 2
+_FEW_DRAWS = 0.1  # of the public rows in a round: too few for a net to know any of them
+_STEPS_OF_ONE_NET = 0.75  # of those that two nets take together: a round is then twice as long as with labels alone
 _FEWEST_TREES = 10  # of fewer, too few leave any one row out
 _ENOUGH_TREES = 150  # a row is out of the bag of a third of the trees, and fifty that speak of it are enough
 _GROVE = 20
@@ -77,7 +80,7 @@ def open_set(
     rng : Generator
         Draws which public rows are left out together: the same in each round where nets go on.
     steps : int, optional
-        Minibatch steps of a net, for both halves together; by default as many as ``fit`` would take.
+        Minibatch steps of a net, or of both nets together; by default as many as ``fit`` would take.
     models : sequence of Classifier
         Nets of the last round to go on with.
 
@@ -183,19 +186,24 @@ def _continued(
 ) -> OpenSet:
     """Let nets go on for some steps, or as many as their ``fit`` would take."""
     other = wide.num_classes - 1
-    folds = list(_folds(len(X_public), _NET_FOLDS, rng))
+    size = getattr(wide.template, "batch_size", 64)
+    if steps is None:
+        steps = -(-getattr(wide.template, "epochs", 1) * len(X) * _NET_FOLDS // size)
+    folds: Sequence[tuple[Any, Any]] = _folds(len(X_public), _NET_FOLDS, rng)
+    if steps * (size // 2) <= _FEW_DRAWS * len(X_public):
+        everything = slice(None)
+        folds, steps = [(everything, everything)], int(_STEPS_OF_ONE_NET * steps)
     nets = list(models)
     if len(nets) != len(folds):
         nets = [Classifier(wide.fresh_estimator(), num_classes=wide.num_classes) for _ in folds]
-    if steps is None:
-        epochs = getattr(wide.template, "epochs", 1)
-        steps = -(-epochs * len(X) * len(folds) // getattr(wide.template, "batch_size", 64))
     probs = np.empty((len(X_public), wide.num_classes))
     for net, (inside, outside) in zip(nets, folds, strict=True):
         labels = np.full(len(X_public), NO_LABEL, dtype=np.int64)
         labels[inside] = other
         net.update(X, y, X_public, labels, steps=max(steps // len(folds), 1))
-        for rows in np.array_split(outside, -(-len(outside) // _ROWS_AT_ONCE)):  # half of many images is a large copy
+        # half of many images is a large copy
+        parts = [outside] if len(folds) == 1 else np.array_split(outside, -(-len(outside) // _ROWS_AT_ONCE))
+        for rows in parts:
             probs[rows] = net.predict_proba(X_public[rows])
     return OpenSet(probs, nets)
 

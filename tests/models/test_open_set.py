@@ -176,6 +176,19 @@ class TestNets:
         found = self.goes_on(steps=None)
         assert typical(found.probs)[TRUTH < 2].mean() > 2 * typical(found.probs)[TRUTH == 2].mean()
 
+    @pytest.mark.parametrize(("batch_size", "nets", "taken"), [(2, 1, 9), (4, 2, 6)])
+    def test_one_net_scores_all_rows_where_a_round_draws_at_most_a_tenth_of_them(
+        self, monkeypatch, batch_size, nets, taken
+    ):
+        """180 public rows and 12 steps for both nets: 12 or 24 of the rows are drawn."""
+        steps = []
+        update = Classifier.update
+        monkeypatch.setattr(Classifier, "update", lambda *a, **k: steps.append(k["steps"]) or update(*a, **k))
+        fresh = self.net(batch_size=batch_size)
+        found = open_set(fresh, OWN, Y, PUBLIC, rng=np.random.default_rng(3), steps=12)
+        assert (len(found.models), steps) == (nets, [taken] * nets)
+        assert found.probs.sum(axis=1) == pytest.approx(np.ones(180))
+
     def test_a_wider_net_is_another_net(self):
         fresh = self.net()
         assert widened(fresh).template.num_classes == 4
