@@ -3,6 +3,9 @@
 For each kind of release: the tight epsilon of many, the least budget whose filter covers them, and the price. Run:
 
     python benchmarks/ledger_filter.py
+    python benchmarks/ledger_filter.py --scan
+
+``--scan`` looks for the worst: three mechanisms, seventeen strengths, twelve numbers of releases.
 """
 
 from __future__ import annotations
@@ -59,11 +62,38 @@ def price(event: Event, count: int, delta: float) -> tuple[float, float]:
     return Accountant().compose(event, count).epsilon(delta), ledger.covering(delta)
 
 
+KINDS: dict[str, Event] = {
+    **{f"labels, epsilon {e}, C = {c}": _labels(e, c) for e in (0.01, 0.1, 0.5, 1.0, 2.0, 4.0) for c in (2, 10)},
+    **{f"Laplace votes, gamma {g}": dp.LaplaceDpEvent(1 / g) for g in (0.02, 0.08, 0.5, 2.0)},
+    **{f"Gaussian, noise {noise}": dp.GaussianDpEvent(noise) for noise in (1, 2, 5, 10, 20, 40, 100)},
+}
+COUNTS = (1, 2, 3, 5, 8, 13, 20, 40, 100, 300, 1000, 3000)
+RANGES = ((0.0, 0.1), (0.1, 0.5), (0.5, 1.0), (1.0, 10.0), (10.0, 100.0))
+
+
+def scan(delta: float) -> None:
+    """Print the prices by the size of the tight epsilon, and the worst of each."""
+    found = [(*price(event, count, delta), f"{count} x {name}") for name, event in KINDS.items() for count in COUNTS]
+    for low, high in RANGES:
+        prices = sorted((budget / tight - 1, name) for tight, budget, name in found if low < tight <= high)
+        above = sum(extra > 0.1 for extra, _ in prices)
+        median, (worst, which) = prices[len(prices) // 2][0], prices[-1]
+        print(
+            f"delta {delta:g}  tight epsilon {low:g} to {high:g}: {len(prices)} cases, median {median:.1%}, "
+            f"{above} above 10 %, worst {worst:.1%} ({which})"
+        )
+
+
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--delta", type=float, action="append", help="where epsilon is measured (1e-5, 1e-3)")
-    for delta in parser.parse_args().delta or [1e-5, 1e-3]:
+    parser.add_argument("--scan", action="store_true", help="look for the worst prices, by the size of epsilon")
+    arguments = parser.parse_args()
+    for delta in arguments.delta or [1e-5, 1e-3]:
+        if arguments.scan:
+            scan(delta)
+            continue
         subset = {"one subset for ever": (ApproximateEvent(0.11, 0.8 * delta), 1)}
         for name, (event, count) in (RELEASES | subset).items():
             tight, budget = price(event, count, delta)
