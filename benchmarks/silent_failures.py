@@ -642,8 +642,8 @@ def differences(seed: int, public_path: str, folder: Path, *, most_files: int = 
 
 
 @contextlib.contextmanager
-def laboratory() -> Iterator[Path]:
-    """Hold mechanisms and secrets fixed, read the public file once, keep logs and warnings quiet; yield a folder."""
+def laboratory(*, held: bool = True) -> Iterator[Path]:
+    """Hold mechanisms (if ``held``) and secrets fixed, read the public file once, keep logs quiet; yield a folder."""
     TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 7, 1, 1
     cached = lru_cache(maxsize=8)(load_public)
 
@@ -655,7 +655,8 @@ def laboratory() -> Iterator[Path]:
     shared = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(dir=shared))
-        stack.enter_context(fixed_outputs())
+        if held:
+            stack.enter_context(fixed_outputs())
         stack.enter_context(mock.patch.object(assembly, "load_public", once))
         # each file has a state directory of its own, with a secret that was drawn and tells nothing of rows
         stack.enter_context(mock.patch.object(assembly, "node_secret", return_value=bytes(32)))

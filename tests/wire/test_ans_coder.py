@@ -32,7 +32,7 @@ def test_changes_against_a_base_come_out_as_they_went_in(codes, labels, base_cod
 
 @given(st.binary(max_size=60), st.sampled_from([2, 3, 5]), st.sampled_from([2, 3, 4]), st.sampled_from([1, 4]))
 def test_forged_bytes_give_codes_and_labels_within_their_ranges(body, num_classes, bits, num_states):
-    with mock.patch.object(ans_coder, "_num_states", lambda num_public: num_states):
+    with mock.patch.object(ans_coder, "_num_states", return_value=num_states):
         codes, labels = unpack_rows(body, num_public=11, num_classes=num_classes, bits=bits)
     assert (codes.shape, labels.shape) == ((11, num_classes), (11,))
     assert codes.max() < 2**bits
