@@ -6,7 +6,7 @@ or no with a probability that both sides learn from the rows before, so nothing 
 
 A row holds its label, whether it has a code above 0, whether its largest code is at the label's class (else which
 class), that code, whether others follow, and for each other class whether it has a code and how far that lies below.
-With a base, a row that did not change is one decision.
+With a base, a row that did not change is one decision, and where a label alone is new, the codes are not said again.
 
 The coder is Duda's rANS ("Asymmetric numeral systems: entropy coding combining speed of Huffman coding with compression
 rate of arithmetic coding", 2013). Of many rows it has one state for each 256, so that NumPy takes as many decisions at
@@ -200,6 +200,7 @@ class _Rows:
             "other": num_classes,
             "below": 6,
             "changed": num_classes + 1,
+            "moved": 1,
         }
         ends = np.cumsum(list(sizes.values())).tolist()
         self.at = dict(zip(sizes, [0, *ends], strict=False))
@@ -209,14 +210,24 @@ class _Rows:
         """Code whether rows differ from the base's, given the base's labels."""
         return coder.put(bits, self.at["changed"] + labels)
 
-    def code(self, coder: _Coder, codes: NDArray[np.uint8], labels: Numbers) -> tuple[NDArray[np.uint8], Numbers]:
-        """Code rows and their labels, and return them as they are found."""
+    def code(
+        self,
+        coder: _Coder,
+        codes: NDArray[np.uint8],
+        labels: Numbers,
+        known: NDArray[np.uint8] | None,
+    ) -> tuple[NDArray[np.uint8], Numbers]:
+        """Code rows and their labels, and return them as they are found; ``known`` are the base's codes of the rows."""
         at, num_classes = self.at, self.num_classes
-        found = np.zeros_like(codes)
         origin = np.zeros(len(labels), dtype=np.int64)
         labels = np.minimum(coder.numbers(labels, self.width, at["label"] + origin), num_classes)
+        rows = np.arange(len(labels))
+        if known is not None:  # where a label alone is new, the codes are not said again
+            rows = np.flatnonzero(coder.put((codes != known).any(axis=1), at["moved"] + origin))
+        found = np.zeros_like(codes) if known is None else known.copy()
+        found[rows] = 0
         largest = codes.max(axis=1).astype(np.int64)
-        rows = np.flatnonzero(coder.put(largest > 0, at["filled"] + labels))
+        rows = rows[coder.put(largest[rows] > 0, at["filled"] + labels[rows])]
         given, largest, label = codes[rows], largest[rows], labels[rows]
         top = given.argmax(axis=1)
         of_label = given[np.arange(len(rows)), np.minimum(label, num_classes - 1)]
@@ -309,12 +320,12 @@ def _code(
     num_public, num_classes = codes.shape
     numbers = _as_numbers(labels, num_classes)
     for block in _blocks(num_public):
-        part, own = codes[block], numbers[block]
+        part, own, known = codes[block], numbers[block], None
         if base is not None:
             differs = (part != base[0][block]).any(axis=1) | (labels[block] != base[1][block])
             differs = rows.changed(coder, differs, _as_numbers(base[1][block], num_classes))
-            part, own = part[differs], own[differs]
-        rows.code(coder, part, own)
+            part, own, known = part[differs], own[differs], base[0][block][differs]
+        rows.code(coder, part, own, known)
         coder.end_block()
 
 
@@ -335,11 +346,12 @@ def unpack_rows(
     codes = np.zeros((num_public, num_classes), dtype=np.uint8) if base is None else base[0].copy()
     numbers = np.zeros(num_public, dtype=np.int64) if base is None else _as_numbers(base[1], num_classes)
     for block in _blocks(num_public):
-        at = np.arange(block.start, block.stop)
+        at, known = np.arange(block.start, block.stop), None
         if base is not None:
             at = at[rows.changed(coder, np.zeros(len(at), dtype=np.bool_), numbers[block])]
+            known = codes[at]
         nothing = np.zeros((len(at), num_classes), dtype=np.uint8)
-        codes[at], numbers[at] = rows.code(coder, nothing, np.zeros(len(at), dtype=np.int64))
+        codes[at], numbers[at] = rows.code(coder, nothing, np.zeros(len(at), dtype=np.int64), known)
         coder.end_block()
     return codes, np.where(numbers < num_classes, numbers, -1).astype(np.int16)
 

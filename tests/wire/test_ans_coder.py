@@ -95,3 +95,14 @@ def test_the_size_is_told_within_a_few_bytes(num_public, num_classes):
 
 def test_many_rows_are_packed_by_numpy_and_few_by_one_state():
     assert [ans_coder._num_states(rows) for rows in (1, 4096, 4097, 40_000)] == [1, 1, 16, 156]
+
+
+def test_a_new_label_does_not_say_the_codes_again():
+    codes, labels = _drawn(1000, 10, seed=3)
+    new = ((labels + 2) % 10).astype(np.int16)
+    alone = np.zeros_like(codes)  # nothing but labels
+    body = pack_rows(codes, new, bits=3, base=(codes, labels))
+    assert len(body) < 1.1 * len(pack_rows(alone, new, bits=3))
+    found = unpack_rows(body, num_public=1000, num_classes=10, bits=3, base=(codes, labels))
+    assert (found[0] == codes).all()
+    assert (found[1] == new).all()
