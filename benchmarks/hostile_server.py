@@ -4,9 +4,10 @@
 
 The silo has ``require-privacy`` and ``epsilon-budget = 0.1``, and the server asks for noise of 1e9 (so that the ledger
 lets it ask again and again). In each trial a fair coin picks one of two private files that differ in one row or one
-label, or, where the claim is for the whole party, in all labels. The server, which knows both files, names a model, its parameters, seeds, how many rounds and how many runs, and
-gets every reply: those of the rounds, the final visits, refusals too. All that it received is what the attacker looks
-at: codes, keys, sizes, numbers of examples, and every bit of every array.
+label, or, where the claim is for the whole party, in all labels. The server, which knows both files, names a model, its
+parameters, seeds, how many rounds and how many runs, and gets every reply: those of the rounds, the final visits,
+refusals too. All that it received is what the attacker looks at: codes, keys, sizes, numbers of examples, and every bit
+of every array.
 
 For each attack there are several plans (what the server asks, and the two files). The attacker learns from trials of
 which it knows the coin, and then guesses others: a random forest, or one thing that was seen with one file alone. The
@@ -92,16 +93,16 @@ ATTACKS: dict[str, tuple[str, Settings, str, str]] = {
     "FedKT L2: a row that cannot be used": ("fedkt", _l2, "an unknown class", "all"),
     "DP-FedCT: number of rows": ("fedct", _dp_fedct, "one row more", "all"),
     "DP-FedCT: one class or two": ("fedct", _dp_fedct, "one class but for a row", "all"),
-    "DP-FedCT: all labels": ("fedct", _dp_fedct, "every label another", "all"),
     "final visit: one label": ("any", _dp_fedct, "one label changed", "last"),
     "PrivateKT: one class or two": ("privatekt", _privatekt, "one class but for a row", "all"),
     "PrivateKT: number of rows": ("privatekt", _privatekt, "one row less", "all"),
-    "PrivateKT: all labels": ("privatekt", _privatekt, "every label another", "all"),
     "FedMD, noise: one class or two": ("fedmd", _noisy_scores, "one class but for a row", "all"),
     "FedMD, noise: a huge value": ("fedmd", _noisy_scores, "a huge value", "all"),
-    "FedMD, noise: all labels": ("fedmd", _noisy_scores, "every label another", "all"),
     "FedMD, NFDP: one label": ("fedmd", _subset, "one label changed", "all"),
     "FedMD, NFDP: number of rows": ("fedmd", _subset, "one row more", "all"),
+    "DP-FedCT: all labels": ("fedct", _dp_fedct, "every label another", "all"),
+    "PrivateKT: all labels": ("privatekt", _privatekt, "every label another", "all"),
+    "FedMD, noise: all labels": ("fedmd", _noisy_scores, "every label another", "all"),
 }
 """Algorithm, its settings, how the second file differs from the first, and which replies are looked at."""
 OWN = {"any": (("fedkt", _l2), ("fedct", _dp_fedct), ("fedmd", _noisy_scores), ("privatekt", _privatekt))}
