@@ -62,16 +62,11 @@ Settings = Callable[[np.random.Generator], dict[str, Any]]
 def _l2(rng: np.random.Generator) -> dict[str, Any]:
     many = int(rng.choice([2, 4, 8]))  # so many teachers leave two or three rows to each: pairs of labels
     asked = int(rng.integers(8, silo.PUBLIC_ROWS + 1))
-    return {"level": "L2", **silo._noise_of_votes(rng), "num_queries": asked, "teachers_per_student": many}
-
-
-def _dp_fedct(rng: np.random.Generator) -> dict[str, Any]:
-    kind = str(rng.choice(["randomized-response", "xor"]))
-    return {"label_mechanism": kind, "label_epsilon": 1e-9, "steps_per_round": int(rng.integers(1, 6))}
+    return {"level": "L2", **silo.noise_of_votes(rng), "num_queries": asked, "teachers_per_student": many}
 
 
 def _privatekt(rng: np.random.Generator) -> dict[str, Any]:
-    return {"round_epsilon": 1e-6, "transfer_rows": int(rng.integers(1, 5)), "local_epochs": 1, "solo_epochs": 1}
+    return silo.privatekt(rng, most_rows=4)
 
 
 def _noisy_scores(rng: np.random.Generator) -> dict[str, Any]:
@@ -91,21 +86,21 @@ def _subset(rng: np.random.Generator) -> dict[str, Any]:
 ATTACKS: dict[str, tuple[str, Settings, str, str]] = {
     "FedKT L2: pairs of labels": ("fedkt", _l2, "one label changed", "all"),
     "FedKT L2: a row that cannot be used": ("fedkt", _l2, "an unknown class", "all"),
-    "DP-FedCT: number of rows": ("fedct", _dp_fedct, "one row more", "all"),
-    "DP-FedCT: one class or two": ("fedct", _dp_fedct, "one class but for a row", "all"),
-    "final visit: one label": ("any", _dp_fedct, "one label changed", "last"),
+    "DP-FedCT: number of rows": ("fedct", silo.dp_fedct, "one row more", "all"),
+    "DP-FedCT: one class or two": ("fedct", silo.dp_fedct, "one class but for a row", "all"),
+    "final visit: one label": ("any", silo.dp_fedct, "one label changed", "last"),
     "PrivateKT: one class or two": ("privatekt", _privatekt, "one class but for a row", "all"),
     "PrivateKT: number of rows": ("privatekt", _privatekt, "one row less", "all"),
     "FedMD, noise: one class or two": ("fedmd", _noisy_scores, "one class but for a row", "all"),
     "FedMD, noise: a huge value": ("fedmd", _noisy_scores, "a huge value", "all"),
     "FedMD, NFDP: one label": ("fedmd", _subset, "one label changed", "all"),
     "FedMD, NFDP: number of rows": ("fedmd", _subset, "one row more", "all"),
-    "DP-FedCT: all labels": ("fedct", _dp_fedct, "every label another", "all"),
+    "DP-FedCT: all labels": ("fedct", silo.dp_fedct, "every label another", "all"),
     "PrivateKT: all labels": ("privatekt", _privatekt, "every label another", "all"),
     "FedMD, noise: all labels": ("fedmd", _noisy_scores, "every label another", "all"),
 }
 """Algorithm, its settings, how the second file differs from the first, and which replies are looked at."""
-OWN = {"any": (("fedkt", _l2), ("fedct", _dp_fedct), ("fedmd", _noisy_scores), ("privatekt", _privatekt))}
+OWN = {"any": (("fedkt", _l2), ("fedct", silo.dp_fedct), ("fedmd", _noisy_scores), ("privatekt", _privatekt))}
 
 
 def make_plan(name: str, seed: int) -> dict[str, Any]:

@@ -342,7 +342,8 @@ def _strange_npz(rows: list[list[str]], at: int, column: int) -> dict[str, bytes
 # ------------------------------------------------------------------------------------------------------ what is asked
 
 
-def _noise_of_votes(rng: np.random.Generator) -> dict[str, Any]:
+def noise_of_votes(rng: np.random.Generator) -> dict[str, Any]:
+    """Return settings of noise that FedKT adds to votes."""
     noise = str(rng.choice(["laplace", "gaussian", "confident-gaussian"]))
     strength: dict[str, dict[str, Any]] = {
         "laplace": {"gamma": 1e-9},
@@ -353,13 +354,25 @@ def _noise_of_votes(rng: np.random.Generator) -> dict[str, Any]:
     return {"noise": noise, "release": release, **strength[noise]}
 
 
+def dp_fedct(rng: np.random.Generator) -> dict[str, Any]:
+    """Return settings of FedCT with noise."""
+    kind = str(rng.choice(["randomized-response", "xor"]))
+    return {"label_mechanism": kind, "label_epsilon": 1e-9, "steps_per_round": int(rng.integers(1, 6))}
+
+
+def privatekt(rng: np.random.Generator, most_rows: int = 3) -> dict[str, Any]:
+    """Return settings of PrivateKT."""
+    rows = int(rng.integers(1, most_rows + 1))
+    return {"round_epsilon": 1e-6, "transfer_rows": rows, "local_epochs": 1, "solo_epochs": 1}
+
+
 def settings_of(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     """Return an algorithm and settings under which it claims something at the party."""
     name = str(rng.choice(["fedkt", "fedct", "privatekt", "fedmd", "dd", "dsfl", "scarlet"]))
     if name == "fedkt":
         return name, {
             "level": "L2",
-            **_noise_of_votes(rng),
+            **noise_of_votes(rng),
             "num_queries": int(rng.integers(1, PUBLIC_ROWS + 1)),
             "students_per_party": int(rng.integers(1, 3)),
             "teachers_per_student": int(rng.choice([1, 2, 3, 5, 25], p=[0.2, 0.3, 0.2, 0.2, 0.1])),
@@ -367,11 +380,9 @@ def settings_of(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
             "party_models": bool(rng.integers(2)),
         }
     if name == "fedct":
-        kind = str(rng.choice(["randomized-response", "xor"]))
-        return name, {"label_mechanism": kind, "label_epsilon": 1e-9, "steps_per_round": int(rng.integers(1, 6))}
+        return name, dp_fedct(rng)
     if name == "privatekt":
-        rows = int(rng.integers(1, 4))
-        return name, {"round_epsilon": 1e-6, "transfer_rows": rows, "local_epochs": 1, "solo_epochs": 1}
+        return name, privatekt(rng)
     share = str(rng.choice(["softmax", "argmax"] if name in ("dsfl", "scarlet") else ["softmax", "argmax", "logits"]))
     quick: dict[str, Any] = {"steps_per_round": 3} if name == "dd" else {"initial_epochs": 1, "digest_epochs": 1}
     if rng.integers(2):

@@ -191,7 +191,8 @@ def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int, th
         2, 3 or 4.
     thrift : int
         How much detail to give up so that the codes take fewer bytes, 0 to `most_thrift`: ever more of a row's smaller
-        ratios become 0; with two classes small ratios of any kind, and at last all others become 1.
+        ratios become 0; with two classes small ratios of any kind, and at last (at two bits) all others
+        become 1.
 
     Returns
     -------

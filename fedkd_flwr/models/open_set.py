@@ -1,7 +1,7 @@
 """How much public rows look like a party's own: probabilities of its classes and of "other", by its own kind of model.
 
 A model with one class more than the party's learns its rows and, as class "other", the public rows; either side has the
-same total weight. A public row is scored by a model that did not see it:
+same total weight. A public row is scored by a model that did not learn it, or hardly:
 
 - a forest by those of its trees that did not draw the row: one fit, of twice as many trees (three times as many, up to
   150, of a small forest). A single tree is scored as a forest of such trees, because its own probabilities are 0 and 1;
@@ -43,7 +43,7 @@ _ROWS_AT_ONCE = 4096
 
 
 class OpenSet:
-    """Out-of-sample probabilities of public rows.
+    """Probabilities of public rows, by models that did not learn them, or hardly.
 
     Parameters
     ----------
