@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores", "onnx_graphs")
-PURE += ("run_record", "saved_model", "metrics", "checks", "errors", "files", "processes", "seeds")
+PURE += ("run_record", "saved_model", "metrics", "checks", "errors", "files", "processes", "seeds", "site_rules")
 HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
 HEAVY |= {"dp_accounting", "onnx", "onnxruntime", "skl2onnx"}
 # public modules that are themselves imported only on use, with the extra they belong to
@@ -53,6 +53,12 @@ def test_flower_s_rooms_and_the_apps_start_without_anything_heavy():
     assert not loaded & HEAVY
 
 
+def test_a_command_that_only_starts_a_run_imports_no_model_no_table_and_no_flower():
+    loaded = _loaded(["fedkd_flwr.apps.run_settings", "fedkd_flwr.apps.simulate", "fedkd_flwr.commands.simulate"])
+    assert "pydantic" in loaded
+    assert not loaded & (HEAVY | {"flwr", "sklearn", "scipy", "pandas"})
+
+
 def test_the_package_itself_imports_nothing_but_python():
     assert not _loaded(["fedkd_flwr"]) & (HEAVY | {"flwr", "numpy", "sklearn", "pandas", "pydantic"})
 
@@ -69,6 +75,7 @@ BELOW = {
     "files",
     "processes",
     "seeds",
+    "site_rules",
     "metrics",
     "labels",
     "models",
@@ -86,6 +93,7 @@ MAY_IMPORT = {
     "seeds": set(),
     "metrics": {"errors"},
     "checks": {"errors"},
+    "site_rules": {"errors", "privacy"},
     "labels": {"checks", "errors"},
     "models": {"checks", "errors", "files", "metrics", "seeds"},
     "data": {"checks", "errors", "seeds"},

@@ -19,9 +19,9 @@ from pydantic import SkipValidation
 from fedkd_flwr.algorithms import Card, allowed_by_default, cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig, setting
 from fedkd_flwr.apps.tracking import parse_tools
-from fedkd_flwr.clients.site_rules import SiteRules, parse_hours, parse_setting_rules
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.metrics import check_names
+from fedkd_flwr.site_rules import SiteRules, parse_hours, parse_setting_rules
 
 __all__ = ["TABLE_RULES", "NodeConfig", "RunConfig", "parse_node_config", "parse_run_config"]
 

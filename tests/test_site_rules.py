@@ -6,9 +6,9 @@ from datetime import datetime, time
 
 import pytest
 
-from fedkd_flwr.clients.site_rules import SiteRules, parse_hours, parse_setting_rules, refuse_broken
 from fedkd_flwr.errors import Code, ConfigError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
+from fedkd_flwr.site_rules import SiteRules, parse_hours, parse_setting_rules, refuse_broken
 
 KNOWN = {"num-rounds", "fedct.quorum", "fedmd.share", "centralised"}
 
