@@ -578,3 +578,16 @@ def test_all_rounds_that_a_run_has_begun_for_are_kept_for_it(tmp_path):
     with pytest.raises(RefusalError, match="beside rounds kept for runs that have begun"):
         store.ask(events, budget, run_id="2", rounds=2)
     store.ask(events, budget, run_id="3", rounds=1)
+
+
+def test_a_store_that_has_read_its_ledger_sees_what_another_process_charges_and_what_is_damaged_since(tmp_path):
+    mine, other = _store(tmp_path), _store(tmp_path)
+    _charge(mine, 1)
+    _charge(other, 2)
+    assert [entry.server_round for entry in mine.load().entries] == [1, 2]
+    written = mine.path.read_bytes()
+    mine.path.write_bytes(written.replace(b'"server_round": 2', b'"server_round": 3'))
+    with pytest.raises(DataError, match="be an unbroken chain, got another link at entry 2 of 2"):
+        mine.load()
+    mine.path.write_bytes(written)
+    assert mine.load() == other.load()

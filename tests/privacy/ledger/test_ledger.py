@@ -320,11 +320,23 @@ def test_a_damaged_head_is_refused(data):
 
 def test_the_bytes_of_a_ledger_and_of_its_head_do_not_change_from_release_to_release():
     ledger = Ledger(party="a", data_digest="ab" * 32, key="0f")
-    assert ledger.to_json() == b'{\n "version": 2,\n "party": "a",\n "key": "0f",\n "entries": []\n}\n'
+    assert ledger.to_json() == b'{"version": 2, "party": "a", "key": "0f", "entries": [\n\n]}\n'
     assert ledger.head.to_json() == b'{"entries":0,"link":"' + ledger.head.link.encode() + b'","version":2}\n'
     first = sha256(b'[2,"a","0f"]').hexdigest()
     written = json.dumps(asdict(make_entry()), sort_keys=True, separators=(",", ":"))
     assert ledger.charge(make_entry()).links == (first, sha256((first + written).encode()).hexdigest())
+
+
+def test_a_ledger_has_an_entry_a_line_and_is_read_in_the_layout_of_earlier_releases_too():
+    ledger = full_ledger()
+    lines = ledger.to_json().decode().splitlines()
+    assert [json.loads(line.rstrip(","))["link"] for line in lines[1:-1]] == list(ledger.links[1:])
+    assert _read(json.dumps(json.loads(ledger.to_json()), indent=1).encode() + b"\n") == ledger
+
+
+def test_a_charge_continues_the_chain_that_a_reader_computes_anew():
+    charged = make_ledger(make_entry(1)).charge(make_entry(2))
+    assert charged.links == make_ledger(make_entry(1), make_entry(2)).links == _read(charged.to_json()).links
 
 
 def test_an_error_names_the_ledger():
