@@ -410,7 +410,7 @@ class LedgerStore:
             seen = "no such file, and a head, replies or rows of one"
             raise lost(f"ledger {self.path}", "be there", seen)
         bytes_read = (sha256(raw).digest(), self.new.data_digest)
-        if self._parsed is None or self._parsed[0] != bytes_read:  # a round asks, then charges: the same bytes lie there
+        if self._parsed is None or self._parsed[0] != bytes_read:  # a round asks, then charges
             ledger = Ledger.from_json(raw, data_digest=self.new.data_digest, source=f"ledger {self.path}")
             self._parsed = (bytes_read, ledger)
         ledger = self._parsed[1]
