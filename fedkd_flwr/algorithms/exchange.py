@@ -14,7 +14,7 @@ from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import Ties
 from fedkd_flwr.labels.density import Robust
-from fedkd_flwr.labels.trust import TRUST_UNIT, label_trusts, trusted_weights
+from fedkd_flwr.labels.trust import TRUST_UNIT, label_trusts, steadied_weights, trusted_weights
 from fedkd_flwr.labels.voting import HALF, Labels, Uninformative, is_informative, voter_weights
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, label_mechanism
 
@@ -214,12 +214,15 @@ class VoteFacts:
         Expected share of answers that the parties' noise left as they were; None without it.
     trusts : ndarray of shape (num_parties,), float64, or None
         What each party's votes counted for, 0 to 1, as far as others confirm them; None where all count alike.
+    steadied : bool
+        Whether parties that give nearly all rows one class cast less together, because trust cannot tell who is wrong.
     """
 
     discounted: int = 0
     class_voters: NDArray[np.int32] | None = None
     kept_share: float | None = None
     trusts: NDArray[np.float64] | None = None
+    steadied: bool = False
 
 
 class VoterWeights(NamedTuple):
@@ -237,6 +240,8 @@ class VoterWeights(NamedTuple):
         How many parties cast less than a full vote for that reason.
     trusts : ndarray of shape (num_parties,), float64, or None
         How far others confirm each party; None where that does not weigh, because it is not to, or cannot be told.
+    steadied : bool
+        Whether parties that give nearly all rows one class cast less together, because it cannot be told.
     """
 
     units: NDArray[np.int64]
@@ -244,6 +249,7 @@ class VoterWeights(NamedTuple):
     alike: NDArray[np.bool_]
     discounted: int
     trusts: NDArray[np.float64] | None
+    steadied: bool = False
 
     def join(self, votes: NDArray[np.int32], idle: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the votes, (num_public, num_classes), with those of parties that label every row alike.
@@ -270,6 +276,8 @@ def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes
     alike = np.array([not is_informative(labels) for labels in answers])
     if config.weighs_by_trust and (trusts := label_trusts(answers, num_classes=num_classes)) is not None:
         return VoterWeights(trusted_weights(weights, trusts, alike), HALF * TRUST_UNIT, alike, discounted, trusts)
+    if config.weighs_by_trust and (units := steadied_weights(weights, answers)) is not None:
+        return VoterWeights(units, HALF * TRUST_UNIT, alike, discounted, None, steadied=True)
     return VoterWeights(np.array(weights, dtype=np.int64), HALF, alike, discounted, None)
 
 

@@ -189,7 +189,12 @@ def _count(
         if weight:
             (idle if alike else counter).add(labels, weight=int(weight))
     class_voters = counter.class_voters + idle.class_voters
-    facts = VoteFacts(discounted=weighed.discounted, class_voters=class_voters, trusts=weighed.trusts)
+    facts = VoteFacts(
+        discounted=weighed.discounted,
+        class_voters=class_voters,
+        trusts=weighed.trusts,
+        steadied=weighed.steadied,
+    )
     return weighed.join(counter.votes, idle.votes), weights, facts
 
 

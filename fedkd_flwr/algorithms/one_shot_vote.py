@@ -157,7 +157,7 @@ def tally(
     Returns
     -------
     votes : ndarray of shape (num_public, num_classes), int32
-        In units of ``1 / config.unit`` votes; in hundredths of them where ``facts.trusts`` weigh.
+        In units of ``1 / config.unit`` votes; in hundredths of them where ``facts.trusts`` weigh or ``facts.steadied``.
     facts : VoteFacts
 
     Examples
@@ -183,7 +183,12 @@ def tally(
         for one in cast:
             (idle if alike else counter).add(one, weight=units * len(labels) // len(cast))
         class_voters[np.unique(cast[cast != ABSTAIN])] += 1
-    facts = VoteFacts(discounted=weighed.discounted, class_voters=class_voters, trusts=weighed.trusts)
+    facts = VoteFacts(
+        discounted=weighed.discounted,
+        class_voters=class_voters,
+        trusts=weighed.trusts,
+        steadied=weighed.steadied,
+    )
     return weighed.join(counter.votes, idle.votes), facts
 
 

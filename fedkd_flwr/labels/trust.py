@@ -23,6 +23,8 @@ __all__ = [
     "can_tell",
     "confirmed",
     "label_trusts",
+    "nearly_alike",
+    "steadied_weights",
     "trusted_weights",
     "trusts",
 ]
@@ -39,6 +41,8 @@ _LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, 
 _LEAST_VARIANCE = 0.1  # of a class's labels over the rows, so that one odd row makes no constant answer informative
 _LEAST_CONFIRMED = 0.05  # correlation above what chance gives
 _MOST_ALIKE = 0.1  # of the others' votes: what all parties that label every row alike may cast together
+_NEARLY = 0.06  # of a party's votes: with no more in all other classes together it gives nearly all rows one class
+_MOST_NEARLY_ALIKE = 0.5  # of the others' votes: what such parties may cast together where trust cannot tell
 _LEAST_ROWS = 30  # of fewer public rows any correlation may be chance
 _LEAST_VOTERS = 3  # two parties that contradict each other accuse each other alike
 
@@ -216,6 +220,46 @@ def trusted_weights(weights: Sequence[int], trust: NDArray[np.float64], alike: N
     idle = np.where(alike, base, 0.0)
     idle *= min(1.0, _MOST_ALIKE * counted.sum() / max(idle.sum(), 1e-12))
     found: NDArray[np.int64] = np.rint(counted + idle).astype(np.int64)
+    return found
+
+
+def nearly_alike(labels: Labels) -> bool:
+    """Tell whether a party gives nearly all rows one class: at least 94 % of its votes.
+
+    >>> nearly_alike(np.array([1] * 29 + [0])), nearly_alike(np.array([1] * 9 + [0]))
+    (True, False)
+    """
+    cast = labels[labels != ABSTAIN]
+    return not cast.size or bool(np.bincount(cast).max() >= (1 - _NEARLY) * cast.size)
+
+
+def steadied_weights(weights: Sequence[int], answers: Sequence[Labels]) -> NDArray[np.int64] | None:
+    """Return what votes count where `label_trusts` cannot tell who is wrong, in hundredths; None: as ``weights`` says.
+
+    A party that gives nearly all rows one class moves nearly all rows by the same amount, whether it lies or has few
+    rows of the others. Together such parties cast at most half of what the others cast: they decide where the others
+    differ, and cannot outvote them where they agree. That needs two others, and thirty rows.
+
+    Parameters
+    ----------
+    weights : sequence of int
+        As `fedkd_flwr.labels.voting.voter_weights` gives them.
+    answers : sequence of ndarray of shape (num_public,) or (num_arrays, num_public), int16
+        Each party's labels.
+
+    Examples
+    --------
+    >>> good, constant = np.tile([0, 1, 2], 10), np.array([1] * 29 + [0])
+    >>> steadied_weights([2, 2, 2, 2, 2], [good, good, good, constant, constant]).tolist()
+    [200, 200, 200, 150, 150]
+    """
+    nearly = np.array([nearly_alike(labels) for labels in answers])
+    units = np.asarray(weights, dtype=np.float64) * TRUST_UNIT
+    most = _MOST_NEARLY_ALIKE * units[~nearly].sum()
+    if answers[0].shape[-1] < _LEAST_ROWS or (~nearly).sum() < 2 or units[nearly].sum() <= most:
+        return None
+    units[nearly] *= most / units[nearly].sum()
+    found: NDArray[np.int64] = np.rint(units).astype(np.int64)
     return found
 
 

@@ -29,6 +29,7 @@ from fedkd_flwr.strategies.vote_notes import (
     advice,
     disagreeing_parties,
     lost_classes,
+    nearly_uninformative_parties,
     uninformative_parties,
 )
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
@@ -290,6 +291,8 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         if facts.discounted:
             weighed = facts.trusts is not None
             self.note(uninformative_parties(labels, config=self.config, classes=classes, weighed=weighed))
+        if facts.steadied:
+            self.note(nearly_uninformative_parties(labels, classes=classes))
         if not (vote != ABSTAIN).any():
             return  # it lost all classes, and `_describe` says so
         asked = slice(None) if rows is None else rows

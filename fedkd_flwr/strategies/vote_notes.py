@@ -12,10 +12,17 @@ import numpy as np
 
 from fedkd_flwr.algorithms.exchange import VotersConfig
 from fedkd_flwr.labels import ABSTAIN, Labels, is_informative
-from fedkd_flwr.labels.trust import DOUBTED, MOST_DOUBTED
+from fedkd_flwr.labels.trust import DOUBTED, MOST_DOUBTED, nearly_alike
 from fedkd_flwr.run_record import PartyRecord
 
-__all__ = ["DISAGREES", "advice", "disagreeing_parties", "lost_classes", "uninformative_parties"]
+__all__ = [
+    "DISAGREES",
+    "advice",
+    "disagreeing_parties",
+    "lost_classes",
+    "nearly_uninformative_parties",
+    "uninformative_parties",
+]
 
 DISAGREES = "agrees with the consensus on "
 """How a note on a party begins whose answers the others do not confirm."""
@@ -57,6 +64,32 @@ def uninformative_parties(
     if weighed and config.voters_rule != "leave-out":
         cast += ", and all such parties together a tenth of the others' votes at most"
     return f"{len(blind)} of {len(labels)} parties {gives} every public row one class, and {casts} {cast}: {who}."
+
+
+def nearly_uninformative_parties(labels: Mapping[str, Labels], *, classes: Sequence[str]) -> str:
+    """Return a note on the parties that give nearly all rows one class, where they therefore cast less together.
+
+    Parameters
+    ----------
+    labels : mapping of str to ndarray of shape (num_arrays, num_public), int16
+        Each party's label arrays.
+    classes : sequence of str
+        The schema's class names.
+
+    Examples
+    --------
+    >>> labels = {"a": np.tile(np.array([0, 1], np.int16), 20), "b": np.array([1] * 39 + [0], np.int16)}
+    >>> nearly_uninformative_parties(labels, classes=["no", "yes"])
+    "1 of 2 parties gives at least 94 % of the public rows one class, and casts half of the others' votes at most: b ('yes'). Agreement cannot tell whether its labels are wrong."
+    """  # noqa: E501 - a doctest's output is one line
+    found = {name: arrays[arrays != ABSTAIN] for name, arrays in labels.items() if nearly_alike(arrays)}
+    commonest = {name: int(np.bincount(cast).argmax()) for name, cast in found.items() if cast.size}
+    who = _list([f"{name} ({classes[commonest[name]]!r})" if name in commonest else name for name in found])
+    gives, casts, whose = ("gives", "casts", "its") if len(found) == 1 else ("give", "together cast", "their")
+    return (
+        f"{len(found)} of {len(labels)} parties {gives} at least 94 % of the public rows one class, and {casts} half "
+        f"of the others' votes at most: {who}. Agreement cannot tell whether {whose} labels are wrong."
+    )
 
 
 def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collection[str] = ()) -> dict[str, str]:

@@ -371,3 +371,27 @@ def test_parties_are_told_the_noise_that_was_found():
     assert (auto.label_mechanism, auto.calibration, auto.label_epsilon) == ("randomized-response", "exact", 2.0)
     many = FedCTConfig(label_mechanism="auto", label_epsilon=0.1).resolved(**{**sizes, "num_classes": 50})
     assert (many.label_mechanism, many.label_epsilon) == ("xor", 0.1)
+
+
+def test_three_liars_that_give_nearly_all_rows_the_rare_class_do_not_win_among_parties_of_nearly_one_class():
+    rng = np.random.default_rng(3)
+    truth = (rng.random(400) < 0.25).astype(np.int16)
+
+    # models of few rows find too many of the rare class, and those of next to no rows of it find none
+    knowing = [(rng.random(400) < np.where(truth == 1, 0.8, 0.3)).astype(np.int16) for _ in range(4)]
+    nearly = [(rng.random(400) < 0.02).astype(np.int16) for _ in range(3)]
+    lie = np.ones(400, dtype=np.int16)
+    lie[7] = 0
+
+    def right(answers, robust):
+        config = FedCTConfig(robust=robust, consensus="majority")
+        labels, facts = aggregate(answers, config=config, num_classes=2, rng=np.random.default_rng(0))
+        return (labels == truth).mean(), facts.steadied
+
+    honest, _ = right([*knowing, *nearly], "none")
+    with_liars, _ = right([*knowing, *nearly, lie, lie, lie], "none")
+    found, steadied = right([*knowing, *nearly, lie, lie, lie], "auto")
+    assert with_liars < honest - 0.05
+    assert steadied
+    assert found > honest - 0.05
+    assert found > with_liars + 0.02

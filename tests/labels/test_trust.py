@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedkd_flwr.labels.trust import Said, confirmed, label_trusts, trusted_weights, trusts
+from fedkd_flwr.labels.trust import (
+    Said,
+    confirmed,
+    label_trusts,
+    nearly_alike,
+    steadied_weights,
+    trusted_weights,
+    trusts,
+)
 from fedkd_flwr.labels.voting import ABSTAIN
 
 ROWS, CLASSES = 200, 5
@@ -102,3 +110,34 @@ def test_nobody_is_named_where_more_than_a_third_would_be():
     for liars, told in ((2, True), (3, False)):
         lies = [np.roll(TRUTH, 7 * (i + 1)).astype(np.int16) for i in range(liars)]
         assert (label_trusts([*honest, *lies], num_classes=CLASSES) is not None) is told
+
+
+def _nearly(label, odd=1, rows=ROWS):
+    labels = np.full(rows, label, dtype=np.int16)
+    labels[:odd] = 1 - label
+    return labels
+
+
+def test_parties_of_nearly_one_class_together_cast_half_of_the_others_votes():
+    answers = [_honest(), _honest(), *(_nearly(label) for label in (0, 0, 1, 1, 1))]
+    units = steadied_weights([2] * 7, answers)
+    assert units[:2].tolist() == [200, 200]
+    assert units[2:].sum() == 200
+    assert len(set(units[2:].tolist())) == 1  # whichever class it is
+
+
+def test_parties_of_nearly_one_class_that_are_few_count_in_full():
+    assert steadied_weights([2] * 4, [_honest(), _honest(), _honest(), _nearly(0)]) is None
+
+
+def test_nobody_is_silenced_for_one_party_that_tells_classes_apart_or_by_few_rows():
+    assert steadied_weights([2] * 4, [_honest(), _nearly(0), _nearly(0), _nearly(1)]) is None
+    few = [_honest()[:29], _honest()[:29], *(_nearly(0, rows=29) for _ in range(5))]
+    assert steadied_weights([2] * 7, few) is None
+
+
+def test_nearly_one_class_begins_at_94_percent_of_the_votes_and_abstentions_are_none():
+    assert nearly_alike(_nearly(0, odd=12))
+    assert not nearly_alike(_nearly(0, odd=13))
+    assert nearly_alike(np.full(ROWS, ABSTAIN, dtype=np.int16))
+    assert nearly_alike(np.array([[0] * 47 + [1] * 3, [0] * 47 + [ABSTAIN] * 3], dtype=np.int16))

@@ -6,7 +6,12 @@ from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.labels import ABSTAIN
-from fedkd_flwr.strategies.vote_notes import advice, lost_classes, uninformative_parties
+from fedkd_flwr.strategies.vote_notes import (
+    advice,
+    lost_classes,
+    nearly_uninformative_parties,
+    uninformative_parties,
+)
 
 CLASSES = ("flu", "cold", "sepsis")
 
@@ -106,3 +111,12 @@ def test_the_note_says_what_parties_that_label_all_rows_alike_cast_where_trust_w
     labels = {"a": np.array([[0, 1]], np.int16), "b": np.array([[1, 1]], np.int16)}
     told = uninformative_parties(labels, config=VotersConfig(), classes=CLASSES, weighed=True)
     assert "casts half a vote, and all such parties together a tenth of the others' votes at most: b" in told
+
+
+def test_parties_of_nearly_one_class_are_named_with_it_where_they_cast_less_together():
+    mixed, nearly = np.tile(np.array([0, 1], np.int16), 50)[None], np.array([[1] * 97 + [0, 0, ABSTAIN]], np.int16)
+    note = nearly_uninformative_parties({"a": mixed, "b": nearly, "c": nearly, "d": 0 * mixed}, classes=["no", "yes"])
+    assert note == (
+        "3 of 4 parties give at least 94 % of the public rows one class, and together cast half of the others' votes "
+        "at most: b ('yes'), c ('yes'), d ('no'). Agreement cannot tell whether their labels are wrong."
+    )
