@@ -146,7 +146,7 @@ def vote(rule: str, answers: Answers, robust: Any, seed: int) -> tuple[NDArray[n
         sent = {f"{k}": PartyRatios(codes=c, class_counts=n) for k, (c, n) in enumerate(zip(*answers[2:], strict=True))}
         votes = answers.counts.sum(axis=0)
         weighed: Any = "none" if robust == "none" else "trimmed" if rule.startswith("trimmed") else "trust"
-        choice = choose(sent, num_parties=len(sent), votes=votes, may_estimate=False, robust=weighed)
+        choice = choose(sent, num_parties=len(sent), votes=votes, may_estimate=False, demanded=True, robust=weighed)
         nobody = np.full(answers.codes.shape[1], ABSTAIN, dtype=np.int16)  # the public rows resemble nobody's
         labels = nobody if choice.labels is None else choice.labels
         return labels, np.array(list(choice.trust.values())) if robust == "auto" and choice.trust else None

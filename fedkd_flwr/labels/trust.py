@@ -238,7 +238,7 @@ def steadied_weights(weights: Sequence[int], answers: Sequence[Labels]) -> NDArr
 
     A party that gives nearly all rows one class moves nearly all rows by the same amount, whether it lies or has few
     rows of the others. Together such parties cast at most half of what the others cast: they decide where the others
-    differ, and cannot outvote them where they agree. That needs two others, and thirty rows.
+    differ, and cannot outvote them where they agree. That needs three others, and thirty rows.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def steadied_weights(weights: Sequence[int], answers: Sequence[Labels]) -> NDArr
     nearly = np.array([nearly_alike(labels) for labels in answers])
     units = np.asarray(weights, dtype=np.float64) * TRUST_UNIT
     most = _MOST_NEARLY_ALIKE * units[~nearly].sum()
-    if answers[0].shape[-1] < _LEAST_ROWS or (~nearly).sum() < 2 or units[nearly].sum() <= most:
+    if answers[0].shape[-1] < _LEAST_ROWS or (~nearly).sum() < _LEAST_VOTERS or units[nearly].sum() <= most:
         return None
     units[nearly] *= most / units[nearly].sum()
     found: NDArray[np.int64] = np.rint(units).astype(np.int64)

@@ -119,21 +119,21 @@ def _nearly(label, odd=1, rows=ROWS):
 
 
 def test_parties_of_nearly_one_class_together_cast_half_of_the_others_votes():
-    answers = [_honest(), _honest(), *(_nearly(label) for label in (0, 0, 1, 1, 1))]
-    units = steadied_weights([2] * 7, answers)
-    assert units[:2].tolist() == [200, 200]
-    assert units[2:].sum() == 200
-    assert len(set(units[2:].tolist())) == 1  # whichever class it is
+    answers = [_honest(), _honest(), _honest(), *(_nearly(label) for label in (0, 0, 1, 1, 1))]
+    units = steadied_weights([2] * 8, answers)
+    assert units[:3].tolist() == [200] * 3
+    assert units[3:].sum() == 300
+    assert len(set(units[3:].tolist())) == 1  # whichever class it is
 
 
 def test_parties_of_nearly_one_class_that_are_few_count_in_full():
     assert steadied_weights([2] * 4, [_honest(), _honest(), _honest(), _nearly(0)]) is None
 
 
-def test_nobody_is_silenced_for_one_party_that_tells_classes_apart_or_by_few_rows():
-    assert steadied_weights([2] * 4, [_honest(), _nearly(0), _nearly(0), _nearly(1)]) is None
-    few = [_honest()[:29], _honest()[:29], *(_nearly(0, rows=29) for _ in range(5))]
-    assert steadied_weights([2] * 7, few) is None
+def test_nobody_is_silenced_for_two_parties_that_tell_classes_apart_or_by_few_rows():
+    assert steadied_weights([2] * 5, [_honest(), _honest(), _nearly(0), _nearly(0), _nearly(1)]) is None
+    few = [_honest()[:29], _honest()[:29], _honest()[:29], *(_nearly(0, rows=29) for _ in range(5))]
+    assert steadied_weights([2] * 8, few) is None
 
 
 def test_nearly_one_class_begins_at_94_percent_of_the_votes_and_abstentions_are_none():
