@@ -18,6 +18,7 @@ from fedkd_flwr.labels.voting import ABSTAIN, Labels, is_informative
 __all__ = [
     "DOUBTED",
     "MOST_DOUBTED",
+    "NEARLY_ALL",
     "TRUST_UNIT",
     "Said",
     "can_tell",
@@ -41,7 +42,7 @@ _LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, 
 _LEAST_VARIANCE = 0.1  # of a class's labels over the rows, so that one odd row makes no constant answer informative
 _LEAST_CONFIRMED = 0.05  # correlation above what chance gives
 _MOST_ALIKE = 0.1  # of the others' votes: what all parties that label every row alike may cast together
-_NEARLY = 0.06  # of a party's votes: with no more in all other classes together it gives nearly all rows one class
+NEARLY_ALL = 0.94  # of a party's votes: who gives one class so many gives it nearly all rows
 _MOST_NEARLY_ALIKE = 0.5  # of the others' votes: what such parties may cast together where trust cannot tell
 _LEAST_ROWS = 30  # of fewer public rows any correlation may be chance
 _LEAST_VOTERS = 3  # two parties that contradict each other accuse each other alike
@@ -230,7 +231,7 @@ def nearly_alike(labels: Labels) -> bool:
     (True, False)
     """
     cast = labels[labels != ABSTAIN]
-    return not cast.size or bool(np.bincount(cast).max() >= (1 - _NEARLY) * cast.size)
+    return not cast.size or bool(np.bincount(cast).max() >= NEARLY_ALL * cast.size)
 
 
 def steadied_weights(weights: Sequence[int], answers: Sequence[Labels]) -> NDArray[np.int64] | None:

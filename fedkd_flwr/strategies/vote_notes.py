@@ -12,7 +12,7 @@ import numpy as np
 
 from fedkd_flwr.algorithms.exchange import VotersConfig
 from fedkd_flwr.labels import ABSTAIN, Labels, is_informative
-from fedkd_flwr.labels.trust import DOUBTED, MOST_DOUBTED, nearly_alike
+from fedkd_flwr.labels.trust import DOUBTED, MOST_DOUBTED, NEARLY_ALL, nearly_alike
 from fedkd_flwr.run_record import PartyRecord
 
 __all__ = [
@@ -87,8 +87,9 @@ def nearly_uninformative_parties(labels: Mapping[str, Labels], *, classes: Seque
     who = _list([f"{name} ({classes[commonest[name]]!r})" if name in commonest else name for name in found])
     gives, casts, whose = ("gives", "casts", "its") if len(found) == 1 else ("give", "together cast", "their")
     return (
-        f"{len(found)} of {len(labels)} parties {gives} at least 94 % of the public rows one class, and {casts} half "
-        f"of the others' votes at most: {who}. Agreement cannot tell whether {whose} labels are wrong."
+        f"{len(found)} of {len(labels)} parties {gives} at least {100 * NEARLY_ALL:.0f} % of the public rows one "
+        f"class, and {casts} half of the others' votes at most: {who}. Agreement cannot tell whether {whose} labels "
+        "are wrong."
     )
 
 
