@@ -23,6 +23,7 @@ __all__ = [
     "Said",
     "can_tell",
     "confirmed",
+    "confirmed_by_ratios",
     "label_trusts",
     "nearly_alike",
     "steadied_weights",
@@ -37,9 +38,10 @@ DOUBTED, MOST_DOUBTED = 0.25, 1 / 3
 """Who counts less than this much of a vote is doubted. Where that is more than this share of the parties, they know too
 few classes to judge each other (on 50 uneven parties of Adult it was half, all honest)."""
 
-_STEPS = 10  # of the iteration that weighs each judge by how far it is confirmed itself
 _LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, for nobody can know better
 _LEAST_VARIANCE = 0.1  # of a class's labels over the rows, so that one odd row makes no constant answer informative
+_AGAINST = 0.5  # what a word for other classes counts against one; twice that much is left of it where it alone judges
+_AT_ODDS = 0.5  # who counts less than this of a vote shows that those who know a class contradict each other
 _LEAST_CONFIRMED = 0.05  # correlation above what chance gives
 _MOST_ALIKE = 0.1  # of the others' votes: what all parties that label every row alike may cast together
 NEARLY_ALL = 0.94  # of a party's votes: who gives one class so many gives it nearly all rows
@@ -67,7 +69,13 @@ class Said(NamedTuple):
 
 
 def confirmed(
-    said: Sequence[Said], *, num_public: int, weights: NDArray[np.float64], least_variance: float = 0.0
+    said: Sequence[Said],
+    *,
+    num_public: int,
+    weights: NDArray[np.float64],
+    least_variance: float = 0.0,
+    contradictions: bool = False,
+    steps: int = 10,
 ) -> NDArray[np.float64]:
     """Return how far the others confirm each party: (num_parties,), within [0, 1]; NaN where nobody can judge it.
 
@@ -86,6 +94,12 @@ def confirmed(
         What a party's judgement counts to begin with.
     least_variance : float
         The least variance that is taken for what a party says of a class.
+    contradictions : bool
+        Whether what others say for the other classes counts against a party too, half as much. Then those who know
+        other classes judge a class that next to nobody else knows; they can only contradict, so what they leave of the
+        correlation counts twice. It needs parties that are silent about rows unlike their own, as density ratios are.
+    steps : int
+        Of the iteration. After one, every judge counts as ``weights`` says.
 
     Examples
     --------
@@ -99,36 +113,104 @@ def confirmed(
     """
     num_classes = len(said[0].judges)
     judges = np.array([one.judges for one in said])
-    classes = [one.places % num_classes for one in said]
-    sums = np.array(
-        [np.bincount(c, weights=one.values, minlength=num_classes) for c, one in zip(classes, said, strict=True)]
-    )
-    squares = np.array(
-        [np.bincount(c, weights=one.values**2, minlength=num_classes) for c, one in zip(classes, said, strict=True)]
-    )
-    squares = np.maximum(squares - sums**2 / num_public, 0.0)  # around each class's mean
+    against = _AGAINST if contradictions else 0.0
+    moments = [_moments(one, num_public) for one in said]
     found = np.full(len(said), np.nan)
     counted = weights
-    for _ in range(_STEPS):
+    for _ in range(steps):
         shares = counted[:, None] * judges
         flat_total = np.zeros(num_public * num_classes)
-        for one, which, share in zip(said, classes, shares, strict=True):
-            flat_total[one.places] += one.values * share[which]
+        for one, share in zip(said, shares, strict=True):
+            flat_total[one.places] += one.values * share[one.places % num_classes]
         total = flat_total.reshape(num_public, num_classes)
         total -= total.mean(axis=0)
-        variance, flat, able = (total**2).sum(axis=0), total.reshape(-1), shares.sum(axis=0)
-        for k, (one, which, share) in enumerate(zip(said, classes, shares, strict=True)):
-            with_total = np.bincount(which, weights=one.values * flat[one.places], minlength=num_classes)
-            with_others = with_total - share * squares[k]
-            others = np.maximum(variance - 2 * share * with_total + share**2 * squares[k], 0.0)
-            scale = np.sqrt(np.maximum(squares[k], least_variance * num_public) * others)
-            agreed = np.clip(with_others / np.maximum(scale, 1e-9), 0.0, 1.0)
-            judged = np.clip(able - share, 0.0, 1.0) * sums[k]
-            if judged.sum() > _LEAST_JUDGED * sums[k].sum():
+        # what is said for a class, less a part of what is said for all the others
+        evidence = (1.0 + against) * total - against * total.sum(axis=1, keepdims=True)
+        variance, flat, able = (evidence**2).sum(axis=0), evidence.reshape(-1), shares.sum(axis=0)
+        for k, (one, own, share) in enumerate(zip(said, moments, shares, strict=True)):
+            with_total = _by_class(one, one.values * flat[one.places])
+            # its own part in the evidence is (1 + against) x what it says of the class - against x all it says
+            own_all = counted[k] * against
+            with_own = (1.0 + against) * share * own.squares - own_all * own.with_all
+            total_with_own = (1.0 + against) * share * with_total
+            own_squares = ((1.0 + against) * share) ** 2 * own.squares
+            if against:
+                own_squares += own_all**2 * own.all_squares - 2 * own_all * (1.0 + against) * share * own.with_all
+                total_with_own -= own_all * (_all_said(one, num_public) @ evidence)
+            with_others = with_total - with_own
+            others = np.maximum(variance - 2 * total_with_own + own_squares, 0.0)
+            scale = np.sqrt(np.maximum(own.squares, least_variance * num_public) * others)
+            agreed = np.clip(with_others / np.where(scale > 0, scale, np.inf), 0.0, 1.0)
+            can_judge = able - share
+            if against:
+                elsewhere = against * (can_judge.sum() - can_judge) / (num_classes - 1)
+                agreed = np.where(can_judge < elsewhere, np.minimum(agreed / against, 1.0), agreed)
+                can_judge = np.maximum(can_judge, elsewhere)
+            judged = np.clip(can_judge, 0.0, 1.0) * own.sums
+            if judged.sum() > _LEAST_JUDGED * own.sums.sum():
                 found[k] = judged @ agreed / judged.sum()
             else:
-                found[k] = np.nan if sums[k].any() else 0.0  # who says nothing has nothing confirmed
+                found[k] = np.nan if own.sums.any() else 0.0  # who says nothing has nothing confirmed
         counted = weights * np.minimum(_relative(found), 1.0)
+    return found
+
+
+def confirmed_by_ratios(said: Sequence[Said], *, num_public: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far the others confirm what each party says by density ratios; arguments and result as `confirmed`.
+
+    Where those who know the same classes confirm each other, that decides: a party whose class looks like others' must
+    not suffer from it. Where they do not (one counts less than half of a vote, or its judges have lost theirs),
+    somebody is wrong about a class, and what all others say for the other classes tells who.
+
+    Examples
+    --------
+    The first two parties know class 0, the third class 1; the second says that it is everywhere. Neither of the two
+    confirms the other, but the third contradicts the second on half of the rows and the first nowhere:
+
+    >>> def knows(c, rows):
+    ...     return Said(np.array(rows) * 2 + c, np.ones(len(rows)), np.eye(2)[c])
+    >>> three = [knows(0, range(4)), knows(0, range(8)), knows(1, range(4, 8))]
+    >>> confirmed(three, num_public=8, weights=np.ones(3)).tolist()
+    [nan, nan, nan]
+    >>> confirmed_by_ratios(three, num_public=8, weights=np.ones(3)).round(2).tolist()
+    [1.0, 0.0, 1.0]
+    """
+    found = confirmed(said, num_public=num_public, weights=weights)
+    judged_at_first = ~np.isnan(confirmed(said, num_public=num_public, weights=weights, steps=1))
+    if (trusts(found) < _AT_ODDS).any() or (np.isnan(found) & judged_at_first).any():
+        return confirmed(said, num_public=num_public, weights=weights, contradictions=True)
+    return found
+
+
+class _Moments(NamedTuple):
+    """Sums over the public rows of what one party says, around its means; by class but for ``all_squares``."""
+
+    sums: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    with_all: NDArray[np.float64]  # what it says of the class, times all that it says as a judge
+    all_squares: float
+
+
+def _moments(one: Said, num_public: int) -> _Moments:
+    num_classes = len(one.judges)
+    sums, squares = _by_class(one, one.values), _by_class(one, one.values.astype(np.float64) ** 2)
+    everything = _all_said(one, num_public)
+    with_all = _by_class(one, one.values * everything[one.places // num_classes])
+    return _Moments(sums, np.maximum(squares - sums**2 / num_public, 0.0), with_all, float(everything @ everything))
+
+
+def _by_class(one: Said, values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the sum over rows of ``values`` at a party's places, by class."""
+    num_classes = len(one.judges)
+    return np.bincount(one.places % num_classes, weights=values, minlength=num_classes).astype(np.float64)
+
+
+def _all_said(one: Said, num_public: int) -> NDArray[np.float64]:
+    """Return all that a party says of each row as a judge, whatever the class, around its mean: (num_public,)."""
+    num_classes = len(one.judges)
+    weights = one.values * one.judges[one.places % num_classes]
+    found = np.bincount(one.places // num_classes, weights=weights, minlength=num_public).astype(np.float64)
+    found -= found.mean()
     return found
 
 

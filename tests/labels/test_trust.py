@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedkd_flwr.labels.trust import (
     Said,
+    can_tell,
     confirmed,
+    confirmed_by_ratios,
     label_trusts,
     nearly_alike,
     steadied_weights,
@@ -103,6 +107,71 @@ def test_nobody_confirms_itself():
     agreed, own = np.array([0, 1] * 20), np.array([0, 0, 1, 1] * 10)  # not correlated at all
     said = [Said(np.arange(40) * 2 + labels, np.ones(40), np.ones(2)) for labels in (agreed, agreed, own)]
     assert confirmed(said, num_public=40, weights=np.ones(3)).round(6).tolist() == [1.0, 1.0, 0.0]
+
+
+def _knows(cls, rows, *, num_classes=CLASSES, judges=None, value=1.0):
+    """A party that knows one class and says it of these rows."""
+    own = np.eye(num_classes)[cls] if judges is None else judges
+    return Said(np.asarray(rows) * num_classes + cls, np.full(len(rows), value), own)
+
+
+def test_contradictions_equal_numpys_correlation_with_a_class_less_half_of_the_others():
+    # the first two judge both classes and the third none; after one step all judges count alike
+    dense = RNG.random((3, 40, 2)) + np.arange(40)[:, None] / 40
+    said = [Said(np.arange(80), one.reshape(-1), np.full(2, float(k < 2))) for k, one in enumerate(dense)]
+    found = confirmed(said, num_public=40, weights=np.ones(3), contradictions=True, steps=1)
+    for k, judges in ((0, [1]), (1, [0]), (2, [0, 1])):
+        others = dense[judges].sum(axis=0)
+        by_class = [np.corrcoef(dense[k][:, c], others[:, c] - others[:, 1 - c] / 2)[0, 1] for c in range(2)]
+        sums = dense[k].sum(axis=0)
+        assert found[k] == pytest.approx(np.average(np.clip(by_class, 0, 1), weights=sums)), k
+
+
+def test_where_nobody_is_at_odds_a_party_alone_with_its_class_does_not_suffer_from_similar_ones():
+    rows = [np.flatnonzero(c == TRUTH) for c in range(CLASSES)]
+    # the holders of classes 0 to 2 each, twice, and one of class 3, whose rows look like class 0 to the others
+    said = [_knows(c, np.r_[rows[c], rows[3]] if c == 0 else rows[c]) for c in (0, 0, 1, 1, 2, 2)]
+    found = confirmed_by_ratios([*said, _knows(3, rows[3])], num_public=ROWS, weights=np.ones(7))
+    assert np.isnan(found[6])
+    assert (found[:6] > 0.99).all()
+
+
+@pytest.mark.parametrize("value", [1.0, 0.1, 1 / 3])
+def test_liars_that_say_one_class_everywhere_do_not_silence_its_only_honest_holder(value):
+    holders = [_knows(c, np.flatnonzero(c == TRUTH)) for c in range(CLASSES)]
+    liars = [_knows(0, np.arange(ROWS), value=value) for _ in range(3)]  # constants, whose variance is rounding alone
+    found = confirmed_by_ratios([*holders, *liars], num_public=ROWS, weights=np.ones(8))
+    assert can_tell(found)  # the others' holders are confirmed too: what they say is what nobody else claims
+    assert (trusts(found)[:5] == 1.0).all()
+    assert (found[5:] == 0.0).all()
+
+
+def test_who_alone_knows_a_class_counts_twice_what_the_others_leave_of_the_correlation():
+    dense = RNG.random((3, 60))
+    said = [Said(np.arange(60) * 2 + c, one, np.eye(2)[c]) for c, one in zip((0, 1, 1), dense, strict=True)]
+    said[0] = said[0]._replace(values=dense[0] + 0.3 * (2 - dense[1] - dense[2]))
+    found = confirmed(said, num_public=60, weights=np.ones(3), contradictions=True, steps=1)
+    left = np.corrcoef(said[0].values, -dense[1] - dense[2])[0, 1]
+    assert 0.1 < left < 0.5
+    assert found[0] == pytest.approx(2 * left)
+
+
+@given(st.floats(0.01, 4), st.integers(30, 500), st.booleans())
+def test_a_constant_is_confirmed_by_nothing_whatever_its_rounding(value, rows, contradictions):
+    said = [Said(np.arange(rows) * 3, np.full(rows, x, dtype=np.float32), np.eye(3)[0]) for x in (value, 1.7, 1.0)]
+    found = confirmed(said, num_public=rows, weights=np.ones(3), contradictions=contradictions, steps=1)
+    assert found.tolist() == [0.0] * 3
+
+
+def test_a_large_party_that_only_holders_of_the_other_class_know_keeps_its_trust():
+    truth = np.arange(300) % 4 == 0  # class 1 is a quarter
+    class_0, class_1 = np.flatnonzero(~truth), np.flatnonzero(truth)
+    tiny = [_knows(0, class_0[k::60], num_classes=2, value=0.1) for k in range(3)]  # a few rows each: nearly silent
+    honest = [_knows(0, class_0, num_classes=2), *(_knows(1, class_1, num_classes=2) for _ in range(4)), *tiny]
+    flipped = [_knows(1, class_0, num_classes=2) for _ in range(2)]
+    counted = trusts(confirmed_by_ratios([*honest, *flipped], num_public=300, weights=np.ones(10)))
+    assert (counted[:5] > 0.9).all()
+    assert (counted[8:] < 0.1).all()
 
 
 def test_nobody_is_named_where_more_than_a_third_would_be():
