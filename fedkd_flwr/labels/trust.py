@@ -39,7 +39,7 @@ DOUBTED, MOST_DOUBTED = 0.25, 1 / 3
 few classes to judge each other (on 50 uneven parties of Adult it was half, all honest)."""
 
 _LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, for nobody can know better
-_LEAST_VARIANCE = 0.1  # of a class's labels over the rows, so that one odd row makes no constant answer informative
+_LEAST_VARIANCE = 0.1  # over the square of a mean (1 for labels): one odd row makes no constant answer informative
 _AGAINST = 0.5  # what a word for other classes counts against one; twice that much is left of it where it alone judges
 _AT_ODDS = 0.5  # who counts less than this of a vote shows that those who know a class contradict each other
 _LEAST_CONFIRMED = 0.05  # correlation above what chance gives
@@ -93,7 +93,7 @@ def confirmed(
     weights : ndarray of shape (num_parties,), float64
         What a party's judgement counts to begin with.
     least_variance : float
-        The least variance that is taken for what a party says of a class.
+        The least variance that is taken for what a party says of a class; a tenth of its mean's square in any case.
     contradictions : bool
         Whether what others say for the other classes counts against a party too, half as much. Then those who know
         other classes judge a class that next to nobody else knows; they can only contradict, so what they leave of the
@@ -139,7 +139,7 @@ def confirmed(
                 total_with_own -= own_all * (_all_said(one, num_public) @ evidence)
             with_others = with_total - with_own
             others = np.maximum(variance - 2 * total_with_own + own_squares, 0.0)
-            scale = np.sqrt(np.maximum(own.squares, least_variance * num_public) * others)
+            scale = np.sqrt(np.maximum(np.maximum(own.squares, own.least), least_variance * num_public) * others)
             agreed = np.clip(with_others / np.where(scale > 0, scale, np.inf), 0.0, 1.0)
             can_judge = able - share
             if against:
@@ -187,6 +187,7 @@ class _Moments(NamedTuple):
 
     sums: NDArray[np.float64]
     squares: NDArray[np.float64]
+    least: NDArray[np.float64]  # what is taken for ``squares`` at least: a tenth of what the mean is worth
     with_all: NDArray[np.float64]  # what it says of the class, times all that it says as a judge
     all_squares: float
 
@@ -196,7 +197,9 @@ def _moments(one: Said, num_public: int) -> _Moments:
     sums, squares = _by_class(one, one.values), _by_class(one, one.values.astype(np.float64) ** 2)
     everything = _all_said(one, num_public)
     with_all = _by_class(one, one.values * everything[one.places // num_classes])
-    return _Moments(sums, np.maximum(squares - sums**2 / num_public, 0.0), with_all, float(everything @ everything))
+    of_mean = sums**2 / num_public
+    around_mean = np.maximum(squares - of_mean, 0.0)
+    return _Moments(sums, around_mean, _LEAST_VARIANCE * of_mean, with_all, float(everything @ everything))
 
 
 def _by_class(one: Said, values: NDArray[np.floating]) -> NDArray[np.float64]:
