@@ -114,21 +114,21 @@ def confirmed(
     num_classes = len(said[0].judges)
     judges = np.array([one.judges for one in said])
     against = _AGAINST if contradictions else 0.0
-    moments = [_moments(one, num_public) for one in said]
+    moments = [_moments(one, num_public, contradictions=contradictions) for one in said]
     found = np.full(len(said), np.nan)
     counted = weights
     for _ in range(steps):
         shares = counted[:, None] * judges
         flat_total = np.zeros(num_public * num_classes)
-        for one, share in zip(said, shares, strict=True):
-            flat_total[one.places] += one.values * share[one.places % num_classes]
+        for one, own, share in zip(said, moments, shares, strict=True):
+            flat_total[one.places] += one.values * share[own.classes]
         total = flat_total.reshape(num_public, num_classes)
         total -= total.mean(axis=0)
         # what is said for a class, less a part of what is said for all the others
         evidence = (1.0 + against) * total - against * total.sum(axis=1, keepdims=True)
         variance, flat, able = (evidence**2).sum(axis=0), evidence.reshape(-1), shares.sum(axis=0)
         for k, (one, own, share) in enumerate(zip(said, moments, shares, strict=True)):
-            with_total = _by_class(one, one.values * flat[one.places])
+            with_total = own.by_class(one.values * flat[one.places])
             # its own part in the evidence is (1 + against) x what it says of the class - against x all it says
             own_all = counted[k] * against
             with_own = (1.0 + against) * share * own.squares - own_all * own.with_all
@@ -183,29 +183,33 @@ def confirmed_by_ratios(said: Sequence[Said], *, num_public: int, weights: NDArr
 
 
 class _Moments(NamedTuple):
-    """Sums over the public rows of what one party says, around its means; by class but for ``all_squares``."""
+    """Sums over the public rows of what one party says, by class but for ``all_squares``; squares around the means."""
 
+    classes: NDArray[np.signedinteger[Any]]  # of its places
     sums: NDArray[np.float64]
     squares: NDArray[np.float64]
     least: NDArray[np.float64]  # what is taken for ``squares`` at least: a tenth of what the mean is worth
     with_all: NDArray[np.float64]  # what it says of the class, times all that it says as a judge
     all_squares: float
 
+    def by_class(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Return the sum of ``values`` at the party's places, by class."""
+        return np.bincount(self.classes, weights=values, minlength=len(self.sums)).astype(np.float64)
 
-def _moments(one: Said, num_public: int) -> _Moments:
+
+def _moments(one: Said, num_public: int, *, contradictions: bool) -> _Moments:
     num_classes = len(one.judges)
-    sums, squares = _by_class(one, one.values), _by_class(one, one.values.astype(np.float64) ** 2)
-    everything = _all_said(one, num_public)
-    with_all = _by_class(one, one.values * everything[one.places // num_classes])
+    zeros = np.zeros(num_classes)
+    own = _Moments(one.places % num_classes, zeros, zeros, zeros, zeros, 0.0)
+    sums = own.by_class(one.values)
     of_mean = sums**2 / num_public
-    around_mean = np.maximum(squares - of_mean, 0.0)
-    return _Moments(sums, around_mean, _LEAST_VARIANCE * of_mean, with_all, float(everything @ everything))
-
-
-def _by_class(one: Said, values: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the sum over rows of ``values`` at a party's places, by class."""
-    num_classes = len(one.judges)
-    return np.bincount(one.places % num_classes, weights=values, minlength=num_classes).astype(np.float64)
+    squares = np.maximum(own.by_class(one.values.astype(np.float64) ** 2) - of_mean, 0.0)
+    own = own._replace(sums=sums, squares=squares, least=_LEAST_VARIANCE * of_mean)
+    if not contradictions:
+        return own
+    everything = _all_said(one, num_public)
+    with_all = own.by_class(one.values * everything[one.places // num_classes])
+    return own._replace(with_all=with_all, all_squares=float(everything @ everything))
 
 
 def _all_said(one: Said, num_public: int) -> NDArray[np.float64]:
