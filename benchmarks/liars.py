@@ -9,7 +9,8 @@ them lie in what they would send, all in the same way:
 - ``target``: every public row gets one class;
 - ``all but one``: every row but one gets it;
 - ``most``: all but a twentieth of the rows, which get random classes;
-- ``random``: random classes.
+- ``random``: random classes;
+- ``together``: the next class of what the three know together, all three the same.
 
 Beside the labels they lie with their density ratios: the class they say gets the largest ratio there is, and class
 counts are multiplied by 1,000. *Right* is the share of public rows that the consensus labels right; a row
@@ -50,7 +51,7 @@ SKEWS: dict[str, dict[str, Any]] = {
     "0.1": {"partitioner": "dirichlet", "dirichlet-alpha": 0.1, "min-party-rows": 5},
     "one class": {"partitioner": "pathological", "classes-per-party": 1},
 }
-ATTACKS = ("flip", "target", "all but one", "most", "random")
+ATTACKS = ("flip", "target", "all but one", "most", "random", "together")
 RULES = (
     "fedkt majority",
     "fedct majority",
@@ -119,6 +120,8 @@ def lied(answers: Answers, attack: str, liars: NDArray[np.int64], rng: np.random
     num_public, num_classes = made.codes.shape[1:]
     target = 1 if num_classes == 2 else int(rng.integers(num_classes))  # of two classes the rare one harms most
     largest = 2 ** default_ratio_bits(num_classes) - 1
+    told = np.eye(num_classes)[answers.labels[liars]].sum(axis=0)  # the liars' own votes, for ratios and students too
+    together = ((told + answers.codes[liars].mean(axis=0) / (largest + 1)).argmax(axis=1) + 1) % num_classes
     for k in liars:
         said = made.codes[k].argmax(axis=1)
         for labels in (*made.students[k], made.labels[k], said):
@@ -126,6 +129,8 @@ def lied(answers: Answers, attack: str, liars: NDArray[np.int64], rng: np.random
                 labels[:] = (labels + 1) % num_classes
             elif attack == "random":
                 labels[:] = rng.integers(num_classes, size=num_public)
+            elif attack == "together":
+                labels[:] = together
             else:
                 odd = {"target": 0, "all but one": 1, "most": num_public // 20}[attack]
                 rows = rng.choice(num_public, odd, replace=False)

@@ -42,6 +42,9 @@ _LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, 
 _LEAST_VARIANCE = 0.1  # over the square of a mean (1 for labels): one odd row makes no constant answer informative
 _AGAINST = 0.5  # what a word for other classes counts against one; twice that much is left of it where it alone judges
 _AT_ODDS = 0.5  # who counts less than this of a vote shows that those who know a class contradict each other
+_CLEARLY = 0.1  # correlation of two parties: with less neither confirms the other, nor contradicts it
+_ROWS_PER_PAIR = 2000  # public rows on which two parties are compared: chance gives a correlation of .02 there
+_MOST_HEADS = 1000  # parties; beyond, comparing all pairs takes minutes
 _LEAST_CONFIRMED = 0.05  # correlation above what chance gives
 _MOST_ALIKE = 0.1  # of the others' votes: what all parties that label every row alike may cast together
 NEARLY_ALL = 0.94  # of a party's votes: who gives one class so many gives it nearly all rows
@@ -160,7 +163,9 @@ def confirmed_by_ratios(said: Sequence[Said], *, num_public: int, weights: NDArr
 
     Where those who know the same classes confirm each other, that decides: a party whose class looks like others' must
     not suffer from it. Where they do not (one counts less than half of a vote, or its judges have lost theirs),
-    somebody is wrong about a class, and what all others say for the other classes tells who.
+    somebody is wrong about a class, and what all others say for the other classes tells who. Whom more judges
+    contradict than confirm is confirmed by nobody, so that a few who say the same do not outweigh many who err each in
+    its own way.
 
     Examples
     --------
@@ -175,11 +180,49 @@ def confirmed_by_ratios(said: Sequence[Said], *, num_public: int, weights: NDArr
     >>> confirmed_by_ratios(three, num_public=8, weights=np.ones(3)).round(2).tolist()
     [1.0, 0.0, 1.0]
     """
+    outvoted = _outvoted(said, num_public, weights)
+    weights = np.where(outvoted, 0.0, weights)
     found = confirmed(said, num_public=num_public, weights=weights)
     judged_at_first = ~np.isnan(confirmed(said, num_public=num_public, weights=weights, steps=1))
     if (trusts(found) < _AT_ODDS).any() or (np.isnan(found) & judged_at_first).any():
-        return confirmed(said, num_public=num_public, weights=weights, contradictions=True)
-    return found
+        found = confirmed(said, num_public=num_public, weights=weights, contradictions=True)
+    return np.where(outvoted, 0.0, found)
+
+
+def _outvoted(said: Sequence[Said], num_public: int, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which parties are contradicted by more of those who can judge them than confirm them: (num_parties,).
+
+    Liars that say the same agree better than honest parties do, each of which errs in its own way, and a sum of what
+    all say would follow them. Heads are counted here, whatever they say how loudly. Nobody is outvoted where half of
+    the parties would be.
+    """
+    num_parties, num_classes = len(said), len(said[0].judges)
+    if num_parties > _MOST_HEADS:
+        return np.zeros(num_parties, dtype=np.bool_)
+    rows = np.unique(np.linspace(0, num_public - 1, _ROWS_PER_PAIR).astype(np.int64))
+    spoken = np.zeros((num_parties, len(rows), num_classes), dtype=np.float32)
+    place = np.full(num_public, -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    for one, dense in zip(said, spoken, strict=True):
+        at = place[one.places // num_classes]
+        dense[at[at >= 0], one.places[at >= 0] % num_classes] = one.values[at >= 0]
+    everything = spoken.sum(axis=2)
+    sums = spoken.sum(axis=1, dtype=np.float64)
+    agreed, able = np.zeros((num_parties, num_parties)), np.zeros((num_parties, num_parties))
+    for c in range(num_classes):
+        own = spoken[:, :, c] - spoken[:, :, c].mean(axis=1, keepdims=True)
+        evidence = (1.0 + _AGAINST) * spoken[:, :, c] - _AGAINST * everything
+        evidence -= evidence.mean(axis=1, keepdims=True)
+        least = _LEAST_VARIANCE * sums[:, c] ** 2 / len(rows)
+        scale = np.sqrt(np.outer(np.maximum((own**2).sum(axis=1), least), (evidence**2).sum(axis=1)))
+        can_judge = np.outer(sums[:, c], [max(one.judges[c], _AGAINST * one.judges.any()) for one in said])
+        agreed += can_judge * (own @ evidence.T) / np.where(scale > 0, scale, np.inf)
+        able += can_judge
+    heads = able / np.maximum(sums.sum(axis=1, keepdims=True), 1e-12) * weights
+    np.fill_diagonal(heads, 0.0)
+    clearly = _CLEARLY * able
+    against = (heads * (agreed < -clearly)).sum(axis=1) > (heads * (agreed > clearly)).sum(axis=1)
+    return against if 2 * against.sum() < num_parties else np.zeros(num_parties, dtype=np.bool_)
 
 
 class _Moments(NamedTuple):

@@ -156,6 +156,29 @@ def test_who_alone_knows_a_class_counts_twice_what_the_others_leave_of_the_corre
     assert found[0] == pytest.approx(2 * left)
 
 
+@pytest.mark.parametrize("classes", [2, 5])
+def test_three_liars_that_say_the_same_do_not_outweigh_seven_noisy_parties(classes):
+    rng = np.random.default_rng(3)
+    truth = rng.integers(classes, size=600)
+
+    def says(labels):
+        return Said(np.arange(600) * classes + labels, np.ones(600), np.ones(classes))
+
+    honest = [says(np.where(rng.random(600) < 0.5, truth, rng.integers(classes, size=600))) for _ in range(7)]
+    together = [says((truth + 1) % classes)] * 3
+    found = confirmed_by_ratios([*honest, *together], num_public=600, weights=np.ones(10))
+    assert (trusts(found)[:7] > 0.9).all()
+    assert (found[7:] == 0.0).all()
+
+
+def test_nobody_is_outvoted_where_half_would_be():
+    labels = np.arange(100) % 2
+    two_camps = [Said(np.arange(100) * 2 + one, np.ones(100), np.ones(2)) for one in (labels, labels, 1 - labels)]
+    camps = [*two_camps, two_camps[2]]
+    assert (trusts(confirmed_by_ratios(camps, num_public=100, weights=np.ones(4))) == 1.0).all()
+    assert confirmed_by_ratios(camps[:3], num_public=100, weights=np.ones(3)).tolist() == [1.0, 1.0, 0.0]
+
+
 def test_one_odd_row_makes_no_constant_ratio_informative():
     honest = [_knows(c, np.flatnonzero(c == TRUTH)) for c in (0, 1, 2, 3, 4) * 2]
     odd = int(np.flatnonzero(TRUTH == 4)[0])
