@@ -310,7 +310,8 @@ class DensityVote:
       of the other parties, weighed by their own t (`fedkd_flwr.labels.trust.confirmed`). Only parties with rows of a
       class judge what is said of it, so the one party that knows a disease is not voted down by those that guess; what
       it says, true or not, can then not be checked. Where those who know the same class do not confirm each other,
-      what all others say for the other classes counts against it too (`confirmed_by_ratios` there). Every trust is 1
+      what all others say for the other classes counts against it too, and whom more judges contradict than confirm has
+      none (`confirmed_by_ratios` there). Every trust is 1
       where fewer than half of the parties are confirmed, and where more than half of the rows would have no label
       because of trust: liars are few, so those who know most rows are honest.
 
