@@ -311,9 +311,9 @@ class DensityVote:
       class judge what is said of it, so the one party that knows a disease is not voted down by those that guess; what
       it says, true or not, can then not be checked. Where those who know the same class do not confirm each other,
       what all others say for the other classes counts against it too, and whom more judges contradict than confirm has
-      none (`confirmed_by_ratios` there). Every trust is 1
-      where fewer than half of the parties are confirmed, and where more than half of the rows would have no label
-      because of trust: liars are few, so those who know most rows are honest.
+      none (`confirmed_by_ratios` there). Every trust is 1 where fewer than half of the parties are confirmed, and where
+      more than half of the rows would have no label because of trust: liars are few, so those who know most rows are
+      honest.
 
     With two classes, the public rows' own class shares are estimated from the ratios too. If more than a fifth of the
     rows differ, pi_c is the mean of both (public rows of Adult with 55 % positive for 24 %: .80 right for .74). With
