@@ -114,28 +114,38 @@ def answers_of(data: str, skew: str, seed: int, root: str, cache: Path | None) -
     return made
 
 
+def lie(
+    labels: NDArray[Any], attack: str, target: int, num_classes: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return what one liar says in the place of its labels, for every attack but ``together``."""
+    if attack == "flip":
+        return (labels.astype(np.int64) + 1) % num_classes
+    if attack == "random":
+        return rng.integers(num_classes, size=len(labels))
+    odd = {"target": 0, "all but one": 1, "most": len(labels) // 20}[attack]
+    rows = rng.choice(len(labels), odd, replace=False)
+    said = np.full(len(labels), target, dtype=np.int64)
+    said[rows] = (target + rng.integers(1, num_classes, size=odd)) % num_classes
+    return said
+
+
 def lied(answers: Answers, attack: str, liars: NDArray[np.int64], rng: np.random.Generator) -> Answers:
     """Return the answers where these parties lie."""
     made = Answers(*(array.copy() for array in answers))
     num_public, num_classes = made.codes.shape[1:]
     target = 1 if num_classes == 2 else int(rng.integers(num_classes))  # of two classes the rare one harms most
     largest = 2 ** default_ratio_bits(num_classes) - 1
-    told = np.eye(num_classes)[answers.labels[liars]].sum(axis=0)  # the liars' own votes, for ratios and students too
-    together = ((told + answers.codes[liars].mean(axis=0) / (largest + 1)).argmax(axis=1) + 1) % num_classes
+    votes = np.eye(num_classes)[answers.labels[liars]].sum(axis=0)
+    pooled = answers.codes[liars].astype(np.float64).sum(axis=0)
+    # what the three know together, by labels and by ratios; the other breaks ties
+    swapped, swapped_ratios = ((votes + pooled / 1000).argmax(1) + 1, (pooled + votes / 1000).argmax(1) + 1)
     for k in liars:
         said = made.codes[k].argmax(axis=1)
         for labels in (*made.students[k], made.labels[k], said):
-            if attack == "flip":
-                labels[:] = (labels + 1) % num_classes
-            elif attack == "random":
-                labels[:] = rng.integers(num_classes, size=num_public)
-            elif attack == "together":
-                labels[:] = together
+            if attack == "together":
+                labels[:] = (swapped_ratios if labels is said else swapped) % num_classes
             else:
-                odd = {"target": 0, "all but one": 1, "most": num_public // 20}[attack]
-                rows = rng.choice(num_public, odd, replace=False)
-                labels[:] = target
-                labels[rows] = (target + rng.integers(1, num_classes, size=odd)) % num_classes
+                labels[:] = lie(labels, attack, target, num_classes, rng)
         quiet = made.codes[k].max(axis=1) == 0 if attack == "flip" else np.zeros(num_public, dtype=bool)
         made.codes[k] = 0
         made.codes[k][np.arange(num_public), said] = np.where(quiet, 0, largest)

@@ -23,6 +23,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from liars import lie
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms import exchange, fedct
@@ -33,20 +34,12 @@ ATTACKS = ("none", "flip", "target", "all but one", "most", "random")
 
 def lied(labels: NDArray[np.int16], attack: str, num_classes: int, rng: np.random.Generator) -> NDArray[np.int16]:
     """Return the labels where three tenths of the parties lie; of two classes they name the one that is given less."""
-    made, rows = labels.copy(), labels.shape[1]
+    made = labels.copy()
     target = int(rng.integers(num_classes))
     if num_classes == 2:
         target = int(np.bincount(labels[labels >= 0], minlength=2).argmin())
     for party in rng.choice(len(labels), max(1, round(0.3 * len(labels))), replace=False):
-        if attack == "flip":
-            made[party] = (made[party] + 1) % num_classes
-        elif attack == "random":
-            made[party] = rng.integers(num_classes, size=rows)
-        else:
-            odd = {"target": 0, "all but one": 1, "most": rows // 20}[attack]
-            others = rng.choice(rows, odd, replace=False)
-            made[party] = target
-            made[party][others] = (target + rng.integers(1, num_classes, size=odd)) % num_classes
+        made[party] = lie(made[party], attack, target, num_classes, rng)
     return made
 
 

@@ -193,8 +193,8 @@ def _outvoted(said: Sequence[Said], num_public: int, weights: NDArray[np.float64
     """Tell which parties are contradicted by more of those who can judge them than confirm them: (num_parties,).
 
     Liars that say the same agree better than honest parties do, each of which errs in its own way, and a sum of what
-    all say would follow them. Heads are counted here, whatever they say how loudly. Nobody is outvoted where half of
-    the parties would be.
+    all say would follow them. So each pair is compared by itself here, and a loud judge counts no more than a quiet
+    one. Nobody is outvoted where half of the parties would be.
     """
     num_parties, num_classes = len(said), len(said[0].judges)
     if num_parties > _MOST_HEADS:

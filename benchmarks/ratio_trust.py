@@ -1,0 +1,116 @@
+"""What each rule of trust in density ratios does, on answers that `liars.py` and `density_votes.py` keep.
+
+    python benchmarks/liars.py --data-root /data --seeds 601 602 603 604 605 --cache answers
+    python benchmarks/density_votes.py --data-root /data --seeds 71 72 --cache answers
+    python benchmarks/ratio_trust.py answers --data-root /data --out benchmarks/results/ratio-trust.json
+
+Each file of the folders is one federation. It is counted under today's rules, without contradictions and heads
+(``plain``), without heads alone (``no heads``), and with contradictions that count everywhere (``always``). Printed is
+the share of public rows labelled right: where nobody lies, what today's rules change of it against another rule; and,
+for federations of `liars.py`, what it is where three of ten parties lie *together*.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import statistics
+import sys
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from liars import LIARS, PARTIES, Answers, lied, run_config, vote
+
+from fedkd_flwr.apps.assembly import simulated_pool
+from fedkd_flwr.labels import default_ratio_bits, density, density_ratios, ratio_codes, trust
+
+OUTVOTED = trust._outvoted
+
+
+def nobody(said: Any, *_: Any) -> Any:
+    """Outvote nobody."""
+    return np.zeros(len(said), dtype=np.bool_)
+
+
+# what stands for `confirmed_by_ratios`, and for what it counts heads with
+RULES = {
+    "today": (trust.confirmed_by_ratios, OUTVOTED),
+    "plain": (trust.confirmed, OUTVOTED),
+    "no heads": (trust.confirmed_by_ratios, nobody),
+    "always": (partial(trust.confirmed, contradictions=True), OUTVOTED),
+}
+
+
+def federation(path: Path, root: str) -> tuple[Answers, Any, int, bool]:
+    """Return the answers, the true classes, the seed, and whether it is one of `liars.py`."""
+    name, kept, seed = path.stem, np.load(path), int(path.stem.rsplit("_", 1)[1])
+    if "y" not in kept:
+        data, skew, _ = name.split("_")
+        pool = simulated_pool(run_config("fedkt", data, skew.replace("-", " "), seed, root))
+        return Answers(**kept), pool.public.y, seed, True
+    counts, labels = kept["counts"], kept["labels"]
+    sizes = {"num_classes": counts.shape[1], "bits": default_ratio_bits(counts.shape[1])}
+    codes = [ratio_codes(density_ratios(*one), **sizes) for one in zip(kept["probs"], counts, strict=True)]
+    return Answers(labels[:, None], labels, np.array(codes), counts), kept["y"], seed, False
+
+
+def right(answers: Answers, truth: Any, seed: int, rule: str) -> float:
+    """Return the share of public rows that the consensus labels right."""
+    confirmed, outvoted = RULES[rule]
+    heads = mock.patch.object(trust, "_outvoted", outvoted)
+    with heads, mock.patch.object(density, "confirmed_by_ratios", confirmed):
+        return float((vote("density-ratio", answers, "auto", seed)[0] == truth).mean())
+
+
+def main() -> None:
+    """Count every federation under every rule."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("answers", type=Path, nargs="+", help="folders")
+    parser.add_argument("--data-root", required=True)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    honest: dict[str, list[float]] = defaultdict(list)
+    by_kind: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for path in sorted(path for folder in options.answers for path in folder.glob("*.npz")):
+        answers, truth, seed, of_liars = federation(path, options.data_root)
+        kind = path.stem.rsplit("_", 1)[0]
+        today = right(answers, truth, seed, "today")
+        for rule in ("plain", "always"):
+            change = today - right(answers, truth, seed, rule)
+            honest[rule].append(change)
+            by_kind[kind][f"today less {rule}, nobody lies"].append(change)
+        if of_liars:
+            rng = np.random.default_rng(seed)
+            liars = np.sort(rng.choice(PARTIES, LIARS, replace=False))
+            together = lied(answers, "together", liars, rng)
+            for rule in ("today", "no heads"):
+                by_kind[kind][f"{rule}, together"].append(right(together, truth, seed, rule))
+    changed = {
+        rule: {
+            "federations": len(each),
+            "changed": sum(one != 0 for one in each),
+            "mean": statistics.fmean(each),
+            "worst": min(each),
+            "best": max(each),
+        }
+        for rule, each in honest.items()
+    }
+    found = {
+        kind: {what: {"mean": statistics.fmean(v), "worst": min(v), "n": len(v)} for what, v in each.items()}
+        for kind, each in by_kind.items()
+    }
+    print("today less each rule, where nobody lies:", json.dumps(changed, indent=1))
+    for kind, each in found.items():
+        print(kind, "; ".join(f"{what} {v['mean']:+.4f} (worst {v['worst']:+.4f})" for what, v in each.items()))
+    if options.out:
+        command = shlex.join(["python", "benchmarks/ratio_trust.py", *sys.argv[1:]])
+        options.out.write_text(json.dumps({"command": command, "honest": changed, "kinds": found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
