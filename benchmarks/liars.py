@@ -16,7 +16,9 @@ Beside the labels they lie with their density ratios: the class they say gets th
 counts are multiplied by 1,000. *Right* is the share of public rows that the consensus labels right; a row
 without a label counts as wrong. *Server* is the accuracy of a forest taught by the consensus, on test rows. *Seven* is
 the same rule, without trust, on the seven honest parties alone: what a vote that knew the liars would reach. *Named*
-are parties whose trust is below a quarter, as a run's record and page show.
+are parties whose trust is below a quarter, as a run's record and page show. Under ``known-rows`` the server knows 200
+public rows' labels: these rows are not measured, *named* are parties that do not count or are right less often than
+chance, and *rows alone* is a forest taught by those rows and nobody.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from fedkd_flwr.apps.assembly import make_client, simulated_pool
 from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.clients.party import Instruction
 from fedkd_flwr.labels import ABSTAIN, default_ratio_bits
+from fedkd_flwr.labels.known import KnownRows, draw_known, known_vote
 from fedkd_flwr.seeds import derive_seed
 
 PARTIES, LIARS = 10, 3
@@ -59,7 +62,10 @@ RULES = (
     "fedct dawid-skene",
     "density-ratio",
     "trimmed density-ratio",
+    "fedkt known-rows",
+    "fedct known-rows",
 )
+KNOWN = 200
 DOUBTED = 0.25
 
 
@@ -154,9 +160,15 @@ def lied(answers: Answers, attack: str, liars: NDArray[np.int64], rng: np.random
     return made
 
 
-def vote(rule: str, answers: Answers, robust: Any, seed: int) -> tuple[NDArray[np.int16], NDArray[np.float64] | None]:
+def vote(
+    rule: str, answers: Answers, robust: Any, seed: int, known: KnownRows
+) -> tuple[NDArray[np.int16], NDArray[np.float64] | None]:
     """Return the consensus of a rule, and what each party counted; None where agreement could not tell."""
     num_classes, rng = answers.counts.shape[1], np.random.default_rng(seed)
+    if rule.endswith("known-rows"):
+        said = answers.students if rule.startswith("fedkt") else answers.labels
+        found = known_vote(list(said), known, num_classes=num_classes, rng=rng)
+        return found.labels, ((found.gains > 0) & ~found.swapped(KNOWN)).astype(np.float64)
     if rule.endswith("density-ratio"):
         sent = {f"{k}": PartyRatios(codes=c, class_counts=n) for k, (c, n) in enumerate(zip(*answers[2:], strict=True))}
         votes = answers.counts.sum(axis=0)
@@ -182,6 +194,8 @@ def measured(data: str, skew: str, seed: int, root: str, cache: Path | None) -> 
     truth, rng = pool.public.y, np.random.default_rng(seed)
     liars = np.sort(rng.choice(PARTIES, LIARS, replace=False))
     honest = np.setdiff1d(np.arange(PARTIES), liars)
+    known = draw_known(truth, KNOWN, num_classes=answers.counts.shape[1], rng=np.random.default_rng([seed, 1]))
+    unknown = np.setdiff1d(np.arange(len(truth)), known.rows)
 
     def taught(labels: NDArray[np.int16]) -> float:
         known = labels != ABSTAIN
@@ -190,29 +204,36 @@ def measured(data: str, skew: str, seed: int, root: str, cache: Path | None) -> 
         forest = RandomForestClassifier(20, random_state=seed).fit(pool.public.X[known], labels[known])
         return float((forest.predict(pool.X_test) == pool.y_test).mean())
 
-    found: dict[str, Any] = {}
+    rows_alone = np.full(len(truth), ABSTAIN, dtype=np.int16)
+    rows_alone[known.rows] = known.labels
+    found: dict[str, Any] = {"server rows alone": taught(rows_alone)}
     for attack in ("none", *ATTACKS):
         said = answers if attack == "none" else lied(answers, attack, liars, rng)
         found[attack] = {}
         for rule in RULES:
             one: dict[str, Any] = {}
-            for robust in ("auto", "none"):
-                labels, trusts = vote(rule, said, robust, seed)
-                one[f"right {robust}"] = float((labels == truth).mean())
-                if rule == "fedkt majority" or rule.endswith("density-ratio"):
+            by_known = rule.endswith("known-rows")
+            rows = unknown if by_known else slice(None)
+            for robust in ("auto",) if by_known else ("auto", "none"):
+                labels, trusts = vote(rule, said, robust, seed, known)
+                one[f"right {robust}"] = float((labels == truth)[rows].mean())
+                if rule.startswith("fedkt") or rule.endswith("density-ratio"):
                     one[f"server {robust}"] = taught(labels)
                 if robust == "auto" and trusts is not None:
                     doubted = np.flatnonzero(trusts < DOUBTED)
                     one["liars named"] = int(np.isin(doubted, liars).sum()) if attack != "none" else 0
                     one["honest named"] = len(doubted) - one["liars named"]
-            seven = vote(rule, answers.only(honest), "none", seed)[0]
-            one["right seven"] = float((seven == truth).mean())
+            seven = vote(rule, answers.only(honest), "none", seed, known)[0]
+            one["right seven"] = float((seven == truth)[rows].mean())
             found[attack][rule] = one
     return found
 
 
 def table(found: dict[str, Any]) -> str:
-    """Return the means over seeds as a Markdown table: right with trust / without / the seven honest alone."""
+    """Return the means over seeds as a Markdown table: right with trust / without / the seven honest alone.
+
+    By known rows there is nothing without: right / the seven.
+    """
     lines = ["| data, skew | rule | " + " | ".join(("none", *ATTACKS)) + " | named: liars, honest |"]
     lines.append("|---" * (len(ATTACKS) + 4) + "|")
     for case, seeds in found.items():
@@ -220,7 +241,8 @@ def table(found: dict[str, Any]) -> str:
             cells = []
             for attack in ("none", *ATTACKS):
                 ones = [one[attack][rule] for one in seeds.values()]
-                means = [float(np.mean([one[f"right {kind}"] for one in ones])) for kind in ("auto", "none", "seven")]
+                kinds = [f"right {kind}" for kind in ("auto", "none", "seven") if f"right {kind}" in ones[0]]
+                means = [float(np.mean([one[kind] for one in ones])) for kind in kinds]
                 cells.append(" / ".join(f"{x:.3f}".removeprefix("0") for x in means))
             told = [one[attack][rule] for one in seeds.values() for attack in ATTACKS]
             names = [np.mean([one.get(f"{who} named", 0) for one in told]) for who in ("liars", "honest")]

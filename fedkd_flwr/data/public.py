@@ -24,6 +24,7 @@ from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 
 __all__ = [
     "PREPROCESSING_VERSION",
+    "UNKNOWN",
     "Preprocessor",
     "PublicLabels",
     "PublicSet",
@@ -34,6 +35,9 @@ __all__ = [
     "require_same_set",
     "short_fingerprint",
 ]
+
+UNKNOWN = -1
+"""The true label of a public row that nobody has labelled."""
 
 PREPROCESSING_VERSION = 1
 """Part of the fingerprint, because parties whose releases compute other features must not vote together."""
@@ -80,7 +84,8 @@ class PublicSet:
     texts : ndarray of shape (num_public, 1), object, or None
         The public texts, if the schema has text columns.
     y : ndarray of shape (num_public,), int16, or None
-        The true labels, if they are known; they serve to measure, never to learn.
+        The true labels as far as they are known, `UNKNOWN` elsewhere; None where none is. They serve to measure, and at
+        the server some may judge votes (``known-rows``); nobody learns from them.
     labels : PublicLabels or None
         Labels for pre-training, which everybody holds.
     """
@@ -117,6 +122,24 @@ class PublicSet:
     def shape(self) -> tuple[int, ...] | None:
         """(channels, height, width) of an image row, None for a table."""
         return self.schema.shape
+
+    def share_right(
+        self, labels: NDArray[np.integer[Any]], rows: NDArray[np.int64] | slice = slice(None)
+    ) -> float | None:
+        """Return the share of ``labels`` that are true, None where that cannot be known.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (num_rows,), integers
+            Labels of ``rows``; below 0 where there is none, which is left out.
+        rows : ndarray of shape (num_rows,), int64
+            Places among the public rows; all by default.
+        """
+        if self.y is None:
+            return None
+        truth = self.y[rows]
+        both = (labels >= 0) & (truth != UNKNOWN)
+        return float((labels[both] == truth[both]).mean()) if both.any() else None
 
     def as_read_by(self, model: Any) -> PublicSet:
         """Return the set with raw texts in ``X`` for a model that says ``takes_text = True``, otherwise the set itself.

@@ -26,7 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts, short_list, sorted_texts
-from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
+from fedkd_flwr.data.public import UNKNOWN, Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
 from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
@@ -309,8 +309,8 @@ def load_public(
 ) -> PublicSet:
     """Read the public file U and its schema, and fit the preprocessing.
 
-    The schema's label column is not a feature. If every row has a label of the schema there, they become ``y``: the
-    truth, which serves to measure and from which no algorithm learns.
+    The schema's label column is not a feature. What stands there becomes ``y``, if it is labels of the schema or
+    nothing: the truth, which serves to measure and from which no algorithm learns.
 
     Parameters
     ----------
@@ -330,14 +330,20 @@ def load_public(
     path = require_file(path)
     schema = Schema.read(schema_path or path.parent / "schema.toml")
     table = read_table(path, label=schema.label, num_features=len(schema.columns))
-    y = None
-    if schema.label in table.columns:
-        try:
-            y = schema.encode_labels(table[schema.label])
-        except DataError:
-            y = None  # not every row has a label of the schema
+    y = _truth(table[schema.label], schema) if schema.label in table.columns else None
     public = make_public_set(table, schema, y=y)
     return replace(public, labels=_public_labels(table, schema, labels, path)) if labels else public
+
+
+def _truth(values: pd.Series[Any], schema: Schema) -> NDArray[np.int16] | None:
+    """Return the labels of the public rows, `UNKNOWN` where a row has none; None where they are not the schema's."""
+    labelled = np.array([text is not None for text in column_texts(values)])
+    found = np.full(len(labelled), UNKNOWN, dtype=np.int16)
+    try:
+        found[labelled] = schema.encode_labels(values[labelled])
+    except DataError:
+        return None
+    return found if labelled.any() else None
 
 
 def _public_labels(table: pd.DataFrame, schema: Schema, name: str, path: Path) -> PublicLabels:

@@ -5,7 +5,7 @@ Learning", AAAI 2025, Algorithm 1. The whole round:
 
     server   consensus of the last round (nothing in round 1)           -> every party
     party    train on private rows + labelled public rows; label all public rows -> labels
-    server   density ratios | (qualified) majority | Dawid-Skene        -> consensus
+    server   density ratios | known rows | majority | Dawid-Skene       -> consensus
 
 For density ratios a party also says how much each public row looks like its rows of each class, in round 1 and where
 that changes (`fedkd_flwr.clients.density`). With ``consensus="auto"`` the server takes them where the public rows look
@@ -71,6 +71,8 @@ class FedCT(LabelExchange):
         config, choice = self.told_config, self.chosen(answers, may_estimate=informative >= _ESTIMATE_FROM)
         if choice is not None and choice.labels is not None:
             return choice.labels
+        if (known := self.vote_by_known_rows(server_round, answers, choice)) is not None:
+            return known
         consensus, facts = aggregate(
             [answer.labels[0] for answer in answers],
             config=config if choice is None else config.changed(consensus=choice.rule),

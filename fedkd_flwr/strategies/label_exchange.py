@@ -5,6 +5,7 @@ down   the consensus so far, with abstentions         up   one or more label arr
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -17,10 +18,11 @@ from flwr.app import Array, ArrayRecord
 from flwr.common import log
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, Choice, PartyRatios, choose
+from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, KNOWN_ROWS, Choice, PartyRatios, choose
 from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels, is_informative
+from fedkd_flwr.labels.known import KnownRows, draw_known, known_vote
 from fedkd_flwr.run_record import PartyRecord, RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
@@ -28,8 +30,10 @@ from fedkd_flwr.strategies.vote_notes import (
     DISAGREES,
     advice,
     disagreeing_parties,
+    idle_parties,
     lost_classes,
     nearly_uninformative_parties,
+    swapping_parties,
     uninformative_parties,
 )
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
@@ -78,6 +82,16 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         self.choice: Choice | None = None  # of a rule, from the answers so far
         self._class_counts: dict[str, NDArray[np.int64]] = {}
         self._trusts: dict[str, float] = {}  # of this round's answers, by party
+        self.known = self._draw_known()
+
+    def _draw_known(self) -> KnownRows | None:
+        """Return the public rows whose labels judge the parties; None without the setting."""
+        if not self.config.known_rows:
+            return None
+        truth = np.full(self.spec.num_public, ABSTAIN, np.int16) if self.public.y is None else self.public.y
+        # the labels themselves are in the stream's name, so that a party that guesses the seed cannot repeat the draw
+        rng = self.rng("known-rows", hashlib.sha256(truth.tobytes()).hexdigest())
+        return draw_known(truth, self.config.known_rows, num_classes=self.spec.num_classes, rng=rng)
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return the class counts that came with ratios, and the rule that the answers chose."""
@@ -180,6 +194,8 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
 
         A rule on labels is chosen once, for parties send no more ratios then.
         """
+        if self.config.demands_known_rows:
+            return Choice(rule=KNOWN_ROWS, reason="")
         if not self.asks_ratios:
             return self.choice
         cast = np.concatenate([answer.labels.reshape(-1) for answer in answers])
@@ -190,6 +206,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             may_estimate=may_estimate,
             demanded=self.config.demands_ratios,
             robust=self.config.robust_sum,
+            num_known=self.config.known_rows,
         )
         if self.record.consensus_rule != self.choice.rule:
             log(INFO, "\tconsensus: %s. %s", self.choice.rule, self.choice.reason)
@@ -198,6 +215,31 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             self.record.party(party).public_fit = fit
         self.note_trusts(answers, None if self.choice.labels is None else self.choice.trust)
         return self.choice
+
+    def vote_by_known_rows(
+        self, server_round: int, answers: Sequence[PartyLabels], choice: Choice | None
+    ) -> Labels | None:
+        """Return the consensus by known rows, and note what they show of parties; None where another rule decides."""
+        if self.known is None or choice is None or choice.rule != KNOWN_ROWS:
+            return None
+        num_classes, names = self.spec.num_classes, [answer.party for answer in answers]
+        found = known_vote(
+            [answer.labels for answer in answers],
+            self.known,
+            num_classes=num_classes,
+            ties=self.config.ties,
+            rng=self.rng("ties", server_round),
+        )
+        count = len(self.known.rows)
+        for name, text in swapping_parties(names, found, num_known=count).items():
+            party = self.record.party(name)
+            party.notes = [*(note for note in party.notes if not note.startswith(DISAGREES)), text]
+        if server_round == 1:
+            if text := idle_parties(names, found, num_known=count):
+                self.note(text)
+            gave = [np.bincount(a.labels[a.labels != ABSTAIN], minlength=num_classes) > 0 for a in answers]
+            self.note_votes(VoteFacts(class_voters=np.sum(gave, axis=0, dtype=np.int32)), answers, found.labels)
+        return found.labels
 
     def note_facts(self, facts: VoteFacts, answers: Sequence[PartyLabels]) -> None:
         """Write down what each party's labels counted for in a vote."""
@@ -244,8 +286,10 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
                 self._name_who_disagrees(answers, vote)
         changed = [a.changed_share for a in answers if a.changed_share is not None]
         this.changed_share = float(np.mean(changed)) if changed else None
-        if self.public.y is not None and labelled.any():
-            this.consensus_accuracy = float((vote[labelled] == self.public.y[labelled]).mean())
+        measured = vote.copy()
+        if self.known is not None:
+            measured[self.known.rows] = ABSTAIN  # they chose what the vote gives them
+        this.consensus_accuracy = self.public.share_right(measured)
 
     def _name_who_disagrees(self, answers: Sequence[PartyLabels], vote: Labels) -> None:
         """Write down how far each party's labels are the consensus, and a note on those that the others do not confirm.

@@ -147,8 +147,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
             rng=self.rng("ties", server_round),
         )
         self.buffer.push(Knowledge(rows=self.rows, targets=targets))
-        if self.public.y is not None:
-            this.consensus_accuracy = float((labels == self.public.y[self.rows]).mean())
+        this.consensus_accuracy = self.public.share_right(labels, self.rows)
         self.model = self._taught(server_round)
         self.rows = self._draw(server_round + 1)
         if self.test is not None and len(self.test[1]):

@@ -151,9 +151,7 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
         self.average_rows = self.rows(server_round)
         this.labelled_share = self.batch / self.spec.num_public
         this.agreement, this.kept_share = facts.agreement, facts.kept_share
-        if self.public.y is not None:
-            labels = self.average.argmax(axis=1)
-            this.consensus_accuracy = float((labels == self.public.y[self.average_rows]).mean())
+        this.consensus_accuracy = self.public.share_right(self.average.argmax(axis=1), self.average_rows)
         averages = Array(self.average.astype(np.float32))
         return ArrayRecord({self.config.kind: averages, "rows": Array(self.average_rows)})
 

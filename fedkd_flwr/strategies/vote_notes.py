@@ -12,6 +12,7 @@ import numpy as np
 
 from fedkd_flwr.algorithms.exchange import VotersConfig
 from fedkd_flwr.labels import ABSTAIN, Labels, is_informative
+from fedkd_flwr.labels.known import KnownVote
 from fedkd_flwr.labels.trust import DOUBTED, MOST_DOUBTED, NEARLY_ALL, nearly_alike
 from fedkd_flwr.run_record import PartyRecord
 
@@ -19,13 +20,15 @@ __all__ = [
     "DISAGREES",
     "advice",
     "disagreeing_parties",
+    "idle_parties",
     "lost_classes",
     "nearly_uninformative_parties",
+    "swapping_parties",
     "uninformative_parties",
 ]
 
-DISAGREES = "agrees with the consensus on "
-"""How a note on a party begins whose answers the others do not confirm."""
+DISAGREES = "agrees with the "
+"""How a note on a party begins whose answers the others, or known rows, do not confirm."""
 
 _NAMED = 5  # more parties or classes than this are counted, not named
 
@@ -117,11 +120,63 @@ def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collecti
     if not others or len(doubted) / len(parties) > MOST_DOUBTED:
         return {}
     return {
-        p.name: f"{DISAGREES}{100 * (p.agreement or 0.0):.0f} % of the rows (others: {min(others):.0f} to"
+        p.name: f"{DISAGREES}consensus on {100 * (p.agreement or 0.0):.0f} % of the rows (others: {min(others):.0f} to"
         f" {max(others):.0f} %), with a trust of {p.trust:.2f}: its labels are wrong, swapped,"
         " nearly all of one class, or from other data."
         for p in doubted
     }
+
+
+def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> dict[str, str]:
+    """Return, by party, a note on each whose labels of the known rows are right less often than by chance.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The parties, in the order of ``found``.
+    found : KnownVote
+        The vote by known rows.
+    num_known : int
+        How many they are.
+
+    Examples
+    --------
+    >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.4]), np.array([0.9, 0.1]), np.array([0.5, 0.6]))
+    >>> print(swapping_parties(["a", "b"], found, num_known=200)["b"])
+    agrees with the known labels of 200 public rows on 10 % of them, where chance makes 60 %: its labels are wrong, or swapped. The vote reads them by what they say of these rows.
+    """  # noqa: E501 - a doctest's output is one line
+    return {
+        name: f"{DISAGREES}known labels of {num_known:,} public rows on {100 * right:.0f} % of them, where chance makes"
+        f" {100 * chance:.0f} %: its labels are wrong, or swapped. The vote reads them by what they say of these rows."
+        for name, right, chance, swapped in zip(
+            names, found.right, found.by_chance, found.swapped(num_known), strict=True
+        )
+        if swapped
+    }
+
+
+def idle_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> str:
+    """Return a note on the parties whose labels tell nothing of the known rows; "" if there are none.
+
+    Parameters
+    ----------
+    names, found, num_known
+        As in `swapping_parties`.
+
+    Examples
+    --------
+    >>> found = KnownVote(np.zeros(4), np.array([0.4, -0.1]), np.array([0.9, 0.5]), np.array([0.5, 0.5]))
+    >>> idle_parties(["a", "b"], found, num_known=200)
+    'The labels of 1 of 2 parties tell nothing of the classes of the 200 known rows, and do not count: b.'
+    """
+    idle = [name for name, gain in zip(names, found.gains, strict=True) if gain <= 0]
+    if not idle:
+        return ""
+    counts = "do not count" if len(idle) < len(names) else "count for what they say nevertheless"
+    return (
+        f"The labels of {len(idle)} of {len(names)} parties tell nothing of the classes of the {num_known:,} known"
+        f" rows, and {counts}: {_list(idle)}."
+    )
 
 
 def lost_classes(labels: Mapping[str, Labels], vote: Labels, *, classes: Sequence[str]) -> Iterator[str]:

@@ -301,6 +301,7 @@ HELPERS = (
     {"subset_rows": 5},
     {"consensus": "qualified-majority"},
     {"consensus": "dawid-skene"},
+    {"known_rows": 200},
 )
 """Settings that make others be read."""
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data import public as public_module
-from fedkd_flwr.data.public import Preprocessor, fingerprint, make_public_set, raw_matrix
+from fedkd_flwr.data.public import UNKNOWN, Preprocessor, fingerprint, make_public_set, raw_matrix
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import Code, DataError
@@ -151,3 +151,12 @@ def test_fingerprint_notices_every_change_but_the_label(people, schema, monkeypa
 def test_fingerprint_is_pinned_so_that_releases_agree(people, schema):
     # computed with this package's version 0.1; a change needs a new PREPROCESSING_VERSION or SCHEMA_VERSION
     assert fingerprint(people, schema) == ("fe7d8191362cf753a98dc596b6e659705806a1b69cfb2cab2be28e606a2a37b5")
+
+
+def test_the_share_that_is_right_leaves_out_what_has_no_label_or_no_known_truth(people, schema):
+    public = dataclasses.replace(make_public_set(people, schema), y=np.array([0, 1, UNKNOWN], np.int16))
+    assert public.share_right(np.array([0, 0, 1])) == 0.5
+    assert public.share_right(np.array([-1, 1, 1])) == 1.0
+    assert public.share_right(np.array([1, 1]), np.array([1, 2])) == 1.0
+    assert public.share_right(np.array([-1, -1, 1])) is None
+    assert dataclasses.replace(public, y=None).share_right(np.array([0, 0, 1])) is None
