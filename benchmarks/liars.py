@@ -161,11 +161,11 @@ def lied(answers: Answers, attack: str, liars: NDArray[np.int64], rng: np.random
 
 
 def vote(
-    rule: str, answers: Answers, robust: Any, seed: int, known: KnownRows
+    rule: str, answers: Answers, robust: Any, seed: int, known: KnownRows | None = None
 ) -> tuple[NDArray[np.int16], NDArray[np.float64] | None]:
     """Return the consensus of a rule, and what each party counted; None where agreement could not tell."""
     num_classes, rng = answers.counts.shape[1], np.random.default_rng(seed)
-    if rule.endswith("known-rows"):
+    if known is not None and rule.endswith("known-rows"):
         said = answers.students if rule.startswith("fedkt") else answers.labels
         found = known_vote(list(said), known, num_classes=num_classes, rng=rng)
         return found.labels, ((found.gains > 0) & ~found.swapped(KNOWN)).astype(np.float64)
