@@ -2,7 +2,8 @@
 
 A table is data: a TOML file in ``benchmarks/tables/``, whose rows name run configs of ``simulations/``. Each finished
 run is kept as its record, named by its settings and its seed, so that tables that need the same run share it and a
-command that was stopped goes on with the next one. The tables lie in the repository and not in the installed package,
+command that was stopped goes on with the next one. A published table names its runs in the same way, so that seeds can
+be added to it where its records are gone. The tables lie in the repository and not in the installed package,
 as the run configs do.
 """
 
@@ -32,6 +33,7 @@ __all__ = [
     "load_tables",
     "needs",
     "plan",
+    "published_runs",
     "seeds_note",
     "tables_folder",
     "write_results",
@@ -115,6 +117,7 @@ class Job:
     row: Row
     seed: int
     settings: dict[str, Any]
+    figures: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -210,7 +213,7 @@ def plan(
         for i in range(count):
             varied = {key: values[i % len(values)] for key, values in row.vary.items()}
             settings = {**config, **folders, **varied, "seed": first + i}
-            jobs.append(Job(row=row, seed=first + i, settings=settings))
+            jobs.append(Job(row=row, seed=first + i, settings=settings, figures=tuple(table.shown(row))))
     return jobs
 
 
@@ -246,6 +249,35 @@ def _show_under(head: str, show: Callable[[str], None], text: str) -> None:
     show(f"{head}: {text}")
 
 
+def published_runs(folder: Path) -> dict[str, dict[str, float | None]]:
+    """Return the figures of the runs that published tables hold: by the run's key, then by figure.
+
+    Parameters
+    ----------
+    folder : Path
+        Of files ``TABLE.json``, as `write_results` writes them.
+
+    Raises
+    ------
+    DataError
+        If there is none, or one of them is no such table.
+    """
+    found: dict[str, dict[str, float | None]] = {}
+    rule, way_out = "hold published tables, TABLE.json", "In a clone they are in benchmarks/results/bench."
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise DataError(explain("--add-to", rule, str(folder), way_out))
+    for path in files:
+        try:
+            table = json.loads(path.read_text(encoding="utf-8"))
+            for line in table["lines"]:
+                for seed, key in table.get("runs", {}).get(line["row"], {}).items():
+                    found.setdefault(key, {})[line["figure"]] = line["by seed"].get(seed)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(explain("--add-to", rule, f"{path} with {error!r}", way_out)) from error
+    return found
+
+
 class Bench:
     """Runs what is missing, and keeps each finished run.
 
@@ -255,11 +287,16 @@ class Bench:
         Where results are kept: a record for each run in ``records``.
     processes : int
         Parties that compute at a time; 0: one for each core.
+    published : mapping
+        Figures of runs that have no record here, as `published_runs` returns them.
     """
 
-    def __init__(self, folder: Path, *, processes: int = 0) -> None:
+    def __init__(
+        self, folder: Path, *, processes: int = 0, published: Mapping[str, Mapping[str, float | None]] | None = None
+    ) -> None:
         self.records = folder / "records"
         self.processes = processes
+        self.published = published or {}
         self.failed: dict[str, str] = {}
         """The reason, by the key of each run that failed."""
         self.stopped = False
@@ -271,7 +308,16 @@ class Bench:
     def missing(self, jobs: Sequence[Job]) -> list[Job]:
         """Return the runs that have no record yet, each once."""
         first = {job.key: job for job in reversed(jobs)}
-        return [job for job in jobs if first[job.key] is job and not self.kept(job).is_file()]
+        return [job for job in jobs if first[job.key] is job and not self.has(job)]
+
+    def taken(self, job: Job) -> Mapping[str, float | None] | None:
+        """Return a run's figures from a published table; None where it has a record, or the table lacks a figure."""
+        figures = self.published.get(job.key, {})
+        return None if self.kept(job).is_file() or not figures or not figures.keys() >= {*job.figures} else figures
+
+    def has(self, job: Job) -> bool:
+        """Tell whether a run need not be run."""
+        return self.kept(job).is_file() or self.taken(job) is not None
 
     def run(
         self, jobs: Sequence[Job], show: Callable[[str], None], *, may_stop: Callable[[], bool] = lambda: True
@@ -417,12 +463,18 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
 
     rows = {job.row.name: job.row for job in jobs}
     records: dict[str, dict[int, RunRecord]] = {name: {} for name in rows}
+    taken: dict[str, dict[int, Mapping[str, float | None]]] = {name: {} for name in rows}
+    runs: dict[str, dict[int, str]] = {name: {} for name in rows}
     missing, versions = {}, set()
     for job in jobs:
+        if bench.has(job):
+            runs[job.row.name][job.seed] = job.key
         path = bench.kept(job)
         if path.is_file():
             record = records[job.row.name][job.seed] = RunRecord.load(path)
             versions.add(record.versions.get("fedkd-flwr", "?"))
+        elif (figures := bench.taken(job)) is not None:
+            taken[job.row.name][job.seed] = figures
         else:
             missing[f"{job.row.name}, seed {job.seed}"] = bench.failed.get(job.key, "not run yet")
     missing |= {row.name: "not run yet" for row in table.row if row.name not in rows}
@@ -435,8 +487,12 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
         lines=[
             line
             for name, row in rows.items()
-            for line in lines_of(name, table.shown(row), records[name], row.printed, row.deviations, row.trials)
+            for line in lines_of(
+                name, table.shown(row), records[name], row.printed, row.deviations, row.trials, taken=taken[name]
+            )
         ],
+        runs=runs,
+        taken={name: sorted(seeds) for name, seeds in taken.items() if seeds},
         against=[(row.name, row.against) for row in rows.values() if row.against in rows],
         notes={row.name: row.note for row in rows.values() if row.note},
         seeds=seeds,
@@ -444,7 +500,7 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
         missing=missing,
         made={
             "command": command,
-            "versions": "fedkd-flwr " + ", ".join(sorted(versions)) if versions else "no run",
+            "versions": "fedkd-flwr " + ", ".join(sorted(versions)) if versions else "no new run",
             "cores": cores(),
         },
     )

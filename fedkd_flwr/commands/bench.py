@@ -36,6 +36,10 @@ def bench(
     first_seed: Annotated[int, typer.Option(help="The first seed. 0: 1001, the first that chose nothing.", min=0)] = 0,
     data_root: Annotated[str, typer.Option(envvar="FEDKD_DATA", help="The folder of the data sets.")] = "",
     processes: Annotated[int, typer.Option(help="Parties that compute at a time. 0: one for each core.", min=0)] = 0,
+    add_to: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Published tables, TABLE.json: what they hold is not run again."),
+    ] = None,
     checkout: Annotated[str, typer.Option(help="The repository, if this package is not run from it.")] = "",
     output_dir: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Runs and tables are kept in `bench` of this folder.")
@@ -53,6 +57,7 @@ def bench(
     fedkd bench label-skew-digits --seeds 2
     fedkd bench fedkt-1 --data-root /path/to/data
     fedkd bench fedkt-1 --row Adult --row cod-rna
+    fedkd bench fedct-1 --seeds 10 --add-to benchmarks/results/bench
     fedkd bench --quick
     """
     from fedkd_flwr.apps.bench import load_tables, tables_folder
@@ -72,12 +77,13 @@ def bench(
 
         way_out = "Name one or several, or run the quick rows of all: fedkd bench --quick"
         raise ConfigError(explain("table", f"be one of {', '.join(one.name for one in chosen)}", "none", way_out))
-    from fedkd_flwr.apps.bench import Bench, needs, plan, write_results
+    from fedkd_flwr.apps.bench import Bench, needs, plan, published_runs, write_results
     from fedkd_flwr.apps.progress import ProgressLine
     from fedkd_flwr.commands.simulate import Interrupts
 
     folder = output_dir.expanduser().absolute() / "bench"
-    work = Bench(folder, processes=processes)
+    published = published_runs(add_to.expanduser()) if add_to is not None else None
+    work = Bench(folder, processes=processes, published=published)
     options: dict[str, Any] = {"seeds": seeds, "first_seed": first_seed, "quick": quick, "data_root": data_root}
     planned = [(table, found) for table in chosen if (found := plan(table, root, **options))]
     jobs = _of_rows([job for _, found in planned for job in found], row or [])
@@ -104,7 +110,7 @@ def bench(
     line.clear()
     results, asked = [], {job.key for job in jobs}
     for table, found in planned:
-        shown = {job.row.name for job in found if job.key in asked or work.kept(job).is_file()}
+        shown = {job.row.name for job in found if job.key in asked or work.has(job)}
         mine = [job for job in found if job.row.name in shown]
         results.append(write_results(table, mine, work, folder, command=_command()))
     if as_json:
@@ -140,9 +146,9 @@ def _command() -> str:
     """Return the command line that makes the whole table, without the folders of this machine."""
     words, rest = [], iter(sys.argv[1:])
     for word in rest:
-        if word == "--row":  # a table holds what several calls have run
+        if word in ("--row", "--add-to"):  # a table holds what several calls have run
             next(rest, None)
-        elif not word.startswith("--row="):
+        elif not word.startswith(("--row=", "--add-to=")):
             words.append(f"/path/to/{Path(word).name}" if word.startswith("/") else word)
     return shlex.join(["fedkd", *words]) if words[:1] == ["bench"] else "fedkd bench"
 

@@ -169,6 +169,10 @@ class BenchTable:
         Those that were asked for.
     missing : dict
         Why a run is missing, by ``row, seed``; by ``row`` where no seed of it was run.
+    runs : dict
+        The key of each run (`fedkd_flwr.apps.bench.Job.key`), by row and seed.
+    taken : dict
+        Seeds whose figures are from the table as it was published before, by row.
     made : dict
         What made it: the command, versions, cores.
     """
@@ -183,6 +187,8 @@ class BenchTable:
     seeds: list[int] = field(default_factory=list)
     seeds_note: str = ""
     missing: dict[str, str] = field(default_factory=dict)
+    runs: dict[str, dict[int, str]] = field(default_factory=dict)
+    taken: dict[str, list[int]] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)
 
     def compared(self) -> list[str]:
@@ -215,6 +221,8 @@ class BenchTable:
             "compared": self.compared(),
             "notes": self.notes,
             "missing": self.missing,
+            "taken": self.taken,
+            "runs": {row: {str(seed): key for seed, key in seeds.items()} for row, seeds in self.runs.items()},
         }
 
     def to_json(self) -> str:
@@ -263,6 +271,11 @@ class BenchTable:
         parts += ["\n".join(f"- {text}" for text in self.compared())]
         parts += ["\n".join(f"- {row}: {text}" for row, text in self.notes.items())]
         parts += ["\n".join(f"- **missing**: {line}" for line in self._missing_lines())]
+        grouped: dict[str, list[str]] = {}
+        for row, seeds in self.taken.items():
+            grouped.setdefault(", ".join(map(str, seeds)), []).append(row)
+        before = "run before, with the code of that time"
+        parts += ["\n".join(f"- {before}: seeds {seeds} of {'; '.join(rows)}" for seeds, rows in grouped.items())]
         parts += [f"![{self.title}]({picture})" if picture else "", self.seeds_note]
         made = self.made
         if made:
@@ -285,13 +298,23 @@ def lines_of(
     printed: Mapping[str, float],
     deviations: Mapping[str, float],
     trials: int,
+    *,
+    taken: Mapping[int, Mapping[str, float | None]] | None = None,
 ) -> list[Line]:
-    """Return the lines of a row, from its records by seed."""
+    """Return the lines of a row, from its records by seed, and from figures by seed where there is no record."""
+    others = taken or {}
     return [
         Line(
             row=row,
             figure=figure,
-            values={seed: value for seed, one in records.items() if (value := figure_of(one, figure)) is not None},
+            values=dict(
+                sorted(
+                    (seed, value)
+                    for seed in {*records, *others}
+                    if (value := figure_of(records[seed], figure) if seed in records else others[seed].get(figure))
+                    is not None
+                )
+            ),
             printed=printed.get(figure),
             deviation=deviations.get(figure),
             trials=trials,

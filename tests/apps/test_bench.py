@@ -7,7 +7,18 @@ import json
 import pytest
 
 from fedkd_flwr.apps import bench
-from fedkd_flwr.apps.bench import FRESH, Bench, Job, Row, Table, load_tables, plan, tables_folder, write_results
+from fedkd_flwr.apps.bench import (
+    FRESH,
+    Bench,
+    Job,
+    Row,
+    Table,
+    load_tables,
+    plan,
+    published_runs,
+    tables_folder,
+    write_results,
+)
 from fedkd_flwr.apps.config import parse_run_config
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.report.bench import figure_of
@@ -43,8 +54,8 @@ def ran(monkeypatch, records):
     return done
 
 
-def _table(*rows, **more):
-    return Table(name="t", title="T", source="nobody", figures=["federated"], row=list(rows), **more)
+def _table(*rows, figures=("federated",), **more):
+    return Table(name="t", title="T", source="nobody", figures=list(figures), row=list(rows), **more)
 
 
 def _row(name="a", **settings):
@@ -91,6 +102,52 @@ def test_what_is_done_is_not_run_again_and_more_seeds_add_to_it(tmp_path, ran):
     assert ran == [("fedct", FRESH), ("fedct", FRESH + 1)]
     Bench(tmp_path).run(plan(table, ROOT, seeds=3), lambda text: None)
     assert ran[2:] == [("fedct", FRESH + 2)]
+
+
+def test_a_published_table_is_added_to_without_its_records_and_says_which_seeds_it_had(tmp_path, ran):
+    table, lines = _table(_row(), _row("the same"), _row("b", model="knn")), lambda text: None
+    jobs = plan(table, ROOT, seeds=2)[:4]  # two rows that share their runs
+    first = Bench(tmp_path / "lost")
+    first.run(jobs, lines)
+    write_results(table, jobs, first, tmp_path)
+    assert len(ran) == 2
+    jobs = plan(table, ROOT, seeds=3)
+    work = Bench(tmp_path / "new", published=published_runs(tmp_path))
+    work.run(jobs, lines)
+    assert ran[2:] == [("fedct", FRESH + 2), *[("fedct", FRESH + i) for i in range(3)]]
+    found = write_results(table, jobs, work, tmp_path / "new")
+    assert found.taken == {"a": [FRESH, FRESH + 1], "the same": [FRESH, FRESH + 1]}
+    assert [line.n for line in found.lines] == [3, 3, 3]
+    assert "- run before, with the code of that time: seeds 1001, 1002 of a; the same" in found.markdown()
+    # what was added can be added to again
+    again = Bench(tmp_path / "newer", published=published_runs(tmp_path / "new"))
+    assert not again.missing(jobs)
+    # a figure that the published table does not show is not made up: the run is run
+    asks_more = _table(_row(), figures=["federated", "solo"])
+    assert len(again.missing(plan(asks_more, ROOT, seeds=2))) == 2
+    # nor is a run with other settings taken
+    assert len(again.missing(plan(_table(_row(model="mlp")), ROOT, seeds=2))) == 2
+
+
+def test_a_folder_without_published_tables_is_refused_with_the_way_out(tmp_path):
+    with pytest.raises(DataError, match=r"--add-to must hold published tables.*benchmarks/results/bench"):
+        published_runs(tmp_path)
+    (tmp_path / "t.json").write_text('{"lines": [{"row": "a"}], "runs": {"a": {"1": "k"}}}')
+    with pytest.raises(DataError, match=r"t\.json with KeyError"):
+        published_runs(tmp_path)
+
+
+def test_every_run_of_the_tables_on_record_can_be_added_to():
+    """Were a setting changed and its table not run again, the table would show figures of another run."""
+    published = published_runs(ROOT / "benchmarks" / "results" / "bench")
+    for table in TABLES:
+        path = ROOT / "benchmarks" / "results" / "bench" / f"{table.name}.json"
+        if path.is_file():
+            kept = json.loads(path.read_text())
+            keys = {job.key for job in plan(table, ROOT, seeds=len(kept["seeds"]), first_seed=kept["seeds"][0])}
+            told = {key for seeds in kept["runs"].values() for key in seeds.values()}
+            assert told, table.name
+            assert told <= keys & published.keys(), table.name
 
 
 def test_a_row_that_fails_is_named_and_the_others_go_on(tmp_path, ran):
