@@ -17,8 +17,13 @@ counts are multiplied by 1,000. *Right* is the share of public rows that the con
 without a label counts as wrong. *Server* is the accuracy of a forest taught by the consensus, on test rows. *Seven* is
 the same rule, without trust, on the seven honest parties alone: what a vote that knew the liars would reach. *Named*
 are parties whose trust is below a quarter, as a run's record and page show. Under ``known-rows`` the server knows 200
-public rows' labels: these rows are not measured, *named* are parties that do not count or are right less often than
-chance, and *rows alone* is a forest taught by those rows and nobody.
+public rows' labels, and a forest taught by them votes as one more party: these rows are not measured, *named* are
+parties that do not count or are right less often than chance, and *rows alone* is a forest taught by those rows and
+nobody.
+
+With two classes, *tell apart* is how many of the seven honest parties label them with a balanced accuracy of .6 or
+more. Where that is three or fewer, the same labels could come from a federation whose classes are the other way round,
+with these as its liars: no rule that sees labels alone is right in both.
 """
 
 from __future__ import annotations
@@ -44,6 +49,7 @@ from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_confi
 from fedkd_flwr.clients.party import Instruction
 from fedkd_flwr.labels import ABSTAIN, default_ratio_bits
 from fedkd_flwr.labels.known import KnownRows, draw_known, known_vote
+from fedkd_flwr.models.known_rows import labels_from_known
 from fedkd_flwr.seeds import derive_seed
 
 PARTIES, LIARS = 10, 3
@@ -67,6 +73,7 @@ RULES = (
 )
 KNOWN = 200
 DOUBTED = 0.25
+TELLS = 0.6  # balanced accuracy
 
 
 class Answers(NamedTuple):
@@ -161,13 +168,13 @@ def lied(answers: Answers, attack: str, liars: NDArray[np.int64], rng: np.random
 
 
 def vote(
-    rule: str, answers: Answers, robust: Any, seed: int, known: KnownRows | None = None
+    rule: str, answers: Answers, robust: Any, seed: int, known: tuple[KnownRows, NDArray[np.int16]] | None = None
 ) -> tuple[NDArray[np.int16], NDArray[np.float64] | None]:
     """Return the consensus of a rule, and what each party counted; None where agreement could not tell."""
     num_classes, rng = answers.counts.shape[1], np.random.default_rng(seed)
     if known is not None and rule.endswith("known-rows"):
         said = answers.students if rule.startswith("fedkt") else answers.labels
-        found = known_vote(list(said), known, num_classes=num_classes, rng=rng)
+        found = known_vote([*said, known[1]], known[0], num_classes=num_classes, rng=rng).of_first(len(said))
         return found.labels, ((found.gains > 0) & ~found.swapped(KNOWN)).astype(np.float64)
     if rule.endswith("density-ratio"):
         sent = {f"{k}": PartyRatios(codes=c, class_counts=n) for k, (c, n) in enumerate(zip(*answers[2:], strict=True))}
@@ -187,6 +194,11 @@ def vote(
     return labels, facts.trusts
 
 
+def _balanced(said: NDArray[np.int16], truth: NDArray[np.int16]) -> NDArray[np.float64]:
+    """Return each party's balanced accuracy on two classes, the mean over its arrays: (parties, arrays, rows) -> ..."""
+    return np.mean([(said[..., truth == c] == c).mean(axis=(1, 2)) for c in (0, 1)], axis=0)
+
+
 def measured(data: str, skew: str, seed: int, root: str, cache: Path | None) -> dict[str, Any]:
     """Return, by attack and rule, how much is right with trust, without it, and by the honest alone."""
     answers = answers_of(data, skew, seed, root, cache)
@@ -204,9 +216,13 @@ def measured(data: str, skew: str, seed: int, root: str, cache: Path | None) -> 
         forest = RandomForestClassifier(20, random_state=seed).fit(pool.public.X[known], labels[known])
         return float((forest.predict(pool.X_test) == pool.y_test).mean())
 
+    judges = known, labels_from_known(pool.public.X, *known, seed=seed)
     rows_alone = np.full(len(truth), ABSTAIN, dtype=np.int16)
     rows_alone[known.rows] = known.labels
     found: dict[str, Any] = {"server rows alone": taught(rows_alone)}
+    if judges[0].labels.max() == 1:
+        labels = {"fedkt": answers.students[honest], "fedct": answers.labels[honest][:, None]}
+        found["tell apart"] = {name: int((_balanced(said, truth) >= TELLS).sum()) for name, said in labels.items()}
     for attack in ("none", *ATTACKS):
         said = answers if attack == "none" else lied(answers, attack, liars, rng)
         found[attack] = {}
@@ -215,7 +231,7 @@ def measured(data: str, skew: str, seed: int, root: str, cache: Path | None) -> 
             by_known = rule.endswith("known-rows")
             rows = unknown if by_known else slice(None)
             for robust in ("auto",) if by_known else ("auto", "none"):
-                labels, trusts = vote(rule, said, robust, seed, known)
+                labels, trusts = vote(rule, said, robust, seed, judges)
                 one[f"right {robust}"] = float((labels == truth)[rows].mean())
                 if rule.startswith("fedkt") or rule.endswith("density-ratio"):
                     one[f"server {robust}"] = taught(labels)
@@ -223,7 +239,7 @@ def measured(data: str, skew: str, seed: int, root: str, cache: Path | None) -> 
                     doubted = np.flatnonzero(trusts < DOUBTED)
                     one["liars named"] = int(np.isin(doubted, liars).sum()) if attack != "none" else 0
                     one["honest named"] = len(doubted) - one["liars named"]
-            seven = vote(rule, answers.only(honest), "none", seed, known)[0]
+            seven = vote(rule, answers.only(honest), "none", seed, judges)[0]
             one["right seven"] = float((seven == truth)[rows].mean())
             found[attack][rule] = one
     return found

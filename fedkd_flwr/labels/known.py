@@ -2,8 +2,9 @@
 
 Crowdsourcing calls such rows gold questions. With them liars need not be guessed from agreement: who swaps two classes
 tells them apart all the same, and is read the other way round; who says one class everywhere, or anything, tells
-nothing. The same holds for honest parties of one class, so it also mends label skew. The rows judge and teach nothing:
-the vote labels them like all others, so that neither the consensus nor a party's later answers tell which they are.
+nothing. The same holds for honest parties of one class, so it also mends label skew. The server itself answers as one
+more party that holds these rows (`fedkd_flwr.models.known_rows`), so that parties never make them worth less. The vote
+labels the known rows like all others: neither the consensus nor a party's later answers tell which they are.
 """
 
 from __future__ import annotations
@@ -62,6 +63,10 @@ class KnownVote(NamedTuple):
     gains: NDArray[np.float64]
     right: NDArray[np.float64]
     by_chance: NDArray[np.float64]
+
+    def of_first(self, count: int) -> KnownVote:
+        """Return the vote with the figures of the first parties alone."""
+        return self._replace(gains=self.gains[:count], right=self.right[:count], by_chance=self.by_chance[:count])
 
     def swapped(self, num_known: int) -> NDArray[np.bool_]:
         """Tell which parties label clearly fewer known rows right than chance does, by three standard errors."""

@@ -83,6 +83,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         self._class_counts: dict[str, NDArray[np.int64]] = {}
         self._trusts: dict[str, float] = {}  # of this round's answers, by party
         self.known = self._draw_known()
+        self._own: Labels | None = None  # what the server itself says of the public rows
 
     def _draw_known(self) -> KnownRows | None:
         """Return the public rows whose labels judge the parties; None without the setting."""
@@ -216,6 +217,17 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         self.note_trusts(answers, None if self.choice.labels is None else self.choice.trust)
         return self.choice
 
+    def _own_labels(self, known: KnownRows) -> Labels:
+        """Return what the server itself says of the public rows, as one more party, from the rows that it knows."""
+        if self._own is None and self.public.X.dtype == object:  # texts, which a forest cannot read
+            self._own = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
+        if self._own is None:
+            from fedkd_flwr.models.known_rows import labels_from_known
+
+            seed = int(self.rng("known-rows-forest").integers(2**31))
+            self._own = labels_from_known(self.public.X, *known, seed=seed)
+        return self._own
+
     def vote_by_known_rows(
         self, server_round: int, answers: Sequence[PartyLabels], choice: Choice | None
     ) -> Labels | None:
@@ -224,18 +236,19 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             return None
         num_classes, names = self.spec.num_classes, [answer.party for answer in answers]
         found = known_vote(
-            [answer.labels for answer in answers],
+            [*(answer.labels for answer in answers), self._own_labels(self.known)],
             self.known,
             num_classes=num_classes,
             ties=self.config.ties,
             rng=self.rng("ties", server_round),
         )
+        somebody_counts, found = bool((found.gains > 0).any()), found.of_first(len(answers))
         count = len(self.known.rows)
         for name, text in swapping_parties(names, found, num_known=count).items():
             party = self.record.party(name)
             party.notes = [*(note for note in party.notes if not note.startswith(DISAGREES)), text]
         if server_round == 1:
-            if text := idle_parties(names, found, num_known=count):
+            if somebody_counts and (text := idle_parties(names, found, num_known=count)):
                 self.note(text)
             gave = [np.bincount(a.labels[a.labels != ABSTAIN], minlength=num_classes) > 0 for a in answers]
             self.note_votes(VoteFacts(class_voters=np.sum(gave, axis=0, dtype=np.int32)), answers, found.labels)

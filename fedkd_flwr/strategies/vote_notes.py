@@ -172,10 +172,9 @@ def idle_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> s
     idle = [name for name, gain in zip(names, found.gains, strict=True) if gain <= 0]
     if not idle:
         return ""
-    counts = "do not count" if len(idle) < len(names) else "count for what they say nevertheless"
     return (
         f"The labels of {len(idle)} of {len(names)} parties tell nothing of the classes of the {num_known:,} known"
-        f" rows, and {counts}: {_list(idle)}."
+        f" rows, and do not count: {_list(idle)}."
     )
 
 
