@@ -17,9 +17,9 @@ counts are multiplied by 1,000. *Right* is the share of public rows that the con
 without a label counts as wrong. *Server* is the accuracy of a forest taught by the consensus, on test rows. *Seven* is
 the same rule, without trust, on the seven honest parties alone: what a vote that knew the liars would reach. *Named*
 are parties whose trust is below a quarter, as a run's record and page show. Under ``known-rows`` the server knows 200
-public rows' labels, and a forest taught by them votes as one more party: these rows are not measured, *named* are
-parties that do not count or are right less often than chance, and *rows alone* is a forest taught by those rows and
-nobody.
+public rows' labels, and a forest taught by them votes as one more party; without an algorithm's name, FedCT's labels
+are read with what the ratios name. These rows are not measured, *named* are parties that do not count or are right less
+often than chance, and *rows alone* is a forest taught by those rows and nobody.
 
 With two classes, *tell apart* is how many of the seven honest parties label them with a balanced accuracy of .6 or
 more. Where that is three or fewer, the same labels could come from a federation whose classes are the other way round,
@@ -70,6 +70,7 @@ RULES = (
     "trimmed density-ratio",
     "fedkt known-rows",
     "fedct known-rows",
+    "known-rows",
 )
 KNOWN = 200
 DOUBTED = 0.25
@@ -173,7 +174,10 @@ def vote(
     """Return the consensus of a rule, and what each party counted; None where agreement could not tell."""
     num_classes, rng = answers.counts.shape[1], np.random.default_rng(seed)
     if known is not None and rule.endswith("known-rows"):
-        said = answers.students if rule.startswith("fedkt") else answers.labels
+        said: Any = answers.students if rule.startswith("fedkt") else answers.labels
+        if rule == "known-rows":
+            named = [PartyRatios(codes=c, class_counts=n).labels for c, n in zip(*answers[2:], strict=True)]
+            said = np.stack([answers.labels, named], axis=1)
         found = known_vote([*said, known[1]], known[0], num_classes=num_classes, rng=rng).of_first(len(said))
         return found.labels, ((found.gains > 0) & ~found.swapped(KNOWN)).astype(np.float64)
     if rule.endswith("density-ratio"):
@@ -233,7 +237,7 @@ def measured(data: str, skew: str, seed: int, root: str, cache: Path | None) -> 
             for robust in ("auto",) if by_known else ("auto", "none"):
                 labels, trusts = vote(rule, said, robust, seed, judges)
                 one[f"right {robust}"] = float((labels == truth)[rows].mean())
-                if rule.startswith("fedkt") or rule.endswith("density-ratio"):
+                if rule in ("fedkt majority", "fedkt known-rows", "known-rows") or rule.endswith("density-ratio"):
                     one[f"server {robust}"] = taught(labels)
                 if robust == "auto" and trusts is not None:
                     doubted = np.flatnonzero(trusts < DOUBTED)

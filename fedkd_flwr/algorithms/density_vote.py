@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.labels.auto import choose_rule, label_skew
 from fedkd_flwr.labels.density import DensityVote, Robust, default_ratio_bits, public_fit, ratios_of
-from fedkd_flwr.labels.voting import Labels
+from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
 __all__ = ["DENSITY_RATIO", "KNOWN_ROWS", "Choice", "PartyRatios", "choose"]
 
@@ -37,6 +37,11 @@ class PartyRatios:
 
     codes: NDArray[np.uint8]
     class_counts: NDArray[np.int64]
+
+    @property
+    def labels(self) -> Labels:
+        """The class that each public row most looks like, ``ABSTAIN`` where it looks like none: (num_public,)."""
+        return np.where(self.codes.any(axis=1), self.codes.argmax(axis=1), ABSTAIN).astype(np.int16)
 
     @property
     def ratios(self) -> NDArray[np.float64]:
@@ -129,7 +134,7 @@ def choose(
         may_estimate=may_estimate,
         num_known=num_known,
     )
-    if silent := num_parties - len(sent):
+    if (silent := num_parties - len(sent)) and rule != KNOWN_ROWS:
         reason += f" {silent} of {num_parties} parties sent no density ratios: a node's allow must name density-ratio."
     if rule != DENSITY_RATIO or vote is None:
         return Choice(rule=rule, reason=reason, public_fit=fits)

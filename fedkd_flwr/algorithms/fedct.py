@@ -41,8 +41,8 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     )
     """How answers become the consensus. density-ratio also needs the parties' ratios and class counts, which a node
     sends only if its allow names density-ratio; known-rows needs labels at the server; Dawid-Skene needs more than two
-    classes to help. auto: density-ratio where the public rows resemble the parties' own, else the best rule on labels;
-    majority beside noise."""
+    classes to help. auto: known-rows if there are some; density-ratio where the public rows resemble the parties' own;
+    else the best rule on labels; majority beside noise."""
     quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)})
     """Share of the answering parties that must agree on a row; other rows stay unlabelled in that round."""
     confidence: float = setting(0.9999, ge=0, le=1, only={"consensus": ("dawid-skene",)})

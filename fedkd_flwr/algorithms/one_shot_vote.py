@@ -33,8 +33,8 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     consensus: Literal["auto", "majority", "density-ratio", "known-rows"] = setting("auto")
     """How the parties' answers become the server's labels, in FedKT and PATE. density-ratio also needs the parties'
     ratios and class counts, which a node sends only if its allow names density-ratio; known-rows needs labels at the
-    server. auto: density-ratio where the public rows resemble the parties' own, elsewhere known-rows if there are some;
-    else, and beside noise, majority."""
+    server. auto: known-rows if there are some; density-ratio where the public rows resemble the parties' own; else, and
+    beside noise, majority."""
     party_models: bool = setting(True, told=True)
     """Whether parties fit models of their own on the final labels. The papers have the server's model alone."""
     noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting("none", told=True)

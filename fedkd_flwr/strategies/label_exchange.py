@@ -62,6 +62,11 @@ class PartyLabels(PartyAnswer):
     ratios: PartyRatios | None = None
 
 
+def _said(answer: PartyLabels) -> Labels:
+    """Return a party's label arrays, with the classes that its ratios name as one more."""
+    return answer.labels if answer.ratios is None else np.concatenate((answer.labels, answer.ratios.labels[None]))
+
+
 class LabelExchange(ExchangeStrategy[PartyLabels]):
     """Base of the strategies that exchange labels. Subclasses say how labels become a consensus: `combine`.
 
@@ -171,8 +176,8 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
 
     @property
     def asks_ratios(self) -> bool:
-        """Whether parties are asked for density ratios: until a rule on labels is settled."""
-        return self.config.asks_ratios and (self.choice is None or self.choice.rule == DENSITY_RATIO)
+        """Whether parties are asked for density ratios: until a rule that does not take them is settled."""
+        return self.config.asks_ratios and (self.choice is None or self.choice.rule in (DENSITY_RATIO, KNOWN_ROWS))
 
     def told(self, node: int) -> Mapping[str, Scalar]:
         """Return the base the server holds of a node's answers, and whether it is asked for ratios."""
@@ -236,7 +241,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             return None
         num_classes, names = self.spec.num_classes, [answer.party for answer in answers]
         found = known_vote(
-            [*(answer.labels for answer in answers), self._own_labels(self.known)],
+            [*map(_said, answers), self._own_labels(self.known)],
             self.known,
             num_classes=num_classes,
             ties=self.config.ties,

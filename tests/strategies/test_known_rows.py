@@ -61,8 +61,8 @@ def test_the_server_s_model_learns_from_known_rows_what_its_parties_are_worth(cl
         return made.record
 
     found, fooled = run(known_rows=KNOWN), run()
-    assert found.consensus_rule == "known-rows"  # auto: nobody sends ratios
-    assert "each party's labels count by what they say of the 90 public rows" in found.consensus_reason
+    assert found.consensus_rule == "known-rows"
+    assert found.consensus_reason.startswith("The server knows the labels of 90 public rows, and each party's answers")
     assert found.server_accuracy > 0.85 > 0.2 > fooled.server_accuracy
     alone = [note for note in found.notes if note.startswith("A final model of the 90 known rows alone has accuracy")]
     assert alone
@@ -159,6 +159,29 @@ def test_the_server_answers_as_one_more_party_so_that_known_rows_are_worth_what_
     assert strategy.record.rounds[0].consensus_accuracy > 0.85
     text = "The labels of 5 of 5 parties tell nothing of the classes of the 90 known rows, and do not count: q0, q1, q2"
     assert any(note.startswith(text) for note in strategy.record.notes)
+
+
+def test_what_ratios_name_is_read_beside_the_labels_where_nodes_send_them(tmp_path):
+    """Parties of one class: their labels tell nothing, and their ratios which rows are of it."""
+
+    def run(allow, **settings):
+        members = [party(f"p{i}", *rows(30, seed=i, classes=(i % 3,)), public=PUBLIC, allow=allow) for i in range(6)]
+        strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6, known_rows=KNOWN, **settings), public=PUBLIC)
+        grid = fedct_grid(members)
+        strategy.start(grid, num_rounds=2)
+        asked = ["ratios" in m.content.config_records["fitins.config"] for m in grid.sent if "train" in str(m.metadata)]
+        return strategy.record, asked
+
+    both, asked = run(frozenset({"fedct", "density-ratio"}))
+    assert both.consensus_rule == "known-rows"
+    assert not any("tell nothing" in note for note in both.notes)
+    assert asked == [True] * 12
+    labels, _ = run(frozenset({"fedct"}))
+    assert any("The labels of 6 of 6 parties tell nothing" in note for note in labels.notes)
+    assert "density ratios" not in labels.consensus_reason
+    by_name, asked = run(frozenset({"fedct", "density-ratio"}), consensus="known-rows")
+    assert asked == [False] * 12
+    assert any("The labels of 6 of 6 parties tell nothing" in note for note in by_name.notes)
 
 
 def test_a_server_that_holds_texts_judges_by_known_rows_and_answers_nothing_itself():
