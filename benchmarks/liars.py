@@ -10,16 +10,18 @@ them lie in what they would send, all in the same way:
 - ``all but one``: every row but one gets it;
 - ``most``: all but a twentieth of the rows, which get random classes;
 - ``random``: random classes;
-- ``together``: the next class of what the three know together, all three the same.
+- ``together``: the next class of what the three know together, all three the same;
+- ``scattered``: what the three know together where it is one of the two classes that they see most, and all other rows
+  at random over the other classes, all three the same (two classes: as *together*).
 
 Beside the labels they lie with their density ratios: the class they say gets the largest ratio there is, and class
 counts are multiplied by 1,000. *Right* is the share of public rows that the consensus labels right; a row
 without a label counts as wrong. *Server* is the accuracy of a forest taught by the consensus, on test rows. *Seven* is
 the same rule, without trust, on the seven honest parties alone: what a vote that knew the liars would reach. *Named*
 are parties whose trust is below a quarter, as a run's record and page show. Under ``known-rows`` the server knows 200
-public rows' labels, and a forest taught by them votes as one more party; without an algorithm's name, FedCT's labels
-are read with what the ratios name. These rows are not measured, *named* are parties that do not count or are right less
-often than chance, and *rows alone* is a forest taught by those rows and nobody.
+public rows' labels, which choose as in a run between the rule on labels, or density ratios, the vote by known rows and
+a forest taught by them alone, the *server-forest*. These rows are not measured, and *named* are parties that do not
+count or are right less often than chance.
 
 With two classes, *tell apart* is how many of the seven honest parties label them with a balanced accuracy of .6 or
 more. Where that is three or fewer, the same labels could come from a federation whose classes are the other way round,
@@ -48,7 +50,7 @@ from fedkd_flwr.apps.assembly import make_client, simulated_pool
 from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.clients.party import Instruction
 from fedkd_flwr.labels import ABSTAIN, default_ratio_bits
-from fedkd_flwr.labels.known import KnownRows, draw_known, known_vote
+from fedkd_flwr.labels.known import KnownRows, draw_known, known_vote, shares_right
 from fedkd_flwr.models.known_rows import labels_from_known
 from fedkd_flwr.seeds import derive_seed
 
@@ -60,7 +62,7 @@ SKEWS: dict[str, dict[str, Any]] = {
     "0.1": {"partitioner": "dirichlet", "dirichlet-alpha": 0.1, "min-party-rows": 5},
     "one class": {"partitioner": "pathological", "classes-per-party": 1},
 }
-ATTACKS = ("flip", "target", "all but one", "most", "random", "together")
+ATTACKS = ("flip", "target", "all but one", "most", "random", "together", "scattered")
 RULES = (
     "fedkt majority",
     "fedct majority",
@@ -70,7 +72,8 @@ RULES = (
     "trimmed density-ratio",
     "fedkt known-rows",
     "fedct known-rows",
-    "known-rows",
+    "density-ratio known-rows",
+    "server-forest",
 )
 KNOWN = 200
 DOUBTED = 0.25
@@ -152,12 +155,18 @@ def lied(answers: Answers, attack: str, liars: NDArray[np.int64], rng: np.random
     votes = np.eye(num_classes)[answers.labels[liars]].sum(axis=0)
     pooled = answers.codes[liars].astype(np.float64).sum(axis=0)
     # what the three know together, by labels and by ratios; the other breaks ties
-    swapped, swapped_ratios = ((votes + pooled / 1000).argmax(1) + 1, (pooled + votes / 1000).argmax(1) + 1)
+    best, best_ratios = (votes + pooled / 1000).argmax(1), (pooled + votes / 1000).argmax(1)
+    seen = np.argsort(np.bincount(best, minlength=num_classes))
+    own = np.random.default_rng(num_public)  # so that the other attacks draw what they drew before this one
+    dealt = seen[:-2][own.integers(num_classes - 2, size=num_public)] if num_classes > 2 else best
     for k in liars:
         said = made.codes[k].argmax(axis=1)
         for labels in (*made.students[k], made.labels[k], said):
-            if attack == "together":
-                labels[:] = (swapped_ratios if labels is said else swapped) % num_classes
+            known = best_ratios if labels is said else best
+            if attack == "scattered" and num_classes > 2:
+                labels[:] = np.where(np.isin(known, seen[-2:]), known, dealt)
+            elif attack in ("together", "scattered"):
+                labels[:] = (known + 1) % num_classes
             else:
                 labels[:] = lie(labels, attack, target, num_classes, rng)
         quiet = made.codes[k].max(axis=1) == 0 if attack == "flip" else np.zeros(num_public, dtype=bool)
@@ -173,13 +182,22 @@ def vote(
 ) -> tuple[NDArray[np.int16], NDArray[np.float64] | None]:
     """Return the consensus of a rule, and what each party counted; None where agreement could not tell."""
     num_classes, rng = answers.counts.shape[1], np.random.default_rng(seed)
+    if known is not None and rule == "server-forest":
+        return known[1], None
     if known is not None and rule.endswith("known-rows"):
         said: Any = answers.students if rule.startswith("fedkt") else answers.labels
-        if rule == "known-rows":
+        if rule.startswith("density-ratio"):
             named = [PartyRatios(codes=c, class_counts=n).labels for c, n in zip(*answers[2:], strict=True)]
             said = np.stack([answers.labels, named], axis=1)
-        found = known_vote([*said, known[1]], known[0], num_classes=num_classes, rng=rng).of_first(len(said))
-        return found.labels, ((found.gains > 0) & ~found.swapped(KNOWN)).astype(np.float64)
+        judge, forest = known
+        found = known_vote([*said, forest], judge, num_classes=num_classes, rng=rng)
+        without = "density-ratio" if rule.startswith("density") else rule.replace("known-rows", "majority")
+        base = vote(without, answers, "auto", seed)[0]
+        rules = {"without": np.where(base == ABSTAIN, found.labels, base), "vote": found.labels, "forest": forest}
+        shares = shares_right(rules, judge)
+        parties = found.of_first(len(said))
+        trusts = ((parties.gains > 0) & ~parties.swapped(KNOWN)).astype(np.float64)
+        return rules[max(shares, key=lambda name: shares[name])], trusts
     if rule.endswith("density-ratio"):
         sent = {f"{k}": PartyRatios(codes=c, class_counts=n) for k, (c, n) in enumerate(zip(*answers[2:], strict=True))}
         votes = answers.counts.sum(axis=0)
@@ -221,9 +239,7 @@ def measured(data: str, skew: str, seed: int, root: str, cache: Path | None) -> 
         return float((forest.predict(pool.X_test) == pool.y_test).mean())
 
     judges = known, labels_from_known(pool.public.X, *known, seed=seed)
-    rows_alone = np.full(len(truth), ABSTAIN, dtype=np.int16)
-    rows_alone[known.rows] = known.labels
-    found: dict[str, Any] = {"server rows alone": taught(rows_alone)}
+    found: dict[str, Any] = {}
     if judges[0].labels.max() == 1:
         labels = {"fedkt": answers.students[honest], "fedct": answers.labels[honest][:, None]}
         found["tell apart"] = {name: int((_balanced(said, truth) >= TELLS).sum()) for name, said in labels.items()}
@@ -232,12 +248,12 @@ def measured(data: str, skew: str, seed: int, root: str, cache: Path | None) -> 
         found[attack] = {}
         for rule in RULES:
             one: dict[str, Any] = {}
-            by_known = rule.endswith("known-rows")
+            by_known = rule.endswith("known-rows") or rule == "server-forest"
             rows = unknown if by_known else slice(None)
             for robust in ("auto",) if by_known else ("auto", "none"):
                 labels, trusts = vote(rule, said, robust, seed, judges)
                 one[f"right {robust}"] = float((labels == truth)[rows].mean())
-                if rule in ("fedkt majority", "fedkt known-rows", "known-rows") or rule.endswith("density-ratio"):
+                if rule.startswith(("fedkt", "server")) or "density-ratio" in rule:
                     one[f"server {robust}"] = taught(labels)
                 if robust == "auto" and trusts is not None:
                     doubted = np.flatnonzero(trusts < DOUBTED)

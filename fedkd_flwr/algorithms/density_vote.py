@@ -15,12 +15,10 @@ from fedkd_flwr.labels.auto import choose_rule, label_skew
 from fedkd_flwr.labels.density import DensityVote, Robust, default_ratio_bits, public_fit, ratios_of
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
-__all__ = ["DENSITY_RATIO", "KNOWN_ROWS", "Choice", "PartyRatios", "choose"]
+__all__ = ["DENSITY_RATIO", "Choice", "PartyRatios", "choose"]
 
 DENSITY_RATIO = "density-ratio"
 """The consensus, and the word in a node's ``allow`` that lets a party send what it needs."""
-KNOWN_ROWS = "known-rows"
-"""The consensus by public rows whose labels the server knows (`fedkd_flwr.labels.known`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +55,7 @@ class Choice:
     Parameters
     ----------
     rule : str
-        ``density-ratio``, ``known-rows``, ``dawid-skene`` or ``majority``.
+        ``density-ratio``, ``dawid-skene`` or ``majority``.
     reason : str
         Why, as sentences.
     labels : ndarray of shape (num_public,), int16, or None
@@ -83,7 +81,6 @@ def choose(
     may_estimate: bool,
     demanded: bool = False,
     robust: Robust = "trust",
-    num_known: int = 0,
 ) -> Choice:
     """Return the rule that a round's answers support, and the consensus where it is that of ratios.
 
@@ -101,8 +98,6 @@ def choose(
         Whether the run asks for density ratios, so that they vote wherever the public rows allow it.
     robust : {"trust", "trimmed", "none"}
         As in `fedkd_flwr.labels.density.DensityVote`.
-    num_known : int
-        Public rows whose labels the server knows.
 
     Examples
     --------
@@ -132,9 +127,8 @@ def choose(
         skew=None if counts is None or demanded else label_skew(counts),
         coverage=vote.coverage() if vote is not None and enough else None,
         may_estimate=may_estimate,
-        num_known=num_known,
     )
-    if (silent := num_parties - len(sent)) and rule != KNOWN_ROWS:
+    if silent := num_parties - len(sent):
         reason += f" {silent} of {num_parties} parties sent no density ratios: a node's allow must name density-ratio."
     if rule != DENSITY_RATIO or vote is None:
         return Choice(rule=rule, reason=reason, public_fit=fits)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import ExchangeConfig, setting
-from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, KNOWN_ROWS
+from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import Ties
 from fedkd_flwr.labels.density import Robust
@@ -66,8 +66,9 @@ class VotersConfig(TiesConfig):
     anybody, which reproduces the papers."""
 
     known_rows: int = setting(0, ge=0)
-    """Public rows whose labels the server knows and parties do not, by which it judges what each party's labels are
-    worth: some 200. At silos: rows with a label in the server's copy of the public file. 0: none."""
+    """Public rows whose labels the server knows and parties do not, some 200, or 20 a class. They judge what each
+    party's labels are worth, and which rule is best; for consensus "auto". At silos: rows with a label in the server's
+    copy of the public file. 0: none."""
 
     @property
     def weighs_by_trust(self) -> bool:
@@ -96,22 +97,14 @@ class VotersConfig(TiesConfig):
         """Whether the run asks for density ratios by name, not only where `auto` finds them best."""
         return getattr(self, "consensus", "") == DENSITY_RATIO
 
-    @property
-    def demands_known_rows(self) -> bool:
-        """Whether the run asks for the vote by known rows by name."""
-        return getattr(self, "consensus", "") == KNOWN_ROWS
-
     def check(self) -> None:
-        """Refuse density ratios and known rows beside a claim, and known rows that are none or not used."""
+        """Refuse density ratios beside a claim, and known rows that would be ignored or break one."""
         super().check()
-        keys, consensus = self.keys(), getattr(self, "consensus", "")
-        if self.known_rows and (self.noisy or consensus not in ("auto", KNOWN_ROWS)):
-            way_out = "The claim counts every vote alike: drop it." if self.noisy else 'Use consensus "auto".'
+        consensus = getattr(self, "consensus", "")
+        if self.known_rows and (self.noisy or consensus != "auto"):
             rule = "be 0 beside noise" if self.noisy else f"be 0 with consensus {consensus!r}, which would ignore it"
-            raise ConfigError(explain(keys["known_rows"], rule, self.known_rows, way_out))
-        if self.demands_known_rows and not self.known_rows:
-            rule, way_out = f"be > 0 with consensus {KNOWN_ROWS!r}", "Say how many labels the server knows, some 200."
-            raise ConfigError(explain(keys["known_rows"], rule, 0, way_out))
+            way_out = "A claim counts every vote alike: drop it." if self.noisy else 'Use consensus "auto".'
+            raise ConfigError(explain(self.keys()["known_rows"], rule, self.known_rows, way_out))
         if self.noisy and self.demands_ratios:
             key = self.keys()["consensus"]
             way_out = 'They say more than labels, and no noise on them is proven: use "auto", or a run without noise.'

@@ -36,13 +36,11 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     section: ClassVar[str] = "fedct"
     usual_rule: ClassVar[Uninformative] = "leave-out"
 
-    consensus: Literal["auto", "majority", "qualified-majority", "dawid-skene", "density-ratio", "known-rows"] = (
-        setting("auto")
-    )
+    consensus: Literal["auto", "majority", "qualified-majority", "dawid-skene", "density-ratio"] = setting("auto")
     """How answers become the consensus. density-ratio also needs the parties' ratios and class counts, which a node
-    sends only if its allow names density-ratio; known-rows needs labels at the server; Dawid-Skene needs more than two
-    classes to help. auto: known-rows if there are some; density-ratio where the public rows resemble the parties' own;
-    else the best rule on labels; majority beside noise."""
+    sends only if its allow names density-ratio; Dawid-Skene needs more than two classes to help. auto: density-ratio
+    where the public rows resemble the parties' own, else the best rule on labels; majority beside noise. With
+    known-rows these choose between that rule, the vote by known rows and the server's own forest."""
     quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)})
     """Share of the answering parties that must agree on a row; other rows stay unlabelled in that round."""
     confidence: float = setting(0.9999, ge=0, le=1, only={"consensus": ("dawid-skene",)})

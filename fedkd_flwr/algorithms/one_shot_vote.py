@@ -30,11 +30,11 @@ _TAKES = {
 class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     """Settings of an exchange that ends in a model at the server."""
 
-    consensus: Literal["auto", "majority", "density-ratio", "known-rows"] = setting("auto")
+    consensus: Literal["auto", "majority", "density-ratio"] = setting("auto")
     """How the parties' answers become the server's labels, in FedKT and PATE. density-ratio also needs the parties'
-    ratios and class counts, which a node sends only if its allow names density-ratio; known-rows needs labels at the
-    server. auto: known-rows if there are some; density-ratio where the public rows resemble the parties' own; else, and
-    beside noise, majority."""
+    ratios and class counts, which a node sends only if its allow names density-ratio. auto: density-ratio where the
+    public rows resemble the parties' own; majority elsewhere, and beside noise. With known-rows these choose between
+    that rule, the vote by known rows and the server's own forest."""
     party_models: bool = setting(True, told=True)
     """Whether parties fit models of their own on the final labels. The papers have the server's model alone."""
     noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting("none", told=True)

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedkd_flwr.apps.assembly import check_simulation, output_root, simulated_pool
 from fedkd_flwr.apps.check import Finding, Level, check_disk, check_extras, finding_of
 from fedkd_flwr.apps.check_link import Link, check_link
@@ -16,9 +18,10 @@ from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.models import final_model, global_model, model_factory
 from fedkd_flwr.apps.simulate import DEFAULT_PARTIES
 from fedkd_flwr.apps.submit import FlowerError, flower
-from fedkd_flwr.data.public import PublicSet, short_fingerprint
+from fedkd_flwr.data.public import UNKNOWN, PublicSet, short_fingerprint
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import FedkdError, RefusalError
+from fedkd_flwr.labels.known import draw_known
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -90,6 +93,7 @@ def _silos(config: RunConfig, superlink: str | None, root: Path, show: Callable[
     else:
         size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
         yield Finding(subject="public file", level=Level.READY, what=f"{config.public_path}: {size}")
+        yield from _known_rows(config, public)
         short = short_fingerprint(public.fingerprint)
         way_out = f'Tell every party these digits by telephone, for its node config: public-fingerprint="{short}"'
         yield Finding(subject="fingerprint", level=Level.READY, what=short, way_out=way_out)
@@ -98,6 +102,20 @@ def _silos(config: RunConfig, superlink: str | None, root: Path, show: Callable[
     if superlink is not None:
         show("the SuperLink")
         yield from _superlink(config, superlink)
+
+
+def _known_rows(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
+    """Yield whether the public file has the labels that the run is to judge by."""
+    if not (count := config.setting("known_rows", 0)):
+        return
+    truth = np.full(public.num_rows, UNKNOWN, np.int16) if public.y is None else public.y
+    try:
+        draw_known(truth, count, num_classes=public.num_classes, rng=np.random.default_rng(0))
+    except FedkdError as error:
+        yield finding_of("known rows", error)
+    else:
+        labelled = f"{(truth != UNKNOWN).sum():,} rows have a label, {count:,} of them judge the parties"
+        yield Finding(subject="known rows", level=Level.READY, what=labelled)
 
 
 def _models(config: RunConfig, public: PublicSet) -> Iterator[Finding]:

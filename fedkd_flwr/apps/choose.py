@@ -114,20 +114,18 @@ class Comparison:
         }
 
 
-def candidates(num_classes: int, *, known_rows: int = 0) -> dict[str, dict[str, Any]]:
+def candidates(num_classes: int) -> dict[str, dict[str, Any]]:
     """Return the candidates by name, each with the settings that make it: algorithms that send labels, by consensus.
 
-    Dawid-Skene is left out with two classes, where it harms, and known rows where the server knows none.
+    Dawid-Skene is left out with two classes, where it harms.
     """
     found: dict[str, dict[str, Any]] = {}
     for name in _ALGORITHMS:
         config = cards()[name].config
         choices = get_args(config.model_fields["consensus"].annotation) if "consensus" in config.model_fields else ()
         for rule in choices:
-            if (rule != "dawid-skene" or num_classes > 2) and (rule != "known-rows" or known_rows):
-                settings = {"algorithm": name, config.keys()["consensus"]: rule}
-                # a rule of another name would ignore them, and says so
-                found[f"{name}:{rule}"] = settings | ({} if rule in ("auto", "known-rows") else {"known-rows": 0})
+            if rule != "dawid-skene" or num_classes > 2:
+                found[f"{name}:{rule}"] = {"algorithm": name, config.keys()["consensus"]: rule}
         if not choices:
             found[name] = {"algorithm": name}
     return found
@@ -174,7 +172,7 @@ def choose(
         rule = "be a simulation of at least 2 parties"
         raise ConfigError(explain("the comparison", rule, f"num-parties {first.num_parties}", "Give --parties."))
     check_simulation(first, first.num_parties)
-    known = candidates(simulated_pool(first).public.num_classes, known_rows=int(values.get("known-rows", 0)))
+    known = candidates(simulated_pool(first).public.num_classes)
     for name in names:
         if name not in known:
             raise ConfigError(explain("candidate", f"be one of {', '.join(known)}", name))

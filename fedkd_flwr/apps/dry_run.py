@@ -95,6 +95,9 @@ def dry_run(settings: Mapping[str, Any], node_settings: Mapping[str, Any]) -> Dr
         folder = Path(place)
         _copy_ledgers(output_root(node.state_dir, "state-dir"), folder / "state")
         own = {"state-dir": str(folder / "state"), "approve": "always", "approve-within-s": 0.0, "reply-at": 0.0}
+        # labels that only the server knows decide nothing that a party sends
+        if "known-rows" in settings:
+            config = parse_run_config({**settings, "known-rows": 0})
         alone = {"min_parties": 1, "num_parties": 1, "output_dir": str(folder / "server"), "resume_from": ""}
         code = _first_reply(config.model_copy(update=alone), public, dict(settings), {**node_settings, **own})
         held = held_in(folder / "state")

@@ -337,7 +337,8 @@ def load_public(
 
 def _truth(values: pd.Series[Any], schema: Schema) -> NDArray[np.int16] | None:
     """Return the labels of the public rows, `UNKNOWN` where a row has none; None where they are not the schema's."""
-    labelled = np.array([text is not None for text in column_texts(values)])
+    none = {None, "-1"} - {*schema.classes}  # NPZ and LIBSVM files cannot leave a label out
+    labelled = np.array([text not in none for text in column_texts(values)])
     found = np.full(len(labelled), UNKNOWN, dtype=np.int16)
     try:
         found[labelled] = schema.encode_labels(values[labelled])

@@ -12,7 +12,7 @@ from fedkd_flwr.labels.density import RARE
 
 __all__ = ["MIN_COVERAGE", "MIN_SKEW", "RuleChoice", "RuleName", "choose_rule", "label_skew"]
 
-RuleName = Literal["density-ratio", "known-rows", "dawid-skene", "majority"]
+RuleName = Literal["density-ratio", "dawid-skene", "majority"]
 
 MIN_COVERAGE = 0.5
 """The least share of familiar public rows with which density ratios vote.
@@ -72,13 +72,11 @@ def choose_rule(
     coverage: float | None,
     skew: float | None = None,
     may_estimate: bool = True,
-    num_known: int = 0,
 ) -> RuleChoice:
     """Return the rule that the answers support.
 
-    The vote by known rows where the server knows labels. Else density ratios wherever the public rows look like private
-    ones; but for two classes, neither of them rare, that all parties hold in about the same shares, majority
-    (`MIN_SKEW`). Otherwise Dawid-Skene for three or more classes of
+    Density ratios wherever the public rows look like private ones; but for two classes, neither of them rare, that all
+    parties hold in about the same shares, majority (`MIN_SKEW`). Otherwise Dawid-Skene for three or more classes of
     about equal size, and majority for the others, which Dawid-Skene ruins (share of rows labelled right on Adult, 24 %
     positive: .71 against .75; cod-rna, 33 %: .76 against .79).
 
@@ -94,8 +92,6 @@ def choose_rule(
         `label_skew` of the parties that sent ratios, within [0, 1]; None where it is not known.
     may_estimate : bool
         Whether the answers allow estimated confusion matrices (Dawid-Skene).
-    num_known : int
-        Public rows whose labels the server knows; 0 where it knows none.
 
     Examples
     --------
@@ -107,11 +103,6 @@ def choose_rule(
     'majority'
     """  # noqa: E501 - a doctest's output is one line
     check_whole("num_classes", num_classes, 2)
-    if num_known:
-        judge = (
-            f"The server knows the labels of {num_known:,} public rows, and each party's answers count by what they say"
-        )
-        return RuleChoice("known-rows", f"{judge} of those.")
     if coverage is not None:
         coverage = check_number("coverage", coverage, least=0.0, most=1.0)
         if coverage >= MIN_COVERAGE:

@@ -1,15 +1,15 @@
-"""Votes judged by public rows whose labels the server knows: each party counts for what its labels say of those.
+"""Public rows whose labels the server knows: what each party's labels are worth by them, and which rule is best.
 
 Crowdsourcing calls such rows gold questions. With them liars need not be guessed from agreement: who swaps two classes
-tells them apart all the same, and is read the other way round; who says one class everywhere, or anything, tells
-nothing. The same holds for honest parties of one class, so it also mends label skew. The server itself answers as one
-more party that holds these rows (`fedkd_flwr.models.known_rows`), so that parties never make them worth less. The vote
-labels the known rows like all others: neither the consensus nor a party's later answers tell which they are.
+tells them apart all the same, and is read the other way round; who says one class everywhere tells nothing. The same
+holds for honest parties of one class, so it also mends label skew. The server itself answers as one more party that
+holds these rows (`fedkd_flwr.models.known_rows`). A known row is labelled as if it were not known: what it tells of the
+parties is left out there, so the vote's share of right known rows is what it is elsewhere, and rules can be compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +19,13 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import Ties, majority
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
-__all__ = ["LEAST_KNOWN", "KnownRows", "KnownVote", "draw_known", "known_vote"]
+__all__ = ["LEAST_KNOWN", "KnownRows", "KnownVote", "draw_known", "known_vote", "shares_right"]
 
 LEAST_KNOWN = 3
-"""Known rows that each class needs: of a class with fewer, no vote can say what a party calls it."""
+"""Known rows that a class needs: of a class with fewer nothing can be said."""
 
-_PSEUDO_ROWS = 2.0  # of each class, on which a party says what it says everywhere; 0.3 to 4 differ by .02 at most
+_PSEUDO_ROWS = 2.0  # of each class, on which a party says what it says everywhere
+_LEAST_GAIN = 1.0  # nats, over all known rows: what a label must tell before it counts, against chance
 _CLEARLY = 3.0  # standard errors
 _TINY = 1e-300  # of labels that a party never gives
 
@@ -50,10 +51,9 @@ class KnownVote(NamedTuple):
     Parameters
     ----------
     labels : ndarray of shape (num_public,), int16
-        The most probable class; ``ABSTAIN`` where nobody who counts has a vote.
+        The most probable class; ``ABSTAIN`` where nobody who counts has a label.
     gains : ndarray of shape (num_parties,), float64
-        What each party's labels tell of the class of a known row, in nats a row. A party with no more than 0 does not
-        count, unless nobody has more.
+        What the labels that count tell of the class of a known row, in nats a row; 0 for a party of which none counts.
     right, by_chance : ndarray of shape (num_parties,), float64
         Share of the known rows that each party labels right, and what that share were if its labels, as many of each
         class, were dealt to these rows at random.
@@ -76,7 +76,9 @@ class KnownVote(NamedTuple):
 
 
 def draw_known(truth: Labels, count: int, *, num_classes: int, rng: np.random.Generator) -> KnownRows:
-    """Return ``count`` of the rows whose label is known, drawn at random.
+    """Return ``count`` of the rows whose label is known: `LEAST_KNOWN` of each class, the others at random.
+
+    Rows of a class that has fewer are not drawn.
 
     Parameters
     ----------
@@ -93,19 +95,32 @@ def draw_known(truth: Labels, count: int, *, num_classes: int, rng: np.random.Ge
     Raises
     ------
     ConfigError
-        If fewer labels are known, or of a class fewer than `LEAST_KNOWN` were drawn.
+        If there are too few such rows, or they are of one class.
     """
-    labelled = np.flatnonzero(truth != ABSTAIN)
-    if count > len(labelled):
-        way_out = "Label more rows of the server's public file, in the schema's label column, or lower it."
-        raise ConfigError(explain("known-rows", f"be at most {len(labelled)} (rows with a label)", count, way_out))
-    rows = np.sort(rng.permutation(labelled)[:count]).astype(np.int64)
-    found = np.bincount(truth[rows], minlength=num_classes)
-    if found.min() < LEAST_KNOWN:
-        way_out = "Raise known-rows, or have rows of that class labelled."
-        rule, seen = f"hold {LEAST_KNOWN} rows of each class", f"{found.min()} of class number {found.argmin()}"
-        raise ConfigError(explain("known-rows", rule, seen, way_out))
+    found = np.bincount(truth[truth != ABSTAIN], minlength=num_classes)
+    classes = np.flatnonzero(found >= LEAST_KNOWN)
+    drawn = rng.permutation(np.flatnonzero(np.isin(truth, classes)))
+    least = LEAST_KNOWN * len(classes)
+    if not least <= count <= len(drawn) or len(classes) < 2:
+        which = f"rows with a label, of 2 classes or more, {LEAST_KNOWN} or more of each"
+        rule = f"be within {least}..{len(drawn)} ({which})"
+        way_out = (
+            "Put labels of more rows, each a class of the schema, into its label column of the server's public file."
+        )
+        raise ConfigError(explain("known-rows", rule, count, way_out))
+    first = np.concatenate([drawn[truth[drawn] == c][:LEAST_KNOWN] for c in classes])
+    rows = np.sort(np.concatenate([first, drawn[~np.isin(drawn, first)][: count - least]])).astype(np.int64)
     return KnownRows(rows, truth[rows])
+
+
+def shares_right(consensuses: Mapping[str, Labels], known: KnownRows) -> dict[str, float]:
+    """Return the share of known rows that each consensus labels right; a row without a label counts as wrong.
+
+    >>> known = KnownRows(np.array([0, 2]), np.array([1, 0], np.int16))
+    >>> shares_right({"a": np.array([1, 1, 0]), "b": np.array([1, 1, -1])}, known)
+    {'a': 1.0, 'b': 0.5}
+    """
+    return {name: float((labels[known.rows] == known.labels).mean()) for name, labels in consensuses.items()}
 
 
 def known_vote(
@@ -120,14 +135,15 @@ def known_vote(
 
     A party's confusion matrix is counted on the known rows, with two rows of each class added on which it says what it
     says everywhere. Its labels then count by how much more probable each class makes them (naive Bayes: Dawid and
-    Skene, 1979, equations 2.3 and 2.5, with the true classes of some rows given). A party counts if its matrix,
-    counted without a row, makes what it says of that row more probable than its shares of labels do; all count where
-    nobody does so.
+    Skene, 1979, equations 2.3 and 2.5, with the true classes of some rows given). A label counts if the matrix, counted
+    without a row, makes it clearly more probable on the known rows that have it (1 nat in all) than the party's share
+    of that label does. A known row is labelled by matrices that are counted without it.
 
     Parameters
     ----------
     answers : sequence of ndarray of shape (num_public,) or (num_arrays, num_public), int16
-        Each party's labels, ``ABSTAIN`` where it has none; several arrays count as shares of one vote.
+        Each party's labels, ``ABSTAIN`` where it has none, which is told apart too; several arrays count as shares of
+        one vote.
     known : KnownRows
         Known to the server alone.
     num_classes : int
@@ -140,42 +156,42 @@ def known_vote(
     Two parties tell the classes apart, one of them by the wrong names, and a third says the first class everywhere:
 
     >>> truth = np.tile(np.array([0, 1], np.int16), 10)
-    >>> known = KnownRows(np.arange(8), truth[:8])
+    >>> known = KnownRows(np.arange(12), truth[:12])
     >>> found = known_vote([truth, 1 - truth, 0 * truth], known, num_classes=2, ties="lowest")
     >>> bool((found.labels == truth).all()), found.gains.round(2).tolist(), found.right.tolist()
-    (True, [0.47, 0.47, 0.0], [1.0, 0.0, 0.5])
+    (True, [0.54, 0.54, 0.0], [1.0, 0.0, 0.5])
     """
     num_public = answers[0].shape[-1]
-    prior = np.bincount(known.labels, minlength=num_classes) + 1.0
     class_shares = np.bincount(known.labels, minlength=num_classes) / len(known.labels)
+    scores = np.tile(
+        np.log((class_shares * len(known.labels) + 1) / (len(known.labels) + num_classes)), (num_public, 1)
+    )
+    voted = np.zeros(num_public, dtype=np.bool_)
     gains, right, by_chance = (np.zeros(len(answers)) for _ in range(3))
-    # of the parties that count, and of all: (evidence for each class, whether anybody gave the row a label)
-    told, all_told = ((np.zeros((num_public, num_classes)), np.zeros(num_public, dtype=np.bool_)) for _ in range(2))
     for k, answer in enumerate(answers):
         arrays = np.atleast_2d(answer).astype(np.int64)
-        said = np.where(arrays == ABSTAIN, num_classes, arrays)  # no answer is an answer, too
-        evidence = np.zeros((num_public, num_classes))
-        for one in said:
-            usual = np.bincount(one, minlength=num_classes + 1) / num_public
-            heard = one[known.rows]
+        for said in np.where(arrays == ABSTAIN, num_classes, arrays):
+            usual = np.bincount(said, minlength=num_classes + 1) / num_public
+            heard = said[known.rows]
             counts = np.zeros((num_classes, num_classes + 1))
             np.add.at(counts, (known.labels, heard), 1.0)
-            of_class = counts.sum(axis=1)
-            added = _PSEUDO_ROWS * usual
-            # a known row as its class's others have it
+            of_class, added = counts.sum(axis=1), _PSEUDO_ROWS * usual
+            # what the other known rows make of a known row
             others = (counts[known.labels, heard] - 1 + added[heard]) / (of_class[known.labels] - 1 + _PSEUDO_ROWS)
-            gains[k] += float(np.log(others / usual[heard]).mean()) / len(said)
-            right[k] += float((heard == known.labels).mean()) / len(said)
-            by_chance[k] += (
-                float(np.bincount(heard, minlength=num_classes + 1)[:-1] @ class_shares) / len(heard) / len(said)
-            )
-            confusion = (counts + added) / (of_class[:, None] + _PSEUDO_ROWS)
-            evidence += np.log(np.maximum(confusion, _TINY)).T[one] / len(said)
-        for scores, voted in (told, all_told) if gains[k] > 0 else (all_told,):
-            scores += evidence
-            voted |= (arrays != ABSTAIN).any(axis=0)
-    scores, voted = told if (gains > 0).any() else all_told
-    scores += np.log(prior / prior.sum())
+            told = np.bincount(heard, weights=np.log(others / usual[heard]), minlength=num_classes + 1)
+            counted = told > _LEAST_GAIN
+            gains[k] += told[counted].sum() / (len(arrays) * len(heard))
+            right[k] += (heard == known.labels).mean() / len(arrays)
+            by_chance[k] += np.bincount(heard, minlength=num_classes + 1)[:-1] @ class_shares / len(heard) / len(arrays)
+            if not counted.any():
+                continue
+            confusion = np.log(np.maximum((counts + added) / (of_class[:, None] + _PSEUDO_ROWS), _TINY)) / len(arrays)
+            confusion[:, ~counted] = 0.0
+            scores += confusion.T[said]
+            kept = counted[heard]
+            itself = confusion[known.labels, heard]
+            scores[known.rows[kept], known.labels[kept]] += np.log(others[kept]) / len(arrays) - itself[kept]
+            voted |= counted[said] & (said != num_classes)
     probs = np.exp(scores - scores.max(axis=1, keepdims=True))
     # probabilities that are equal up to rounding are a tie like any other
     labels = majority(np.round(probs, 9), ties=ties, rng=rng)

@@ -5,7 +5,8 @@ Learning", AAAI 2025, Algorithm 1. The whole round:
 
     server   consensus of the last round (nothing in round 1)           -> every party
     party    train on private rows + labelled public rows; label all public rows -> labels
-    server   density ratios | known rows | majority | Dawid-Skene       -> consensus
+    server   density ratios | (qualified) majority | Dawid-Skene        -> consensus
+             (where the server knows the labels of some public rows, they choose: `LabelExchange.judged`)
 
 For density ratios a party also says how much each public row looks like its rows of each class, in round 1 and where
 that changes (`fedkd_flwr.clients.density`). With ``consensus="auto"`` the server takes them where the public rows look
@@ -70,20 +71,19 @@ class FedCT(LabelExchange):
         informative = sum(is_informative(answer.labels) for answer in answers)
         config, choice = self.told_config, self.chosen(answers, may_estimate=informative >= _ESTIMATE_FROM)
         if choice is not None and choice.labels is not None:
-            return choice.labels
-        if (known := self.vote_by_known_rows(server_round, answers, choice)) is not None:
-            return known
+            return self.judged(server_round, answers, choice.labels, choice)
         consensus, facts = aggregate(
             [answer.labels[0] for answer in answers],
-            config=config if choice is None else config.changed(consensus=choice.rule),
+            config=config if choice is None else config.changed(consensus=choice.rule, known_rows=0),
             num_classes=self.spec.num_classes,
             rng=self.rng("ties", server_round),
         )
         this.kept_share = facts.kept_share
         self.note_facts(facts, answers)
-        if server_round == 1:
+        judged = self.judged(server_round, answers, consensus, choice)
+        if server_round == 1 and judged is consensus:
             self.note_votes(facts, answers, consensus)
-        return consensus
+        return judged
 
     def way_to_labels(self) -> str:
         """Return the setting that leaves rows unlabelled."""

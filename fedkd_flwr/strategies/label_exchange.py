@@ -10,19 +10,21 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from logging import INFO
 from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
 from flwr.common import log
+from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, KNOWN_ROWS, Choice, PartyRatios, choose
+from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, Choice, PartyRatios, choose
 from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels, is_informative
-from fedkd_flwr.labels.known import KnownRows, draw_known, known_vote
+from fedkd_flwr.labels.known import KnownRows, draw_known, known_vote, shares_right
 from fedkd_flwr.run_record import PartyRecord, RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
@@ -40,7 +42,12 @@ from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.ratio_codec import decode_ratios
 from fedkd_flwr.wire.records import Reply, Room, Scalar
 
-__all__ = ["LabelExchange", "PartyLabels"]
+__all__ = ["KNOWN_ROWS", "OWN_FOREST", "LabelExchange", "PartyLabels"]
+
+KNOWN_ROWS, OWN_FOREST = "known-rows", "server-forest"
+"""What decided where known rows find it best: the vote by known rows, or a forest taught by them alone."""
+
+_WORDS = {KNOWN_ROWS: "the vote judged by them", OWN_FOREST: "a forest taught by them alone"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +67,9 @@ class PartyLabels(PartyAnswer):
     labels: Labels
     changed_share: float | None = None
     ratios: PartyRatios | None = None
+
+
+_LEAST_MEASURED = 30  # public rows: of fewer a share says next to nothing
 
 
 def _said(answer: PartyLabels) -> Labels:
@@ -87,17 +97,6 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         self.choice: Choice | None = None  # of a rule, from the answers so far
         self._class_counts: dict[str, NDArray[np.int64]] = {}
         self._trusts: dict[str, float] = {}  # of this round's answers, by party
-        self.known = self._draw_known()
-        self._own: Labels | None = None  # what the server itself says of the public rows
-
-    def _draw_known(self) -> KnownRows | None:
-        """Return the public rows whose labels judge the parties; None without the setting."""
-        if not self.config.known_rows:
-            return None
-        truth = np.full(self.spec.num_public, ABSTAIN, np.int16) if self.public.y is None else self.public.y
-        # the labels themselves are in the stream's name, so that a party that guesses the seed cannot repeat the draw
-        rng = self.rng("known-rows", hashlib.sha256(truth.tobytes()).hexdigest())
-        return draw_known(truth, self.config.known_rows, num_classes=self.spec.num_classes, rng=rng)
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return the class counts that came with ratios, and the rule that the answers chose."""
@@ -113,6 +112,11 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         self._class_counts = {party: arrays[f"class-counts.{i}"] for i, party in enumerate(plain["counted"])}
         # whatever else there was of the choice was that round's: ratios are chosen from anew in each
         self.choice = None if plain["choice"] is None else Choice(**plain["choice"])
+
+    def prepare(self, grid: Grid, num_rounds: int) -> None:
+        """Wait for the nodes; the first round may follow."""
+        _ = self.known  # rows that cannot be drawn are refused before anybody is waited for
+        super().prepare(grid, num_rounds)
 
     @abstractmethod
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
@@ -176,8 +180,8 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
 
     @property
     def asks_ratios(self) -> bool:
-        """Whether parties are asked for density ratios: until a rule that does not take them is settled."""
-        return self.config.asks_ratios and (self.choice is None or self.choice.rule in (DENSITY_RATIO, KNOWN_ROWS))
+        """Whether parties are asked for density ratios: until a rule on labels is settled."""
+        return self.config.asks_ratios and (self.choice is None or self.choice.rule == DENSITY_RATIO)
 
     def told(self, node: int) -> Mapping[str, Scalar]:
         """Return the base the server holds of a node's answers, and whether it is asked for ratios."""
@@ -200,8 +204,6 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
 
         A rule on labels is chosen once, for parties send no more ratios then.
         """
-        if self.config.demands_known_rows:
-            return Choice(rule=KNOWN_ROWS, reason="")
         if not self.asks_ratios:
             return self.choice
         cast = np.concatenate([answer.labels.reshape(-1) for answer in answers])
@@ -212,7 +214,6 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             may_estimate=may_estimate,
             demanded=self.config.demands_ratios,
             robust=self.config.robust_sum,
-            num_known=self.config.known_rows,
         )
         if self.record.consensus_rule != self.choice.rule:
             log(INFO, "\tconsensus: %s. %s", self.choice.rule, self.choice.reason)
@@ -222,42 +223,65 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         self.note_trusts(answers, None if self.choice.labels is None else self.choice.trust)
         return self.choice
 
-    def _own_labels(self, known: KnownRows) -> Labels:
-        """Return what the server itself says of the public rows, as one more party, from the rows that it knows."""
-        if self._own is None and self.public.X.dtype == object:  # texts, which a forest cannot read
-            self._own = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
-        if self._own is None:
-            from fedkd_flwr.models.known_rows import labels_from_known
+    # ---------------------------------------------------------------- known rows
 
-            seed = int(self.rng("known-rows-forest").integers(2**31))
-            self._own = labels_from_known(self.public.X, *known, seed=seed)
-        return self._own
-
-    def vote_by_known_rows(
-        self, server_round: int, answers: Sequence[PartyLabels], choice: Choice | None
-    ) -> Labels | None:
-        """Return the consensus by known rows, and note what they show of parties; None where another rule decides."""
-        if self.known is None or choice is None or choice.rule != KNOWN_ROWS:
+    @cached_property
+    def known(self) -> KnownRows | None:
+        """The public rows whose labels judge parties and rules; None without the setting."""
+        if not self.config.known_rows:
             return None
-        num_classes, names = self.spec.num_classes, [answer.party for answer in answers]
-        found = known_vote(
-            [*map(_said, answers), self._own_labels(self.known)],
+        truth = np.full(self.spec.num_public, ABSTAIN, np.int16) if self.public.y is None else self.public.y
+        # the labels themselves are in the stream's name, so that a party that guesses the seed cannot repeat the draw
+        rng = self.rng("known-rows", hashlib.sha256(truth.tobytes()).hexdigest())
+        return draw_known(truth, self.config.known_rows, num_classes=self.spec.num_classes, rng=rng)
+
+    @cached_property
+    def _own_labels(self) -> Labels | None:
+        """What a forest of the server's own says of the public rows; None without known rows, and of texts."""
+        if self.known is None or self.public.X.dtype == object:
+            return None
+        from fedkd_flwr.models.known_rows import labels_from_known
+
+        return labels_from_known(self.public.X, *self.known, seed=int(self.rng("known-rows-forest").integers(2**31)))
+
+    def judged(self, server_round: int, answers: Sequence[PartyLabels], found: Labels, choice: Choice | None) -> Labels:
+        """Return the consensus that the known rows find best; ``found`` itself where it is, or where none are known.
+
+        It is that of the rule that was chosen without them, the vote by known rows, or what a forest of the server's
+        own says. A known row is nowhere judged by its own label, so each share is what it is elsewhere.
+        """
+        if self.known is None or choice is None:
+            return found
+        names, count, own = [answer.party for answer in answers], len(self.known.rows), self._own_labels
+        vote = known_vote(
+            [*map(_said, answers), *([] if own is None else [own])],
             self.known,
-            num_classes=num_classes,
+            num_classes=self.spec.num_classes,
             ties=self.config.ties,
             rng=self.rng("ties", server_round),
         )
-        somebody_counts, found = bool((found.gains > 0).any()), found.of_first(len(answers))
-        count = len(self.known.rows)
-        for name, text in swapping_parties(names, found, num_known=count).items():
+        filled = found if (found != ABSTAIN).all() else np.where(found == ABSTAIN, vote.labels, found)
+        rules = {choice.rule: filled, KNOWN_ROWS: vote.labels} | ({} if own is None else {OWN_FOREST: own})
+        shares = shares_right(rules, self.known)
+        best = max(shares, key=lambda rule: shares[rule])
+        said = ", ".join(f"{_WORDS.get(rule, rule)} {100 * share:.1f} %" for rule, share in shares.items())
+        reason = f"Right on {count:,} public rows whose labels the server knows: {said}. Without them: {choice.reason}"
+        if (self.record.consensus_rule, server_round) != (best, 1):
+            log(INFO, "\tconsensus: %s. %s", best, reason)
+        self.record.consensus_rule, self.record.consensus_reason = best, reason
+        parties = vote.of_first(len(answers))
+        for name, text in swapping_parties(names, parties, num_known=count).items():
             party = self.record.party(name)
             party.notes = [*(note for note in party.notes if not note.startswith(DISAGREES)), text]
         if server_round == 1:
-            if somebody_counts and (text := idle_parties(names, found, num_known=count)):
+            if text := idle_parties(names, parties, num_known=count):
                 self.note(text)
-            gave = [np.bincount(a.labels[a.labels != ABSTAIN], minlength=num_classes) > 0 for a in answers]
-            self.note_votes(VoteFacts(class_voters=np.sum(gave, axis=0, dtype=np.int32)), answers, found.labels)
-        return found.labels
+            if best == OWN_FOREST:
+                self.note(
+                    f"A forest of the server's own, taught by {count:,} known rows, labels public rows better than the"
+                    " parties do: they get its labels."
+                )
+        return rules[best]
 
     def note_facts(self, facts: VoteFacts, answers: Sequence[PartyLabels]) -> None:
         """Write down what each party's labels counted for in a vote."""
@@ -304,10 +328,15 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
                 self._name_who_disagrees(answers, vote)
         changed = [a.changed_share for a in answers if a.changed_share is not None]
         this.changed_share = float(np.mean(changed)) if changed else None
-        measured = vote.copy()
-        if self.known is not None:
-            measured[self.known.rows] = ABSTAIN  # they chose what the vote gives them
-        this.consensus_accuracy = self.public.share_right(measured)
+        this.consensus_accuracy = self.public.share_right(self._unknown(vote))
+
+    def _unknown(self, vote: Labels) -> Labels:
+        """Return the vote without the known rows, which chose it; without any where too few others have a truth."""
+        if self.known is None or self.public.y is None:
+            return vote
+        measured = np.where(self.public.y == ABSTAIN, ABSTAIN, vote).astype(np.int16)
+        measured[self.known.rows] = ABSTAIN
+        return measured if (measured != ABSTAIN).sum() >= _LEAST_MEASURED else np.full_like(vote, ABSTAIN)
 
     def _name_who_disagrees(self, answers: Sequence[PartyLabels], vote: Labels) -> None:
         """Write down how far each party's labels are the consensus, and a note on those that the others do not confirm.

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept, tally
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels
-from fedkd_flwr.labels.known import KnownRows
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.distillation import teach
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_max_at_server
@@ -124,14 +123,15 @@ class OneShotVote(LabelExchange):
             consistent=self.consistent,
         )
         choice = self.chosen(answers, may_estimate=False)
-        by_ratios = choice.labels if choice is not None else None
-        known = self.vote_by_known_rows(server_round, answers, choice)
-        judged = known if by_ratios is None else by_ratios  # None: votes alone decide
-        if judged is None:
+        by_votes = choice is None or choice.labels is None
+        if choice is not None and choice.labels is not None:
+            answered = NoisyAnswers(labels=choice.labels)
+        else:
             self.note_facts(facts, answers)
             answered = self._answers(self.votes, server_round, this)
-        else:
-            answered = NoisyAnswers(labels=judged)
+        judged = self.judged(server_round, answers, answered.labels, choice)
+        if judged is not answered.labels:
+            answered, by_votes = NoisyAnswers(labels=judged), False
         rows = self.queries if self.plan is not None else np.arange(self.spec.num_public)
         labelled = answered.labels != ABSTAIN
         if not labelled.any():
@@ -139,27 +139,17 @@ class OneShotVote(LabelExchange):
             raise ConfigError(explain("the vote", "label at least one public row", 0, way_out))
         self.vote = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote[rows] = answered.labels
-        if judged is None:
+        if by_votes:
             self.note_votes(facts, answers, self.vote, rows)
         log(INFO, "\tfitting the final model on %d public rows", int(labelled.sum()))
         self.model = self._taught(rows, answered, "final-model")
         if self.test is not None and len(self.test[1]):
             self.record.server["common"] = self.model.metrics(*self.test)
             log(INFO, "\tfinal model: accuracy %.4f on common test rows", self.record.server_accuracy)
-            if known is not None and self.known is not None:
-                self._compare_known_rows(self.known, *self.test)
         labels = self.model.predict(self.public.X)
-        if by_ratios is not None:  # it makes fewer mistakes than the final model
+        if not by_votes:  # it makes fewer mistakes than the final model
             return np.where(self.vote == ABSTAIN, labels, self.vote)
         return self._cross_fitted(labels, rows, answered) if self.config.party_models else labels
-
-    def _compare_known_rows(self, known: KnownRows, X: NDArray[Any], y: NDArray[Any]) -> None:
-        """Say what the known rows alone would have taught: where that is more, parties were not needed."""
-        alone = self._taught(known.rows, NoisyAnswers(labels=known.labels), "known-rows-model").metrics(X, y).accuracy
-        self.note(
-            f"A final model of the {len(known.rows):,} known rows alone has accuracy {alone:.3f} on the common test"
-            f" rows, this one {self.record.server_accuracy or 0.0:.3f}."
-        )
 
     def _answers(self, votes: NDArray[np.int32], server_round: int, this: RoundRecord) -> NoisyAnswers:
         """Return the winners; with noise those of the queries, charged before anything is made of them."""
@@ -167,7 +157,8 @@ class OneShotVote(LabelExchange):
             votes, config=self.config, rng=self.rng("ties", 1), queries=self.queries, noise_rng=self.noise_rng
         )
         if self.plan is None:
-            if dropped := int((answers.labels == ABSTAIN).sum()):
+            dropped = int((answers.labels == ABSTAIN).sum())
+            if dropped and self.known is None:  # else known rows may label them
                 why = "no party's students agree on them" if self.consistent else "no party voted on them"
                 count = self.spec.num_public
                 self.note(f"{dropped} of {count} public rows train nothing: {why}.")

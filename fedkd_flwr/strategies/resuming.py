@@ -161,6 +161,8 @@ class Checkpoints:
         way_out = "Continue a run with the settings it began with: --resume takes them from its record."
         names = strategy.config.keys()
         for name, value in _settings(strategy).items():
+            if name not in kept and value == strategy.config.default(name):
+                continue  # a setting that the release which began the run did not have
             if kept.get(name) != value:
                 key = names.get(name, name.replace("_", "-"))
                 raise ConfigError(explain(key, f"be {kept.get(name)!r}, as in the run to continue", value, way_out))

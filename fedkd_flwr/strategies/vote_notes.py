@@ -143,11 +143,11 @@ def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) 
     --------
     >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.4]), np.array([0.9, 0.1]), np.array([0.5, 0.6]))
     >>> print(swapping_parties(["a", "b"], found, num_known=200)["b"])
-    agrees with the known labels of 200 public rows on 10 % of them, where chance makes 60 %: its labels are wrong, or swapped. The vote reads them by what they say of these rows.
+    agrees with the known labels of 200 public rows on 10 % of them, where chance makes 60 %: its labels are wrong, or swapped. The vote judged by these rows allows for that.
     """  # noqa: E501 - a doctest's output is one line
     return {
         name: f"{DISAGREES}known labels of {num_known:,} public rows on {100 * right:.0f} % of them, where chance makes"
-        f" {100 * chance:.0f} %: its labels are wrong, or swapped. The vote reads them by what they say of these rows."
+        f" {100 * chance:.0f} %: its labels are wrong, or swapped. The vote judged by these rows allows for that."
         for name, right, chance, swapped in zip(
             names, found.right, found.by_chance, found.swapped(num_known), strict=True
         )
@@ -156,7 +156,7 @@ def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) 
 
 
 def idle_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> str:
-    """Return a note on the parties whose labels tell nothing of the known rows; "" if there are none.
+    """Return a note on the parties of whose labels known rows do not show that they tell anything; "" for none.
 
     Parameters
     ----------
@@ -165,16 +165,16 @@ def idle_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> s
 
     Examples
     --------
-    >>> found = KnownVote(np.zeros(4), np.array([0.4, -0.1]), np.array([0.9, 0.5]), np.array([0.5, 0.5]))
-    >>> idle_parties(["a", "b"], found, num_known=200)
-    'The labels of 1 of 2 parties tell nothing of the classes of the 200 known rows, and do not count: b.'
-    """
+    >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.0]), np.array([0.9, 0.5]), np.array([0.5, 0.5]))
+    >>> print(idle_parties(["a", "b"], found, num_known=200))
+    200 known rows do not show that the labels of 1 of 2 parties tell classes apart (b): the vote judged by them passes these over.
+    """  # noqa: E501 - a doctest's output is one line
     idle = [name for name, gain in zip(names, found.gains, strict=True) if gain <= 0]
     if not idle:
         return ""
     return (
-        f"The labels of {len(idle)} of {len(names)} parties tell nothing of the classes of the {num_known:,} known"
-        f" rows, and do not count: {_list(idle)}."
+        f"{num_known:,} known rows do not show that the labels of {len(idle)} of {len(names)} parties tell classes"
+        f" apart ({_list(idle)}): the vote judged by them passes these over."
     )
 
 

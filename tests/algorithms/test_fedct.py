@@ -283,8 +283,7 @@ def test_the_defaults_are_those_that_are_documented():
     [
         (
             {"consensus": "vote"},
-            "fedct.consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, known-rows,"
-            " got 'vote'",
+            "fedct.consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, got 'vote'",
         ),
         (
             {"consensus": "qualified-majority", "quorum": float("nan")},

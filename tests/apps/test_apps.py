@@ -304,7 +304,7 @@ def test_a_relative_output_folder_is_refused_before_anything_is_written(tmp_path
     [
         (
             {"fedct.consensus": "loud"},
-            "fedct.consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, known-rows",
+            "fedct.consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, got",
         ),
         ({"fedct.quorum": 0.5}, "fedct.quorum must keep its default"),
         ({"algorithm": "pate", "num-rounds": 1, "fedct.quorum": 0.5}, "fedct.quorum must not be set for pate, got 0.5"),

@@ -62,14 +62,6 @@ def test_a_candidate_that_failed_is_told_and_not_ranked():
     assert "b  failed, seed 1: no memory" in comparison_text(found)
 
 
-def test_known_rows_are_a_candidate_where_the_server_knows_some_and_no_other_rule_gets_them():
-    assert not [name for name in candidates(3) if "known-rows" in name]
-    found = candidates(3, known_rows=50)
-    assert {name for name in found if "known-rows" in name} == {f"{a}:known-rows" for a in ("fedct", "fedkt", "pate")}
-    ignoring = {name for name, settings in found.items() if settings.get("known-rows") == 0}
-    assert ignoring == {name for name in found if not name.endswith((":auto", ":known-rows"))}
-
-
 def test_dawid_skene_is_no_candidate_with_two_classes():
     assert "fedct:dawid-skene" in candidates(3)
     assert not [name for name in candidates(2) if "dawid-skene" in name]

@@ -414,7 +414,7 @@ QUORUM = {"fedct.consensus": "qualified-majority"}
         # out of range
         (
             {"fedct.consensus": "loud"},
-            "fedct.consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, known-rows",
+            "fedct.consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, got",
         ),
         ({**QUORUM, "fedct.quorum": 1.5}, "fedct.quorum must be a number >= 0 and <= 1, got 1.5."),
         ({**QUORUM, "fedct.quorum": float("nan")}, "fedct.quorum must be a number >= 0 and <= 1, got nan."),

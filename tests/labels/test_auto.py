@@ -19,13 +19,6 @@ def test_auto_takes_ratios_where_public_rows_fit_and_else_what_the_class_shares_
     assert choose_rule(num_classes=3, class_counts=None, coverage=None).rule == "majority"
 
 
-def test_known_rows_come_first_whatever_else_is_known():
-    for coverage, counts in ((0.9, np.array([50, 50])), (None, None), (0.1, np.array([50, 50]))):
-        found = choose_rule(num_classes=2, class_counts=counts, coverage=coverage, skew=0.0, num_known=1200)
-        assert found.rule == "known-rows"
-        assert found.reason.startswith("The server knows the labels of 1,200 public rows")
-
-
 def test_the_reason_names_the_figure_that_decided():
     assert "Only 12 % of the public rows" in choose_rule(num_classes=3, class_counts=None, coverage=0.12).reason
     assert "sent labels alone" in choose_rule(num_classes=3, class_counts=np.ones(3), coverage=None).reason

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN
-from fedkd_flwr.labels.known import LEAST_KNOWN, KnownRows, draw_known, known_vote
+from fedkd_flwr.labels.known import LEAST_KNOWN, KnownRows, draw_known, known_vote, shares_right
 
 CLASSES, ROWS, KNOWN = 3, 600, 120
 TRUTH = np.random.default_rng(5).integers(CLASSES, size=ROWS).astype(np.int16)
@@ -57,17 +57,59 @@ def test_parties_of_one_class_are_no_burden_as_in_a_majority():
     assert np.array_equal(_vote([*HONEST, *skewed]).labels, _vote(HONEST).labels)
 
 
-def test_the_matrix_is_counted_as_written_down_by_hand():
-    """Two classes, four known rows: 0, 0, 1, 1, of which the party calls 0, 1, 1, 1; it says 0 on half of all rows."""
-    labels = np.array([0, 1, 1, 1, 0, 0], np.int16)
-    known = KnownRows(np.arange(4), np.array([0, 0, 1, 1], np.int16))
-    found = known_vote([labels], known, num_classes=2, ties="lowest")
-    # P(says 0 | class 0) = (1 + 2 * 0.5) / (2 + 2), P(says 0 | class 1) = (0 + 1) / 4; P(says 1 | .) = 0.5 and 0.75
-    assert found.labels.tolist() == [0, 1, 1, 1, 0, 0]
-    # without itself, a row is said so: (0 + 1) / 3, (0 + 1) / 3, (1 + 1) / 3, (1 + 1) / 3, each over a share of 0.5
-    assert found.gains[0] == pytest.approx(np.log([2 / 3, 2 / 3, 4 / 3, 4 / 3]).mean())
-    assert found.right.tolist() == [0.75]
-    assert found.by_chance.tolist() == [0.5]  # 1/4 says 0, 3/4 say 1, and each class has half of the rows
+def _by_hand(labels, known, classes):
+    """Return one party's score of each row and class, row by row: what a known row says is forgotten there."""
+    usual = [np.mean(labels == said) for said in range(classes)]
+
+    def says(said, c, but):
+        rows = [r for r, y in zip(known.rows, known.labels, strict=True) if y == c and r != but]
+        return (sum(labels[r] == said for r in rows) + 2 * usual[said]) / (len(rows) + 2)
+
+    told = [0.0] * classes
+    for row, y in zip(known.rows, known.labels, strict=True):
+        told[labels[row]] += np.log(says(labels[row], y, row) / usual[labels[row]])
+    prior = [(np.sum(known.labels == c) + 1) / (len(known.labels) + classes) for c in range(classes)]
+    truth = dict(zip(known.rows.tolist(), known.labels.tolist(), strict=True))
+    scores = np.log(np.tile(prior, (len(labels), 1)))
+    for row, said in enumerate(labels):
+        if told[said] > 1:
+            scores[row] += [np.log(says(said, c, row if truth.get(row) == c else None)) for c in range(classes)]
+    return scores, sum(one for one in told if one > 1) / len(known.rows)
+
+
+def test_the_vote_is_that_of_the_formulas_one_row_at_a_time():
+    one = _party(0.5, 3)
+    scores, gain = _by_hand(one, GOLD, CLASSES)
+    found = _vote([one])
+    assert gain > 0
+    assert found.gains[0] == pytest.approx(gain)
+    assert np.array_equal(found.labels, scores.argmax(axis=1))
+
+
+def test_a_label_that_known_rows_say_nothing_of_counts_for_nothing():
+    """A liar could mark a few rows with it, and see from the consensus whether one of them is known."""
+    marking = np.where(np.isin(np.arange(ROWS), [GOLD.rows[0], *REST[:5]]), 1, HONEST[0]).astype(np.int16)
+    marking[marking == 1] = 0
+    marking[[GOLD.rows[0], *REST[:5]]] = 1
+    told = _vote([*HONEST, marking]).labels
+    others = np.setdiff1d(np.arange(ROWS), [GOLD.rows[0], *REST[:5]])
+    plain = marking.copy()
+    plain[[GOLD.rows[0], *REST[:5]]] = 0
+    assert (told[others] == _vote([*HONEST, plain]).labels[others]).mean() > 0.99
+
+
+def test_a_known_row_is_labelled_as_if_it_were_not_known():
+    """Labels drawn by lot say nothing: were known rows judged by their own label, they would be right more often."""
+    by_lot = [_party(0.0, seed) for seed in range(40)]
+    shares = [(_vote([one]).labels[GOLD.rows] == GOLD.labels).mean() - 1 / CLASSES for one in by_lot]
+    assert np.mean(shares) < 0.05
+    found = _vote(HONEST)
+    assert abs((found.labels[GOLD.rows] == GOLD.labels).mean() - _right(found)) < 0.06
+
+
+def test_rules_are_compared_by_known_rows_and_a_row_without_a_label_is_wrong():
+    right = np.where(np.isin(np.arange(ROWS), GOLD.rows[:60]), TRUTH, ABSTAIN)
+    assert shares_right({"a": TRUTH, "b": right}, GOLD) == {"a": 1.0, "b": 0.5}
 
 
 def test_several_arrays_of_a_party_are_shares_of_one_vote():
@@ -76,12 +118,12 @@ def test_several_arrays_of_a_party_are_shares_of_one_vote():
     assert _vote([np.stack([one, one])]).gains == pytest.approx(_vote([one]).gains)
 
 
-def test_who_tells_nothing_does_not_count_and_all_count_where_nobody_tells_anything():
+def test_who_tells_nothing_does_not_count():
     found = _vote([*HONEST, *LIES["one class"]])
     assert (found.gains > 0).tolist() == [True] * 7 + [False] * 3
     constant = _vote([np.full(ROWS, 1, np.int16)] * 2)
-    assert not (constant.gains > 0).any()
-    assert len(np.unique(constant.labels)) == 1  # the commonest known class
+    assert constant.gains.tolist() == [0, 0]
+    assert (constant.labels == ABSTAIN).all()
 
 
 def test_a_row_on_which_nobody_who_counts_has_a_label_stays_unlabelled():
@@ -127,7 +169,21 @@ def test_known_rows_are_drawn_from_those_with_a_label_each_class_often_enough():
     assert found.rows.min() >= 100
     assert found.rows.max() < 200
     assert np.array_equal(found.labels, TRUTH[found.rows])
-    with pytest.raises(ConfigError, match=r"known-rows must be at most 100 \(rows with a label\), got 101"):
+    with pytest.raises(ConfigError, match=r"known-rows must be within 9\.\.100 \(rows with a label.*got 101"):
         draw_known(truth, 101, num_classes=CLASSES, rng=np.random.default_rng(1))
-    with pytest.raises(ConfigError, match=f"hold {LEAST_KNOWN} rows of each class, got 0 of class number 3"):
-        draw_known(truth, 60, num_classes=CLASSES + 1, rng=np.random.default_rng(1))
+    with pytest.raises(ConfigError, match=r"known-rows must be within 9\.\.100 .* got 8"):
+        draw_known(truth, 8, num_classes=CLASSES, rng=np.random.default_rng(1))
+    with pytest.raises(ConfigError, match=r"known-rows must be within 0\.\.0 .* got 8"):
+        draw_known(np.full(ROWS, ABSTAIN, np.int16), 8, num_classes=CLASSES, rng=np.random.default_rng(1))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_rare_class_is_drawn_often_enough_to_be_judged_and_not_at_all_where_too_few_are_known(seed):
+    truth = np.zeros(ROWS, np.int16)
+    truth[:3], truth[3:5], truth[5:300] = 1, 2, 3
+    found = draw_known(truth, 40, num_classes=CLASSES + 2, rng=np.random.default_rng(seed))
+    counts = np.bincount(found.labels, minlength=CLASSES + 2)
+    assert counts[1] == LEAST_KNOWN
+    assert counts[2] == counts[4] == 0
+    assert counts.sum() == 40
+    assert min(counts[0], counts[3]) >= LEAST_KNOWN
