@@ -39,6 +39,7 @@ def test_a_server_that_is_ready_prints_the_digits_to_compare(run):
     [
         ({"algorithm": "fedkt", "final-model": "oracle"}, "model", "must be one of"),
         ({"num-rounds": -1}, "settings", "num-rounds must be"),
+        ({"known-rows": 20}, "known rows", "known-rows must be within 0..0 (rows with a label"),
         ({"output-dir": "here"}, "settings", "output-dir must be an absolute path"),
         ({"public-path": "/nowhere/public.csv"}, "public file", "no file /nowhere/public.csv"),
         (
@@ -81,3 +82,12 @@ def test_a_simulation_is_looked_at_too(tmp_path):
     assert exit_code(findings) == 0
     (fault,) = _faults(check_server({**settings, "output-dir": str(tmp_path), "model": "oracle"}))
     assert "must be one of" in fault[1]
+
+
+def test_rows_that_judge_the_parties_are_counted_before_the_run(run):
+    labels = ["no", "yes", "", "-1", "yes", "no"] * 6 + ["", "", "no", "no"]
+    pd.DataFrame({"age": range(40), "y": labels}).to_csv(run["public-path"], index=False)
+    found = {one.subject: one for one in check_server({**run, "known-rows": 20})}
+    assert found["known rows"].what == "26 rows have a label, 20 of them judge the parties"
+    (fault,) = _faults(check_server({**run, "known-rows": 27}))
+    assert "known-rows must be within 6..26" in fault[1]

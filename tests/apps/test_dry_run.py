@@ -119,6 +119,15 @@ def test_every_algorithm_is_among_these():
     assert set(RUNS) == set(cards())
 
 
+def test_labels_that_the_server_alone_knows_change_nothing_of_what_a_silo_s_dry_run_shows(files, tmp_path):
+    """The silo's public file has no labels to draw known rows from, and must not need them."""
+    with_them = dry_run(_config(files, tmp_path, "fedct", {"known-rows": 12}), _node(files, tmp_path))
+    without = dry_run(_config(files, tmp_path, "fedct", {}), _node(files, tmp_path))
+    assert with_them.code == ""
+    assert with_them.table == without.table
+    assert with_them.reply.arrays.keys() == without.reply.arrays.keys()
+
+
 @pytest.mark.parametrize("algorithm", sorted(set(RUNS) - {"privatekt"}))
 def test_without_noise_the_bytes_and_their_digest_are_those_of_the_run(files, tmp_path, algorithm):
     config = _config(files, tmp_path, algorithm, RUNS[algorithm])
