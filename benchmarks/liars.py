@@ -50,7 +50,7 @@ from fedkd_flwr.apps.assembly import make_client, simulated_pool
 from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.clients.party import Instruction
 from fedkd_flwr.labels import ABSTAIN, default_ratio_bits
-from fedkd_flwr.labels.known import KnownRows, draw_known, known_vote, shares_right
+from fedkd_flwr.labels.known import KnownRows, best_by_known_rows, draw_known, known_vote
 from fedkd_flwr.models.known_rows import labels_from_known
 from fedkd_flwr.seeds import derive_seed
 
@@ -194,10 +194,9 @@ def vote(
         without = "density-ratio" if rule.startswith("density") else rule.replace("known-rows", "majority")
         base = vote(without, answers, "auto", seed)[0]
         rules = {"without": np.where(base == ABSTAIN, found.labels, base), "vote": found.labels, "forest": forest}
-        shares = shares_right(rules, judge)
         parties = found.of_first(len(said))
         trusts = ((parties.gains > 0) & ~parties.swapped(KNOWN)).astype(np.float64)
-        return rules[max(shares, key=lambda name: shares[name])], trusts
+        return rules[best_by_known_rows(rules, judge)], trusts
     if rule.endswith("density-ratio"):
         sent = {f"{k}": PartyRatios(codes=c, class_counts=n) for k, (c, n) in enumerate(zip(*answers[2:], strict=True))}
         votes = answers.counts.sum(axis=0)

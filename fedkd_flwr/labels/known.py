@@ -19,7 +19,7 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import Ties, majority
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
-__all__ = ["LEAST_KNOWN", "KnownRows", "KnownVote", "draw_known", "known_vote", "shares_right"]
+__all__ = ["LEAST_KNOWN", "KnownRows", "KnownVote", "best_by_known_rows", "draw_known", "known_vote", "shares_right"]
 
 LEAST_KNOWN = 3
 """Known rows that a class needs: of a class with fewer nothing can be said."""
@@ -121,6 +121,27 @@ def shares_right(consensuses: Mapping[str, Labels], known: KnownRows) -> dict[st
     {'a': 1.0, 'b': 0.5}
     """
     return {name: float((labels[known.rows] == known.labels).mean()) for name, labels in consensuses.items()}
+
+
+def best_by_known_rows(consensuses: Mapping[str, Labels], known: KnownRows) -> str:
+    """Return the name of the consensus that known rows find best; a later one only if it is better by more than chance.
+
+    By more than one standard error of the difference, row by row: of 200 rows the better one of two that are alike is
+    right on .02 more by luck alone.
+
+    >>> known = KnownRows(np.arange(4), np.array([1, 0, 1, 1], np.int16))
+    >>> best_by_known_rows({"a": np.array([0, 1, 1, 1]), "b": np.array([1, 0, 1, 0])}, known)
+    'a'
+    >>> best_by_known_rows({"a": np.array([0, 1, 1, 0]), "b": np.array([1, 0, 1, 0])}, known)
+    'b'
+    """
+    right = {name: (labels[known.rows] == known.labels).astype(np.float64) for name, labels in consensuses.items()}
+    best, *others = right
+    for name in others:
+        gain = right[name] - right[best]
+        if gain.mean() > gain.std() / np.sqrt(len(gain)):
+            best = name
+    return best
 
 
 def known_vote(

@@ -24,7 +24,7 @@ from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, Choice, PartyRatio
 from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels, is_informative
-from fedkd_flwr.labels.known import KnownRows, draw_known, known_vote, shares_right
+from fedkd_flwr.labels.known import KnownRows, best_by_known_rows, draw_known, known_vote, shares_right
 from fedkd_flwr.run_record import PartyRecord, RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
@@ -263,7 +263,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         filled = found if (found != ABSTAIN).all() else np.where(found == ABSTAIN, vote.labels, found)
         rules = {choice.rule: filled, KNOWN_ROWS: vote.labels} | ({} if own is None else {OWN_FOREST: own})
         shares = shares_right(rules, self.known)
-        best = max(shares, key=lambda rule: shares[rule])
+        best = best_by_known_rows(rules, self.known)
         said = ", ".join(f"{_WORDS.get(rule, rule)} {100 * share:.1f} %" for rule, share in shares.items())
         reason = f"Right on {count:,} public rows whose labels the server knows: {said}. Without them: {choice.reason}"
         if (self.record.consensus_rule, server_round) != (best, 1):

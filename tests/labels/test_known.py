@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN
-from fedkd_flwr.labels.known import LEAST_KNOWN, KnownRows, draw_known, known_vote, shares_right
+from fedkd_flwr.labels.known import LEAST_KNOWN, KnownRows, best_by_known_rows, draw_known, known_vote, shares_right
 
 CLASSES, ROWS, KNOWN = 3, 600, 120
 TRUTH = np.random.default_rng(5).integers(CLASSES, size=ROWS).astype(np.int16)
@@ -187,3 +187,14 @@ def test_a_rare_class_is_drawn_often_enough_to_be_judged_and_not_at_all_where_to
     assert counts[2] == counts[4] == 0
     assert counts.sum() == 40
     assert min(counts[0], counts[3]) >= LEAST_KNOWN
+
+
+def test_another_rule_must_be_better_by_more_than_chance():
+    """Of 120 rows, one that is right on two more may be so by luck; one that is right on twenty more is not."""
+    base, lucky, better = (np.array(TRUTH) for _ in range(3))
+    base[GOLD.rows[:30]] = ABSTAIN
+    lucky[GOLD.rows[28:56]] = ABSTAIN
+    better[GOLD.rows[:10]] = ABSTAIN
+    assert shares_right({"base": base, "lucky": lucky}, GOLD)["lucky"] > 0.75
+    assert best_by_known_rows({"base": base, "lucky": lucky}, GOLD) == "base"
+    assert best_by_known_rows({"base": base, "better": better, "lucky": lucky}, GOLD) == "better"
