@@ -108,7 +108,7 @@ def _known_rows(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
     """Yield whether the public file has the labels that the run is to judge by."""
     if not (count := config.setting("known_rows", 0)):
         return
-    truth = np.full(public.num_rows, UNKNOWN, np.int16) if public.y is None else public.y
+    truth = public.truth
     try:
         draw_known(truth, count, num_classes=public.num_classes, rng=np.random.default_rng(0))
     except FedkdError as error:

@@ -123,6 +123,11 @@ class PublicSet:
         """(channels, height, width) of an image row, None for a table."""
         return self.schema.shape
 
+    @property
+    def truth(self) -> NDArray[np.int16]:
+        """The true labels, `UNKNOWN` where they are not known: (num_public,)."""
+        return np.full(self.num_rows, UNKNOWN, dtype=np.int16) if self.y is None else self.y
+
     def share_right(
         self, labels: NDArray[np.integer[Any]], rows: NDArray[np.int64] | slice = slice(None)
     ) -> float | None:
@@ -135,9 +140,7 @@ class PublicSet:
         rows : ndarray of shape (num_rows,), int64
             Places among the public rows; all by default.
         """
-        if self.y is None:
-            return None
-        truth = self.y[rows]
+        truth = self.truth[rows]
         both = (labels >= 0) & (truth != UNKNOWN)
         return float((labels[both] == truth[both]).mean()) if both.any() else None
 

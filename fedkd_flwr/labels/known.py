@@ -4,7 +4,8 @@ Crowdsourcing calls such rows gold questions. With them liars need not be guesse
 tells them apart all the same, and is read the other way round; who says one class everywhere tells nothing. The same
 holds for honest parties of one class, so it also mends label skew. The server itself answers as one more party that
 holds these rows (`fedkd_flwr.models.known_rows`). A known row is labelled as if it were not known: what it tells of the
-parties is left out there, so the vote's share of right known rows is what it is elsewhere, and rules can be compared.
+parties is left out there, so the vote's share of right known rows is near what it is elsewhere, and rules can be
+compared; which labels count is chosen on all known rows, which flatters it a little.
 """
 
 from __future__ import annotations

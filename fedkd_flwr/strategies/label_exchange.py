@@ -230,7 +230,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         """The public rows whose labels judge parties and rules; None without the setting."""
         if not self.config.known_rows:
             return None
-        truth = np.full(self.spec.num_public, ABSTAIN, np.int16) if self.public.y is None else self.public.y
+        truth = self.public.truth
         # the labels themselves are in the stream's name, so that a party that guesses the seed cannot repeat the draw
         rng = self.rng("known-rows", hashlib.sha256(truth.tobytes()).hexdigest())
         return draw_known(truth, self.config.known_rows, num_classes=self.spec.num_classes, rng=rng)
@@ -248,7 +248,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         """Return the consensus that the known rows find best; ``found`` itself where it is, or where none are known.
 
         It is that of the rule that was chosen without them, the vote by known rows, or what a forest of the server's
-        own says. A known row is nowhere judged by its own label, so each share is what it is elsewhere.
+        own says. No known row is labelled with the help of its own label, so each share is near what it is elsewhere.
         """
         if self.known is None or choice is None:
             return found

@@ -13,7 +13,7 @@ from fedkd_flwr.clients import FedKTClient, PATEClient
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.run_record import RoundRecord
-from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PartyLabels, PATEConfig
+from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PartyLabels, PATEConfig, label_exchange
 
 PUBLIC = public_set(300)
 KNOWN = 90
@@ -96,11 +96,16 @@ def test_where_the_server_knows_more_than_all_parties_its_forest_decides_and_the
     assert (
         "90 known rows do not show that the labels of 5 of 5 parties tell classes apart (q0, q1, q2, q3, q4)" in notes
     )
-    labels = np.random.default_rng(1).integers(3, size=(4, 300))
-    by_lot = _strategy()
-    _combined(by_lot, **{f"p{i}": said for i, said in enumerate(labels)})
-    if by_lot.record.consensus_rule == "server-forest":
-        assert "A forest of the server's own, taught by 90 known rows" in " ".join(by_lot.record.notes)
+
+
+def test_where_the_server_s_own_forest_is_best_the_record_says_that_parties_were_not_needed(monkeypatch):
+    monkeypatch.setattr(label_exchange, "best_by_known_rows", lambda rules, known: label_exchange.OWN_FOREST)
+    strategy = _strategy()
+    assert np.array_equal(_combined(strategy, a=PUBLIC.y, b=PUBLIC.y), strategy._own_labels)
+    assert strategy.record.consensus_rule == "server-forest"
+    assert (
+        "A forest of the server's own, taught by 90 known rows, labels public rows better" in strategy.record.notes[0]
+    )
 
 
 def test_rows_that_a_rule_leaves_out_get_the_label_of_the_vote_by_known_rows():
