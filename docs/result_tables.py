@@ -22,7 +22,7 @@ def bench_tables(root: Path) -> str:
         minutes = sum(row.minutes for row in table.row)
         kept = f"benchmarks/results/bench/{table.name}.md"
         name = f"[`{table.name}`](../{kept})" if (root / kept).is_file() else f"`{table.name}`"
-        cells = [name, table.title, f"{len(table.row)} x {table.seeds}", f"{minutes:g}"]
+        cells = [name, table.title, f"{len(table.row)} x {table.seeds_asked}", f"{minutes:g}"]
         lines.append("| " + " | ".join([*cells, ", ".join(wanted) or "-"]) + " |")
     return "\n".join(lines)
 

@@ -71,6 +71,8 @@ class Row(_Strict):
         Figure -> what the paper prints, and its standard deviation over ``trials`` trials where it prints one.
     against : str
         Another row of the table, which is compared with this one seed by seed.
+    seeds : int
+        How many seeds it asks for; 0: as many as the table.
     minutes : float
         About how long one seed takes on 2 cores.
     quick : bool
@@ -88,6 +90,7 @@ class Row(_Strict):
     deviations: dict[str, float] = {}
     trials: int = Field(0, ge=0)
     against: str = ""
+    seeds: int = Field(0, ge=0)
     minutes: float = Field(gt=0)
     quick: bool = False
     shadows: int = Field(0, ge=0)
@@ -104,6 +107,17 @@ class Table(_Strict):
     seeds: int = Field(5, ge=1)
     note: str = ""
     row: list[Row] = Field(min_length=1)
+
+    @property
+    def seeds_asked(self) -> str:
+        """How many seeds its rows ask for, in words.
+
+        >>> rows = [Row(name="a", minutes=1), Row(name="b", minutes=20, seeds=3)]
+        >>> Table(name="x", title="", source="", figures=[], row=rows).seeds_asked
+        '3 to 5'
+        """
+        asked = sorted({row.seeds or self.seeds for row in self.row})
+        return str(asked[0]) if len(asked) == 1 else f"{asked[0]} to {asked[-1]}"
 
     def shown(self, row: Row) -> list[str]:
         """Return the figures of a row, in the order of the table."""
@@ -190,7 +204,7 @@ def plan(
     root : Path
         The folder with ``simulations/``.
     seeds, first_seed : int
-        How many seeds, and the first one; 0: as many as the table asks for, from `FRESH` on.
+        How many seeds, and the first one; 0: as many as each row asks for, from `FRESH` on.
     quick : bool
         Only the rows marked as quick, with 2 seeds unless ``seeds`` is given.
     data_root : str
@@ -201,7 +215,7 @@ def plan(
     ConfigError
         If a run config of ``simulations/`` is missing.
     """
-    first, count = first_seed or FRESH, seeds or (_QUICK_SEEDS if quick else table.seeds)
+    first, asked = first_seed or FRESH, seeds or (_QUICK_SEEDS if quick else 0)
     jobs = []
     for row in table.row:
         if quick and not row.quick:
@@ -210,7 +224,7 @@ def plan(
         folders = {"data-root": str(Path(data_root).expanduser().absolute())} if data_root and needs(row, root) else {}
         if config.get("partitioner") == "file" and data_root:
             folders["partition-path"] = _partitions(config["partition-path"], Path(folders["data-root"]))
-        for i in range(count):
+        for i in range(asked or row.seeds or table.seeds):
             varied = {key: values[i % len(values)] for key, values in row.vary.items()}
             settings = {**config, **folders, **varied, "seed": first + i}
             jobs.append(Job(row=row, seed=first + i, settings=settings, figures=tuple(table.shown(row))))

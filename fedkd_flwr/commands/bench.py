@@ -32,7 +32,7 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="Only the quick rows, 2 seeds; of all tables if none is named.")
     ] = False,
-    seeds: Annotated[int, typer.Option(help="Runs of each row. 0: what the table asks for.", min=0)] = 0,
+    seeds: Annotated[int, typer.Option(help="Runs of each row. 0: what each row asks for.", min=0)] = 0,
     first_seed: Annotated[int, typer.Option(help="The first seed. 0: 1001, the first that chose nothing.", min=0)] = 0,
     data_root: Annotated[str, typer.Option(envvar="FEDKD_DATA", help="The folder of the data sets.")] = "",
     processes: Annotated[int, typer.Option(help="Parties that compute at a time. 0: one for each core.", min=0)] = 0,
@@ -167,7 +167,8 @@ def _list(tables: list[Table], root: Path, as_json: bool) -> None:
                 "title": table.title,
                 "source": table.source,
                 "rows": len(table.row),
-                "seeds": table.seeds,
+                "seeds": {row.name: row.seeds or table.seeds for row in table.row},
+                "seeds_asked": table.seeds_asked,
                 "minutes_a_seed": round(minutes, 1),
                 "minutes_a_seed_quick": round(quick, 1),
                 "needs": needed,
@@ -181,6 +182,6 @@ def _list(tables: list[Table], root: Path, as_json: bool) -> None:
         some = f" ({one['minutes_a_seed_quick']:g} of them in --quick)" if one["minutes_a_seed_quick"] else ""
         typer.echo(f"{one['name']}: {one['title']}")
         typer.echo(
-            f"    {one['rows']} rows x {one['seeds']} seeds, about {one['minutes_a_seed']:g} minutes a seed{some}"
+            f"    {one['rows']} rows x {one['seeds_asked']} seeds, about {one['minutes_a_seed']:g} minutes a seed{some}"
         )
         typer.echo(f"    needs: {wanted}")

@@ -95,6 +95,12 @@ def test_seeds_are_fresh_unless_asked_otherwise_and_varied_values_come_in_turn()
     assert "may have been chosen" in bench.seeds_note([1, 2])
 
 
+def test_a_row_may_ask_for_other_seeds_than_its_table_and_the_command_for_others_again():
+    table = _table(_row(), Row(name="long", run="fedct-digits-iid-auto", minutes=20, seeds=1), seeds=2)
+    assert [(job.row.name, job.seed - FRESH) for job in plan(table, ROOT)] == [("a", 0), ("a", 1), ("long", 0)]
+    assert len(plan(table, ROOT, seeds=3)) == 6
+
+
 def test_what_is_done_is_not_run_again_and_more_seeds_add_to_it(tmp_path, ran):
     table = _table(_row(), _row("the same"))
     work = Bench(tmp_path)
