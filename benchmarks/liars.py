@@ -50,7 +50,7 @@ from fedkd_flwr.apps.assembly import make_client, simulated_pool
 from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.clients.party import Instruction
 from fedkd_flwr.labels import ABSTAIN, default_ratio_bits
-from fedkd_flwr.labels.known import KnownRows, best_by_known_rows, draw_known, known_vote
+from fedkd_flwr.labels.known import KnownRows, draw_known, judged_consensus
 from fedkd_flwr.models.known_rows import labels_from_known
 from fedkd_flwr.seeds import derive_seed
 
@@ -190,13 +190,10 @@ def vote(
             named = [PartyRatios(codes=c, class_counts=n).labels for c, n in zip(*answers[2:], strict=True)]
             said = np.stack([answers.labels, named], axis=1)
         judge, forest = known
-        found = known_vote([*said, forest], judge, num_classes=num_classes, rng=rng)
         without = "density-ratio" if rule.startswith("density") else rule.replace("known-rows", "majority")
         base = vote(without, answers, "auto", seed)[0]
-        rules = {"without": np.where(base == ABSTAIN, found.labels, base), "vote": found.labels, "forest": forest}
-        parties = found.of_first(len(said))
-        trusts = ((parties.gains > 0) & ~parties.swapped(KNOWN)).astype(np.float64)
-        return rules[best_by_known_rows(rules, judge)], trusts
+        found = judged_consensus(base, said, judge, rule=without, own=forest, num_classes=num_classes, rng=rng)
+        return found.labels, ((found.vote.gains > 0) & ~found.vote.swapped(KNOWN)).astype(np.float64)
     if rule.endswith("density-ratio"):
         sent = {f"{k}": PartyRatios(codes=c, class_counts=n) for k, (c, n) in enumerate(zip(*answers[2:], strict=True))}
         votes = answers.counts.sum(axis=0)

@@ -20,7 +20,22 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import Ties, majority
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
-__all__ = ["LEAST_KNOWN", "KnownRows", "KnownVote", "best_by_known_rows", "draw_known", "known_vote", "shares_right"]
+__all__ = [
+    "KNOWN_ROWS",
+    "LEAST_KNOWN",
+    "OWN_FOREST",
+    "JudgedConsensus",
+    "KnownRows",
+    "KnownVote",
+    "best_by_known_rows",
+    "draw_known",
+    "judged_consensus",
+    "known_vote",
+    "shares_right",
+]
+
+KNOWN_ROWS, OWN_FOREST = "known-rows", "server-forest"
+"""Rules that known rows add: the vote by known rows, and a forest taught by them alone."""
 
 LEAST_KNOWN = 3
 """Known rows that a class needs: of a class with fewer nothing can be said."""
@@ -65,15 +80,32 @@ class KnownVote(NamedTuple):
     right: NDArray[np.float64]
     by_chance: NDArray[np.float64]
 
-    def of_first(self, count: int) -> KnownVote:
-        """Return the vote with the figures of the first parties alone."""
-        return self._replace(gains=self.gains[:count], right=self.right[:count], by_chance=self.by_chance[:count])
-
     def swapped(self, num_known: int) -> NDArray[np.bool_]:
         """Tell which parties label clearly fewer known rows right than chance does, by three standard errors."""
         error = np.sqrt(self.by_chance * (1 - self.by_chance) / num_known)
         found: NDArray[np.bool_] = self.right < self.by_chance - _CLEARLY * error
         return found
+
+
+class JudgedConsensus(NamedTuple):
+    """The consensus that known rows find best.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (num_public,), int16
+        The consensus.
+    rule : str
+        The rule that made it: the one that was chosen without known rows, `KNOWN_ROWS` or `OWN_FOREST`.
+    shares : dict of str to float
+        Share of the known rows that each of the rules labels right.
+    vote : KnownVote
+        The vote by known rows, with the figures of the parties.
+    """
+
+    labels: Labels
+    rule: str
+    shares: dict[str, float]
+    vote: KnownVote
 
 
 def draw_known(truth: Labels, count: int, *, num_classes: int, rng: np.random.Generator) -> KnownRows:
@@ -219,3 +251,45 @@ def known_vote(
     labels = majority(np.round(probs, 9), ties=ties, rng=rng)
     labels[~voted] = ABSTAIN
     return KnownVote(labels, gains, right, by_chance)
+
+
+def judged_consensus(
+    found: Labels,
+    answers: Sequence[Labels],
+    known: KnownRows,
+    *,
+    rule: str,
+    own: Labels | None,
+    num_classes: int,
+    ties: Ties = "random",
+    rng: np.random.Generator | None = None,
+) -> JudgedConsensus:
+    """Return the best by known rows of three: what was found without them, the vote by them, and the server's forest.
+
+    No known row is labelled with the help of its own label, so each share is near what it is elsewhere.
+
+    Parameters
+    ----------
+    found : ndarray of shape (num_public,), int16
+        The consensus of ``rule``, which was chosen without known rows. Where it has no label it gets that of the vote.
+    answers, known, num_classes, ties, rng
+        As in `known_vote`.
+    own : ndarray of shape (num_public,), int16, or None
+        What the server's forest says (`fedkd_flwr.models.known_rows`); it votes as one more party.
+
+    Examples
+    --------
+    >>> truth = np.tile(np.array([0, 1], np.int16), 10)
+    >>> known, swapped = KnownRows(np.arange(12), truth[:12]), 1 - truth
+    >>> options = {"rule": "majority", "own": None, "num_classes": 2, "ties": "lowest"}
+    >>> best = judged_consensus(swapped, [truth, swapped, swapped], known, **options)
+    >>> best.rule, best.shares, bool((best.labels == truth).all())
+    ('known-rows', {'majority': 0.0, 'known-rows': 1.0}, True)
+    """
+    said = [*answers, *([] if own is None else [own])]
+    vote = known_vote(said, known, num_classes=num_classes, ties=ties, rng=rng)
+    filled = found if (found != ABSTAIN).all() else np.where(found == ABSTAIN, vote.labels, found)
+    rules = {rule: filled, KNOWN_ROWS: vote.labels} | ({} if own is None else {OWN_FOREST: own})
+    best, count = best_by_known_rows(rules, known), len(answers)
+    parties = vote._replace(gains=vote.gains[:count], right=vote.right[:count], by_chance=vote.by_chance[:count])
+    return JudgedConsensus(rules[best], best, shares_right(rules, known), parties)

@@ -24,7 +24,7 @@ from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, Choice, PartyRatio
 from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels, is_informative
-from fedkd_flwr.labels.known import KnownRows, best_by_known_rows, draw_known, known_vote, shares_right
+from fedkd_flwr.labels.known import KNOWN_ROWS, OWN_FOREST, KnownRows, draw_known, judged_consensus
 from fedkd_flwr.run_record import PartyRecord, RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
@@ -42,10 +42,7 @@ from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.ratio_codec import decode_ratios
 from fedkd_flwr.wire.records import Reply, Room, Scalar
 
-__all__ = ["KNOWN_ROWS", "OWN_FOREST", "LabelExchange", "PartyLabels"]
-
-KNOWN_ROWS, OWN_FOREST = "known-rows", "server-forest"
-"""What decided where known rows find it best: the vote by known rows, or a forest taught by them alone."""
+__all__ = ["LabelExchange", "PartyLabels"]
 
 _WORDS = {KNOWN_ROWS: "the vote judged by them", OWN_FOREST: "a forest taught by them alone"}
 
@@ -247,41 +244,38 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
     def judged(self, server_round: int, answers: Sequence[PartyLabels], found: Labels, choice: Choice | None) -> Labels:
         """Return the consensus that the known rows find best; ``found`` itself where it is, or where none are known.
 
-        It is that of the rule that was chosen without them, the vote by known rows, or what a forest of the server's
-        own says. No known row is labelled with the help of its own label, so each share is near what it is elsewhere.
+        The record gets its rule and reason, and what known rows tell of the parties.
         """
         if self.known is None or choice is None:
             return found
-        names, count, own = [answer.party for answer in answers], len(self.known.rows), self._own_labels
-        vote = known_vote(
-            [*map(_said, answers), *([] if own is None else [own])],
+        best = judged_consensus(
+            found,
+            [_said(answer) for answer in answers],
             self.known,
+            rule=choice.rule,
+            own=self._own_labels,
             num_classes=self.spec.num_classes,
             ties=self.config.ties,
             rng=self.rng("ties", server_round),
         )
-        filled = found if (found != ABSTAIN).all() else np.where(found == ABSTAIN, vote.labels, found)
-        rules = {choice.rule: filled, KNOWN_ROWS: vote.labels} | ({} if own is None else {OWN_FOREST: own})
-        shares = shares_right(rules, self.known)
-        best = best_by_known_rows(rules, self.known)
-        said = ", ".join(f"{_WORDS.get(rule, rule)} {100 * share:.1f} %" for rule, share in shares.items())
+        names, count = [answer.party for answer in answers], len(self.known.rows)
+        said = ", ".join(f"{_WORDS.get(rule, rule)} {100 * share:.1f} %" for rule, share in best.shares.items())
         reason = f"Right on {count:,} public rows whose labels the server knows: {said}. Without them: {choice.reason}"
-        if (self.record.consensus_rule, server_round) != (best, 1):
-            log(INFO, "\tconsensus: %s. %s", best, reason)
-        self.record.consensus_rule, self.record.consensus_reason = best, reason
-        parties = vote.of_first(len(answers))
-        for name, text in swapping_parties(names, parties, num_known=count).items():
+        if (self.record.consensus_rule, server_round) != (best.rule, 1):
+            log(INFO, "\tconsensus: %s. %s", best.rule, reason)
+        self.record.consensus_rule, self.record.consensus_reason = best.rule, reason
+        for name, text in swapping_parties(names, best.vote, num_known=count).items():
             party = self.record.party(name)
             party.notes = [*(note for note in party.notes if not note.startswith(DISAGREES)), text]
         if server_round == 1:
-            if text := idle_parties(names, parties, num_known=count):
+            if text := idle_parties(names, best.vote, num_known=count):
                 self.note(text)
-            if best == OWN_FOREST:
+            if best.rule == OWN_FOREST:
                 self.note(
                     f"A forest of the server's own, taught by {count:,} known rows, labels public rows better than the"
                     " parties do: they get its labels."
                 )
-        return rules[best]
+        return best.labels
 
     def note_facts(self, facts: VoteFacts, answers: Sequence[PartyLabels]) -> None:
         """Write down what each party's labels counted for in a vote."""

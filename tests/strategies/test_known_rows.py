@@ -12,8 +12,9 @@ from grid import InProcessGrid
 from fedkd_flwr.clients import FedKTClient, PATEClient
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.labels.known import OWN_FOREST
 from fedkd_flwr.run_record import RoundRecord
-from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PartyLabels, PATEConfig, label_exchange
+from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PartyLabels, PATEConfig
 
 PUBLIC = public_set(300)
 KNOWN = 90
@@ -99,7 +100,7 @@ def test_where_the_server_knows_more_than_all_parties_its_forest_decides_and_the
 
 
 def test_where_the_server_s_own_forest_is_best_the_record_says_that_parties_were_not_needed(monkeypatch):
-    monkeypatch.setattr(label_exchange, "best_by_known_rows", lambda rules, known: label_exchange.OWN_FOREST)
+    monkeypatch.setattr("fedkd_flwr.labels.known.best_by_known_rows", lambda rules, known: OWN_FOREST)
     strategy = _strategy()
     assert np.array_equal(_combined(strategy, a=PUBLIC.y, b=PUBLIC.y), strategy._own_labels)
     assert strategy.record.consensus_rule == "server-forest"
