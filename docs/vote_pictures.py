@@ -1,0 +1,120 @@
+"""Draws the pictures of docs/votes.md from the figures on record: `python docs/vote_pictures.py`, in a clone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+
+from fedkd_flwr.report.figure import BLUE, GREEN, GREY, INK, ORANGE, PINK, Canvas
+
+ROOT = Path(__file__).parents[1]
+_RULES = (
+    ("fedct majority", "majority of labels", ORANGE),
+    ("density-ratio", "density ratios", BLUE),
+    ("density-ratio known-rows", "the same, the server knows 200 rows", GREEN),
+)
+
+
+def measured_rows() -> list[tuple[str, dict[str, float], str]]:
+    """Return the lines of the first table of votes-measured.md: name, share right by rule, and what `auto` takes."""
+    text = (ROOT / "docs" / "votes-measured.md").read_text(encoding="utf-8")
+    rows = []
+    for line in text[text.index("| parties' data") :].split("\n\n")[0].splitlines()[2:]:
+        name, _, *shares, _, auto, _ = (cell.strip() for cell in line.strip("|").split("|"))
+        found = [float(share.split()[0]) for share in shares[:3]]
+        rows.append((name, dict(zip(("majority", "dawid-skene", "density-ratio"), found, strict=True)), auto))
+    return rows
+
+
+def liar_rows() -> list[tuple[str, dict[str, tuple[float, float, str]]]]:
+    """Return for each kind of federation and rule: share right where nobody lies, under the worst lie, and that lie."""
+    found = json.loads((ROOT / "benchmarks" / "results" / "liars.json").read_text(encoding="utf-8"))["found"]
+    rows = []
+    for case, by_seed in found.items():
+        lies = [attack for attack, rules in next(iter(by_seed.values())).items() if "density-ratio" in rules]
+        shares = {}
+        for rule, _, _ in _RULES:
+            mean = {lie: statistics.fmean(seed[lie][rule]["right auto"] for seed in by_seed.values()) for lie in lies}
+            worst = min(mean, key=lambda lie: mean[lie])
+            shares[rule] = (mean["none"], mean[worst], worst)
+        rows.append((case, shares))
+    return rows
+
+
+def draw_rules(path: Path) -> None:
+    """Draw the share of public rows that each rule labels right, a line for each kind of federation."""
+    rows = measured_rows()
+    styles = {
+        "majority": (ORANGE, "o", "majority"),
+        "dawid-skene": (PINK, "s", "Dawid-Skene"),
+        "density-ratio": (BLUE, "D", "density ratios"),
+    }
+    with Canvas(1.5 + 0.25 * len(rows)) as canvas:
+        axes = canvas.figure.add_subplot()
+        for place, (_, shares, _) in enumerate(rows):
+            axes.plot([min(shares.values()), max(shares.values())], [place, place], color=GREY, linewidth=1, zorder=1)
+        for rule, (colour, marker, label) in styles.items():
+            right = [shares[rule] for _, shares, _ in rows]
+            axes.scatter(right, range(len(rows)), color=colour, marker=marker, s=24, label=label, zorder=2)
+        taken = [shares[auto] for _, shares, auto in rows]
+        axes.scatter(taken, range(len(rows)), facecolors="none", edgecolors=INK, s=90, label="auto takes it", zorder=3)
+        for place, (_, shares, auto) in enumerate(rows):
+            where = (max(shares.values()), place)
+            axes.annotate(f"{shares[auto]:.2f}", where, (7, 0), textcoords="offset points", va="center", fontsize=7)
+        axes.set_yticks(range(len(rows)))
+        axes.set_yticklabels([name for name, _, _ in rows], parse_math=False)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xlim(-0.02, 1.08)
+        axes.grid(axis="x")
+        axes.set_xlabel("share of the public rows that the consensus labels right")
+        canvas.title("Density ratios are right where a majority is not, unless the public rows come from elsewhere")
+        canvas.legend(axes, columns=2)
+        canvas.save(path)
+
+
+def draw_liars(path: Path) -> None:
+    """Draw what the worst lie of three of ten parties takes from three rules, a group of lines for each federation."""
+    rows = liar_rows()
+    with Canvas(1.5 + 0.62 * len(rows)) as canvas:
+        axes = canvas.figure.add_subplot()
+        for place, (_, shares) in enumerate(rows):
+            for shift, (rule, label, colour) in zip((-0.25, 0.0, 0.25), _RULES, strict=True):
+                honest, lied, lie = shares[rule]
+                at, first = place + shift, label if place == 0 else None
+                axes.plot([lied, honest], [at, at], color=colour, linewidth=2, zorder=1)
+                axes.scatter([honest], [at], color=colour, s=26, zorder=2, label=first)
+                axes.scatter([lied], [at], facecolors="white", edgecolors=colour, s=26, zorder=2)
+                axes.annotate(
+                    f"{lie} {lied:.2f}",
+                    (lied, at),
+                    (-5, 0),
+                    textcoords="offset points",
+                    ha="right",
+                    va="center",
+                    fontsize=7,
+                )
+        axes.set_yticks(range(len(rows)))
+        axes.set_yticklabels([case.replace("a9a", "Adult") for case, _ in rows], parse_math=False)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xlim(-0.16, 1.02)
+        axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+        axes.grid(axis="x")
+        axes.set_xlabel("share of the public rows right: nobody lies (filled), the worst lie (open)")
+        canvas.title("What the worst of seven lies costs: least where the server knows the labels of some public rows")
+        canvas.legend(axes, columns=2)
+        canvas.save(path)
+
+
+def main() -> None:
+    """Write both pictures to a folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "pictures")
+    folder = parser.parse_args().folder
+    draw_rules(folder / "votes.svg")
+    draw_liars(folder / "liars.svg")
+
+
+if __name__ == "__main__":
+    main()
