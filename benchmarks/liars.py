@@ -46,8 +46,9 @@ from fedkd_flwr.algorithms import fedct, one_shot_vote
 from fedkd_flwr.algorithms.density_vote import PartyRatios, choose
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
-from fedkd_flwr.apps.assembly import make_client, simulated_pool
+from fedkd_flwr.apps.assembly import make_client
 from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.apps.simulated import simulated_pool
 from fedkd_flwr.clients.party import Instruction
 from fedkd_flwr.labels import ABSTAIN, default_ratio_bits
 from fedkd_flwr.labels.known import KnownRows, draw_known, judged_consensus

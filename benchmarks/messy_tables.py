@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedkd_flwr.apps.assembly import simulated_pool
 from fedkd_flwr.apps.config import parse_run_config
+from fedkd_flwr.apps.simulated import simulated_pool
 from fedkd_flwr.data.columns import column_texts, sorted_texts
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.published import read_published

@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
-from fedkd_flwr.apps.assembly import make_client, simulated_pool
+from fedkd_flwr.apps.assembly import make_client
 from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.apps.simulated import simulated_pool
 from fedkd_flwr.clients import Instruction
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.labels import ABSTAIN, HALF, VoteCounter, consistent_labels, majority, voter_weights

@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from fedkd_flwr.apps import client_app, server_app
-from fedkd_flwr.apps.assembly import make_client, output_root, party_name
+from fedkd_flwr.apps.assembly import make_client
 from fedkd_flwr.apps.config import RunConfig, parse_node_config
 from fedkd_flwr.apps.in_process import InProcessGrid, quiet
+from fedkd_flwr.apps.output import output_root
+from fedkd_flwr.apps.simulated import party_name
 from fedkd_flwr.audit.membership import likelihood_ratios, log_odds, pairs_epsilon
 from fedkd_flwr.audit.roc import Estimate, attack_auc, detection_rate, roc_points
 from fedkd_flwr.audit.transcript import Transcript

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fedkd_flwr.apps.assembly import check_simulation, output_root, simulated_pool
 from fedkd_flwr.apps.check import Finding, Level, check_disk, check_extras, finding_of
 from fedkd_flwr.apps.check_link import Link, check_link
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.models import final_model, global_model, model_factory
+from fedkd_flwr.apps.output import output_root
 from fedkd_flwr.apps.simulate import DEFAULT_PARTIES
+from fedkd_flwr.apps.simulated import check_simulation, simulated_pool
 from fedkd_flwr.apps.submit import FlowerError, flower
 from fedkd_flwr.data.public import UNKNOWN, PublicSet, short_fingerprint
 from fedkd_flwr.data.tables import load_public

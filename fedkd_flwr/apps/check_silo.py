@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedkd_flwr.apps.assembly import make_client, output_root, refuse_foreign_algorithm
+from fedkd_flwr.apps.assembly import make_client, refuse_foreign_algorithm
 from fedkd_flwr.apps.check import Finding, Level, check_disk, check_extras, exit_code, finding_of
 from fedkd_flwr.apps.check_link import Link, check_link
 from fedkd_flwr.apps.check_model import check_model
@@ -34,6 +34,7 @@ from fedkd_flwr.apps.check_rows import (
 from fedkd_flwr.apps.config import NodeConfig, RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.apps.ledger import read_ledger
 from fedkd_flwr.apps.limits import limits_of
+from fedkd_flwr.apps.output import output_root
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.data.public import PublicSet, require_same_set, short_fingerprint
 from fedkd_flwr.data.schema import Schema

@@ -18,9 +18,9 @@ from flwr.app import Context, RecordDict
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.apps import client_app, server_app
-from fedkd_flwr.apps.assembly import party_name
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.in_process import InProcessGrid, quiet
+from fedkd_flwr.apps.simulated import party_name
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.paired import LEVEL, paired
@@ -165,7 +165,7 @@ def choose(
     DataError
         If the data cannot be loaded.
     """
-    from fedkd_flwr.apps.assembly import check_simulation, simulated_pool
+    from fedkd_flwr.apps.simulated import check_simulation, simulated_pool
 
     first = parse_run_config({**values, "algorithm": "fedct"})
     if first.public_path or first.num_parties < 2:

@@ -31,9 +31,10 @@ app = ClientApp()
 
 def client_of(context: Context) -> PartyClient | RefusingClient:
     """Return this node's client; one that answers with a code where the node cannot be set up."""
-    from fedkd_flwr.apps.assembly import make_client, party_name, refuse_foreign_algorithm
+    from fedkd_flwr.apps.assembly import make_client, refuse_foreign_algorithm
     from fedkd_flwr.apps.config import parse_node_config, parse_run_config
     from fedkd_flwr.apps.egress import egress_of
+    from fedkd_flwr.apps.simulated import party_name
 
     given = context.node_config
     name = str(given.get("party", ""))

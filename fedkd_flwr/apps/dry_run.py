@@ -19,11 +19,12 @@ from typing import Any
 
 from flwr.app import Context, Message
 
-from fedkd_flwr.apps.assembly import make_strategy, output_root
+from fedkd_flwr.apps.assembly import make_strategy
 from fedkd_flwr.apps.client_app import app
 from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.apps.heard_log import heard_log
 from fedkd_flwr.apps.in_process import InProcessGrid
+from fedkd_flwr.apps.output import output_root
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import ConfigError, explain

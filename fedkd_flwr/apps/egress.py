@@ -6,8 +6,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedkd_flwr.apps.assembly import output_root, party_name, simulated_pool
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
+from fedkd_flwr.apps.output import output_root
+from fedkd_flwr.apps.simulated import party_name, simulated_pool
 from fedkd_flwr.apps.versions import installed_versions
 from fedkd_flwr.clients.answer_table import MAX_PUBLIC_COLUMNS
 from fedkd_flwr.clients.egress import Egress

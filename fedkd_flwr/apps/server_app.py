@@ -17,23 +17,22 @@ from flwr.serverapp import Grid, ServerApp
 
 # Not on use: in a simulation the thread that serves would import it while another thread loads the ClientApp, and two
 # threads that enter the same packages from two sides find them half made.
-from fedkd_flwr.apps.assembly import (
-    central_rows,
-    check_simulation,
-    continued,
-    estimated_sensitivity,
-    held_out_rows,
-    make_strategy,
-    output_root,
-    party_class_counts,
-    party_own_columns,
-    simulated_pool,
-)
+from fedkd_flwr.apps.assembly import make_strategy
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.apps.live_run import LiveRun
 from fedkd_flwr.apps.model_cards import write_cards
 from fedkd_flwr.apps.orphans import end_with_parent
+from fedkd_flwr.apps.output import continued, output_root
 from fedkd_flwr.apps.shared_folder import held_by_server, require_shared
+from fedkd_flwr.apps.simulated import (
+    central_rows,
+    check_simulation,
+    estimated_sensitivity,
+    held_out_rows,
+    party_class_counts,
+    party_own_columns,
+    simulated_pool,
+)
 from fedkd_flwr.apps.tracking import parse_tools
 from fedkd_flwr.apps.try_models import try_final_model, try_models
 from fedkd_flwr.apps.versions import installed_versions

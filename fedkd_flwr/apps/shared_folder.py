@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.apps.assembly import output_root
+from fedkd_flwr.apps.output import output_root
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.stores.files import locked
 

@@ -68,8 +68,8 @@ def _watch() -> None:
 
 def _check(runs: list[dict[str, Any]], say: _Say) -> None:
     """Check settings and data of all runs before anything is written or any party asked."""
-    from fedkd_flwr.apps.assembly import check_simulation
     from fedkd_flwr.apps.config import parse_run_config
+    from fedkd_flwr.apps.simulated import check_simulation
     from fedkd_flwr.errors import FedkdError
 
     try:
@@ -85,9 +85,9 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     """Run one federation; return whether it completed."""
     from flwr.app import Context, RecordDict
 
-    from fedkd_flwr.apps.assembly import output_root
     from fedkd_flwr.apps.config import parse_run_config
     from fedkd_flwr.apps.find_run import LOG
+    from fedkd_flwr.apps.output import output_root
     from fedkd_flwr.apps.party_processes import ProcessGrid
     from fedkd_flwr.apps.server_app import federate
     from fedkd_flwr.apps.simulate import Ended

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.apps.assembly import simulated_pool
 from fedkd_flwr.apps.config import RunConfig
 from fedkd_flwr.apps.limits import Limits, limits_of
 from fedkd_flwr.apps.models import model_factory
+from fedkd_flwr.apps.simulated import simulated_pool
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesError, cause, explain, is_users, place_of

@@ -30,10 +30,10 @@ def audit(
     fedkd audit dataset=digits model=random-forest
     fedkd audit my-run.toml --shadows 32 --output found.json
     """
-    from fedkd_flwr.apps.assembly import output_root
     from fedkd_flwr.apps.audit import audit as attack
     from fedkd_flwr.apps.audit import audit_text
     from fedkd_flwr.apps.config import parse_run_config
+    from fedkd_flwr.apps.output import output_root
     from fedkd_flwr.apps.run_settings import read_settings
 
     values = {"num-parties": parties, **read_settings(settings or [])}

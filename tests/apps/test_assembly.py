@@ -12,6 +12,7 @@ import pytest
 from fedkd_flwr.apps import assembly
 from fedkd_flwr.apps.assembly import make_client
 from fedkd_flwr.apps.config import parse_node_config, parse_run_config
+from fedkd_flwr.apps.output import continued
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
@@ -179,6 +180,6 @@ def test_a_run_that_still_goes_on_is_not_continued(tmp_path):
         record.process = ProcessRecord(pid=other.pid, started=_started(other.pid), machine=here.machine)
         folder.with_name("record.json").write_text(record.to_json(), encoding="utf-8")
         with pytest.raises(ConfigError, match=r"got 5, which still goes on. Stop it first \(fedkd stop 5\)"):
-            assembly.continued(config)
+            continued(config)
         other.kill()
-    assert assembly.continued(config) == folder
+    assert continued(config) == folder

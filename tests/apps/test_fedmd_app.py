@@ -8,11 +8,11 @@ import pytest
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
 
-from fedkd_flwr.apps.assembly import central_rows, simulated_pool
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.config import parse_node_config, parse_run_config
 from fedkd_flwr.apps.models import model_factory
 from fedkd_flwr.apps.server_app import app as server_app
+from fedkd_flwr.apps.simulated import central_rows, simulated_pool
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.run_record import RunRecord

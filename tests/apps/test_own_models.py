@@ -11,10 +11,10 @@ from flwr.app import Context, RecordDict
 from flwr.common.config import parse_config_args
 from grid import InProcessGrid
 
-from fedkd_flwr.apps.assembly import simulated_pool
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.config import parse_run_config
 from fedkd_flwr.apps.server_app import federate
+from fedkd_flwr.apps.simulated import simulated_pool
 from fedkd_flwr.apps.try_models import try_final_model, try_models
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.models import serialize
