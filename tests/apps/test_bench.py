@@ -219,3 +219,11 @@ def test_a_row_that_failed_stops_no_row_of_that_name_in_another_table(tmp_path, 
     work.run(jobs, lambda text: None)
     assert asked == [jobs[0], jobs[2], jobs[3]]
     assert set(work.failed) == {jobs[0].key, jobs[1].key}
+
+
+def test_every_row_on_record_that_is_worse_than_the_print_says_why():
+    kept = [json.loads(path.read_text()) for path in (ROOT / "benchmarks" / "results" / "bench").glob("*.json")]
+    rows = {(table.name, row.name): row.note for table in TABLES for row in table.row}
+    worse = {(one["name"], line["row"]) for one in kept for line in one["lines"] if line["verdict"] == "worse"}
+    assert worse
+    assert not [where for where in worse if "worse" not in rows[where]]
