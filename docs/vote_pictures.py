@@ -69,7 +69,9 @@ def draw_rules(path: Path) -> None:
         axes.set_xlim(-0.02, 1.08)
         axes.grid(axis="x")
         axes.set_xlabel("share of the public rows that the consensus labels right")
-        canvas.title("Density ratios are right where a majority is not, unless the public rows come from elsewhere")
+        canvas.title(
+            "Density ratios are mostly right where a majority is not, unless the public rows come from elsewhere"
+        )
         canvas.legend(axes, columns=2)
         canvas.save(path)
 

@@ -253,17 +253,17 @@ class BenchTable:
         return "\n".join([lines[0], "|" + "|".join(f"-{cell}" for cell in rule) + "|", *lines[1:]])
 
     def _missing_lines(self) -> Iterator[str]:
-        """Yield a line for each row and reason, with its seeds."""
-        grouped: dict[tuple[str, str], list[str]] = {}
+        """Yield a line for each reason and set of seeds, with the rows that lack them."""
+        seeds: dict[tuple[str, str], list[str]] = {}
         for what, why in self.missing.items():
             row, _, seed = what.rpartition(", seed ")
-            grouped.setdefault((row, why), []).append(seed)
-        for (row, why), seeds in grouped.items():
-            yield (
-                f"{row}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}: {why}"
-                if row
-                else f"{'; '.join(seeds)}: {why}"
-            )
+            seeds.setdefault((row or seed, why), []).extend([seed] if row else [])
+        rows: dict[tuple[tuple[str, ...], str], list[str]] = {}
+        for (row, why), found in seeds.items():
+            rows.setdefault((tuple(found), why), []).append(row)
+        for (lacking, why), names in rows.items():
+            which = f"seed{'s' * (len(lacking) > 1)} {', '.join(lacking)} of " if lacking else ""
+            yield f"{which}{'; '.join(names)}: {why}"
 
     def markdown(self, *, picture: str = "", level: int = 1) -> str:
         """Return the whole page as Markdown; ``picture`` is the name of a file beside it."""

@@ -59,20 +59,21 @@ def test_pairs_are_compared_seed_by_seed_and_one_pair_says_nothing():
     assert not _found(a, against=[("b", "a")]).compared()
 
 
-def test_runs_that_are_missing_for_one_reason_stand_in_one_line_of_their_row():
+def test_rows_that_lack_the_same_runs_for_one_reason_stand_in_one_line():
     missing = {
         "a, seed 13": "not run yet",
         "a, seed 14": "not run yet",
         "a, seed 15": "too few",
         "b, seed 13": "not run yet",
+        "e, seed 13": "not run yet",
         "c": "not run yet",
         "d": "not run yet",
     }
     lines = [line for line in _found(missing=missing).markdown().splitlines() if "missing" in line]
     assert lines == [
-        "- **missing**: a, seeds 13, 14: not run yet",
-        "- **missing**: a, seed 15: too few",
-        "- **missing**: b, seed 13: not run yet",
+        "- **missing**: seeds 13, 14 of a: not run yet",
+        "- **missing**: seed 15 of a: too few",
+        "- **missing**: seed 13 of b; e: not run yet",
         "- **missing**: c; d: not run yet",
     ]
 
