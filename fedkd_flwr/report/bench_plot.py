@@ -80,6 +80,7 @@ def _curves(axes: Any, lines: Sequence[Line]) -> None:
         if known:
             at, printed = zip(*known, strict=True)
             axes.plot(at, printed, "D", color=ORANGE, markerfacecolor="none", label=f"{row}, printed")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("round")
     axes.set_ylabel("accuracy of the server's model")
     axes.grid(axis="both")
