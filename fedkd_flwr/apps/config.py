@@ -121,6 +121,8 @@ class RunConfig(Config):
     """In simulation: who holds what (docs/your-data.md)."""
     dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET)
     """0.1 is very uneven, 100 nearly even."""
+    second_dirichlet_alpha: float = setting(0.0, ge=0, only={"partitioner": ("dirichlet",)})
+    """Half of the rows, drawn at random, are dealt with this alpha instead; 0: all with dirichlet-alpha."""
     classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological",)})
     """Classes a party holds."""
     shards_per_party: int = setting(2, ge=1, only={"partitioner": ("shard",)})

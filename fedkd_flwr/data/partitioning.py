@@ -51,6 +51,7 @@ def partition(
     num_parties: int,
     seed: int,
     alpha: float = 0.5,
+    second_alpha: float = 0.0,
     classes_per_party: int = 2,
     shards_per_party: int = 2,
     min_rows: int = 10,
@@ -74,6 +75,9 @@ def partition(
         Seed of the run.
     alpha : float
         Concentration of ``dirichlet`` and ``inner-dirichlet``; the smaller, the more the parties differ.
+    second_alpha : float
+        Concentration by which ``dirichlet`` deals half of the rows, drawn at random, the other half by ``alpha``
+        (FedCT, Table 2); 0: all by ``alpha``.
     classes_per_party, shards_per_party : int
         For ``pathological`` and ``shard``.
     min_rows : int
@@ -120,7 +124,8 @@ def partition(
         rule = f"be at least one for each of {num_parties} parties"
         raise DataError(explain("private rows", rule, len(y)), code=Code.NO_ROWS)
     if name in ("dirichlet", "inner-dirichlet"):
-        return _dirichlet(name, y, num_parties, seed, alpha, min_rows, class_order)
+        alphas = (alpha, second_alpha) if second_alpha and name == "dirichlet" else (alpha,)
+        return _dirichlet(name, y, num_parties, seed, alphas, min_rows, class_order)
     rng = derive_rng(seed, "partition-order", name)
     if name == "iid":
         return [np.sort(part) for part in np.array_split(rng.permutation(len(y)), num_parties)]
@@ -174,9 +179,16 @@ def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArra
 
 
 def _dirichlet(
-    name: str, y: NDArray[np.integer], num_parties: int, seed: int, alpha: float, min_rows: int, class_order: str
+    name: str,
+    y: NDArray[np.integer],
+    num_parties: int,
+    seed: int,
+    alphas: tuple[float, ...],
+    min_rows: int,
+    class_order: str,
 ) -> list[NDArray[np.int64]]:
-    check_number("dirichlet-alpha", alpha, above=0)
+    for key, alpha in zip(("dirichlet-alpha", "second-dirichlet-alpha"), alphas, strict=False):
+        check_number(key, alpha, above=0)
     check_whole("min-party-rows", min_rows, 1)
     way_out = "Use fewer parties, more private rows, a lower min-party-rows or a larger dirichlet-alpha."
     if not len(y) >= num_parties * min_rows:
@@ -190,42 +202,52 @@ def _dirichlet(
             with np.errstate(invalid="raise", divide="raise"):
                 if name == "dirichlet":
                     order = rng.permutation(len(y))
-                    parts = _balanced(codes[order], num_parties, float(alpha), min_rows, np.random.default_rng(stream))
+                    parts = _balanced(codes[order], num_parties, alphas, min_rows, np.random.default_rng(stream))
                     return [np.sort(order[part]) for part in parts]
                 sizes = [len(y) // num_parties] * num_parties
-                partitioner = _flwr_partitioners().InnerDirichletPartitioner(sizes, "label", float(alpha), seed=stream)
-                return _deal(partitioner, num_parties, codes, rng)
+                kind = _flwr_partitioners().InnerDirichletPartitioner
+                return _deal(kind(sizes, "label", float(alphas[0]), seed=stream), num_parties, codes, rng)
         except (ValueError, FloatingPointError):
             continue
     seen = (
-        f"none such in {_DIRICHLET_SEEDS * _DRAWS_PER_SEED} draws of Dirichlet({alpha}) "
+        f"none such in {_DIRICHLET_SEEDS * _DRAWS_PER_SEED} draws of Dirichlet({', '.join(map(str, alphas))}) "
         f"for {num_parties} parties on {len(y)} rows of {len(np.unique(y))} classes"
     )
     raise DataError(explain("every party", f"have at least {min_rows} rows (min-party-rows)", seen, way_out))
 
 
 def _balanced(
-    codes: NDArray[np.int64], num_parties: int, alpha: float, min_rows: int, rng: np.random.Generator
+    codes: NDArray[np.int64], num_parties: int, alphas: tuple[float, ...], min_rows: int, rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Deal each class by shares ~ Dirichlet(alpha), none to a party above the average size, as flwr-datasets does.
-
-    Raises ValueError if no draw gives every party ``min_rows`` rows.
-    """
+    """Deal the rows, by each alpha an equal part of them, until every party has ``min_rows``; else raise ValueError."""
+    pieces = np.array_split(np.arange(len(codes)), len(alphas))
     for _ in range(_DRAWS_PER_SEED):
-        held: list[list[NDArray[np.int64]]] = [[] for _ in range(num_parties)]
-        sizes = np.zeros(num_parties, dtype=np.int64)
-        for code in np.unique(codes):
-            rows = np.flatnonzero(codes == code)
-            shares = rng.dirichlet(np.full(num_parties, alpha))
-            shares[sizes > len(codes) / num_parties] = 0.0
-            shares /= np.cumsum(shares)[-1]  # added one by one: the last bit decides where a class is cut
-            cuts = (np.cumsum(shares) * len(rows)).astype(int)[:-1]
-            for party, part in enumerate(np.split(rows, cuts)):
-                held[party].append(part)
-                sizes[party] += len(part)
-        if sizes.min() >= max(min_rows, 1):
-            return [np.concatenate(parts) for parts in held]
+        dealt = [
+            [piece[part] for part in _draw(codes[piece], num_parties, float(alpha), rng)]
+            for piece, alpha in zip(pieces, alphas, strict=True)
+        ]
+        parts = [np.concatenate(own) for own in zip(*dealt, strict=True)]
+        if min(len(part) for part in parts) >= max(min_rows, 1):
+            return parts
     raise ValueError("a party has too few rows in every draw")
+
+
+def _draw(
+    codes: NDArray[np.int64], num_parties: int, alpha: float, rng: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Deal each class by shares ~ Dirichlet(alpha), none to a party above the average size, as flwr-datasets does."""
+    held: list[list[NDArray[np.int64]]] = [[] for _ in range(num_parties)]
+    sizes = np.zeros(num_parties, dtype=np.int64)
+    for code in np.unique(codes):
+        rows = np.flatnonzero(codes == code)
+        shares = rng.dirichlet(np.full(num_parties, alpha))
+        shares[sizes > len(codes) / num_parties] = 0.0
+        shares /= np.cumsum(shares)[-1]  # added one by one: the last bit decides where a class is cut
+        cuts = (np.cumsum(shares) * len(rows)).astype(int)[:-1]
+        for party, part in enumerate(np.split(rows, cuts)):
+            held[party].append(part)
+            sizes[party] += len(part)
+    return [np.concatenate(parts) for parts in held]
 
 
 def _dealing_order(y: NDArray[np.integer], class_order: str) -> NDArray[np.int64]:

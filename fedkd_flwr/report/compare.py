@@ -52,6 +52,7 @@ _OWN_ROWS: tuple[str, ...] = (
     "num-private",
     "partitioner",
     "dirichlet-alpha",
+    "second-dirichlet-alpha",
     "classes-per-party",
 )
 _OWN_ROWS += ("shards-per-party", "min-party-rows", "class-order", "partition-path", "partition-index")

@@ -47,6 +47,24 @@ def test_small_alpha_is_more_skewed_than_large_alpha():
     assert largest_share(0.05) > 0.4 > 0.2 > largest_share(100.0)
 
 
+def test_half_of_the_rows_may_be_dealt_with_a_second_alpha():
+    def parts(alpha, second):
+        return partition(Y, name="dirichlet", num_parties=5, seed=0, alpha=alpha, second_alpha=second, min_rows=1)
+
+    def shares(alpha, second):
+        counts = np.array([np.bincount(Y[part], minlength=10) for part in parts(alpha, second)])
+        return counts / counts.sum(axis=0)
+
+    _check_disjoint(parts(100.0, 0.01), len(Y), all_used=True)
+    both, even, skewed = shares(100.0, 0.01), shares(100.0, 0.0), shares(0.01, 0.0)
+    # of each class one party gets about all of the skewed half; all get a fifth of the even half
+    assert both.max(axis=0).min() > 0.45
+    assert both.max(axis=0).max() < 0.75
+    assert both.min() > 0.05
+    assert even.max() < 0.35
+    assert skewed.max(axis=0).mean() > 0.9
+
+
 def test_inner_dirichlet_gives_all_parties_equally_many_rows_of_skewed_classes():
     def parts(alpha):
         return partition(Y + 3, name="inner-dirichlet", num_parties=7, seed=0, alpha=alpha)
@@ -146,6 +164,7 @@ def test_more_shards_than_rows_is_refused():
         ({"num_parties": 0}, "num-parties must be a whole number >= 1, got 0"),
         ({"alpha": 0.0}, "dirichlet-alpha must be finite and > 0"),
         ({"alpha": float("nan")}, "dirichlet-alpha must be finite and > 0"),
+        ({"second_alpha": -1.0}, "second-dirichlet-alpha must be finite and > 0"),
         ({"min_rows": 0}, "min-party-rows must be a whole number >= 1"),
         ({"class_order": "random"}, "class-order must be one of rarest-first"),
         ({"size_skew": "cubic"}, "size-skew must be one of linear"),
