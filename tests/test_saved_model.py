@@ -16,7 +16,7 @@ import fedkd_flwr
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.apps import server_app
 from fedkd_flwr.apps.client_app import app as client_app
-from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients import base
 from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
@@ -85,21 +85,21 @@ def _no_pages(monkeypatch):
 
 def _run(folder, rows, algorithm, monkeypatch):
     """Run an algorithm; return each file that it left, with the model and the public set as they were in the run."""
-    kept, keep_server, keep_party = {}, server_app._keep_model, PartyClient._keep
+    kept, keep_server, keep_party = {}, server_app._keep_model, base.keep_models
 
     def server(model, public, record, path):
         keep_server(model, public, record, path)
         kept[path] = (model, public)
 
-    def party(self, finished):
-        files = keep_party(self, finished)
+    def party(party, finished):
+        files = keep_party(party, finished)
         for kind, path in files.items():
             alone = finished.alone if finished.alone is not None else finished.model
-            kept[path] = (finished.model if kind == "federated" else alone, self.party.public)
+            kept[path] = (finished.model if kind == "federated" else alone, party.public)
         return files
 
     monkeypatch.setattr(server_app, "_keep_model", server)
-    monkeypatch.setattr(PartyClient, "_keep", party)
+    monkeypatch.setattr(base, "keep_models", party)
     config = {
         "algorithm": algorithm,
         "dataset": "table",

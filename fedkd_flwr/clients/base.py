@@ -20,7 +20,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,28 +31,13 @@ from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.answer_table import answer_columns, answer_table
 from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof, taken_up
 from fedkd_flwr.clients.egress import Egress
-from fedkd_flwr.clients.own_columns import extended
-from fedkd_flwr.clients.party import Answer, Charge, Extended, Finished, Instruction, Party
-from fedkd_flwr.clients.pieces import (
-    dump,
-    pack_answer,
-    pack_extended,
-    pack_finished,
-    unpack_answer,
-    unpack_extended,
-    unpack_finished,
-    weight,
-)
+from fedkd_flwr.clients.final_visit import keep_models, learnt_at_the_end, show, told_at_the_end
+from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
+from fedkd_flwr.clients.pieces import dump, pack_answer, unpack_answer
 from fedkd_flwr.clients.refusals import TELLING, code_of, refusal, short_cause, signed, told_cause
-from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.errors import Code, DataError, Note, PayloadError, RefusalError, explain
-from fedkd_flwr.files import write_atomic
-from fedkd_flwr.labels import Labels
-from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
-from fedkd_flwr.saved_model import pack
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.party_state import Saved, StoredReply
 from fedkd_flwr.wire.envelope import digests
@@ -262,32 +246,12 @@ class PartyClient(NumPyClient, ABC):
 
     def _finished(self, instruction: Instruction, private: bool) -> tuple[float, dict[str, Scalar]] | None:
         """Take the final labels in; return the zero-one loss and metrics, None where they stay here."""
-        finished = self._finished_apart(instruction)
-        party, model, federated = self.party, finished.model, finished.federated or {}
-        self._show(finished, kept := self._keep(finished))
-        for rows, found in {} if party.simulated else federated.items():
-            for kind, one in (("with the federation", found), ("alone", finished.solo[rows])):
-                words = "%s, on %d %s test rows: accuracy %.4f, balanced accuracy %.4f"
-                logger.info(words, kind, one.n, rows, one.accuracy, one.balanced_accuracy)
+        party = self.party
+        finished = learnt_at_the_end(party, self.finish, instruction)
+        kept = keep_models(party, finished)
+        show(party, finished, kept)
         leaving = self._leaving(private)
-        if not leaving or not self._enough_rows():
-            return None
-        metrics: dict[str, Scalar] = {}
-        widened = finished.extended.metrics if finished.extended is not None else {}
-        for kind, measured in (("solo", finished.solo), ("federated", federated), ("extended", widened)):
-            for rows, found in measured.items():
-                shared = found.shared(leaving, min_support=0 if party.simulated else party.min_support)
-                if shared is not None:
-                    metrics[f"{kind}-{rows}"] = shared.to_bytes()
-        if "model" in leaving:
-            metrics["model"] = party.model_name
-            if party.weigh_model and (size := weight(model)):
-                metrics["model-bytes"] = size
-        if party.simulated and party.keep_model and (lost := self._lost(finished, kept)):
-            why = "no format that runs no code when it is read holds it"
-            metrics["failure"] = f"save-party-models could not save {party.model_name} ({lost}): {why}"
-        right = next(iter(federated.values())).accuracy if federated and "accuracy" in leaving else None
-        return float("nan") if right is None else 1.0 - right, metrics
+        return told_at_the_end(party, finished, kept, leaving) if leaving and self._enough_rows() else None
 
     # ---------------------------------------------------------------- work that can be ended
 
@@ -306,49 +270,6 @@ class PartyClient(NumPyClient, ABC):
         if self.party.apart is None or not self.in_one_piece(instruction):
             return self.learn(instruction)
         return unpack_answer(self.party.apart(lambda: pack_answer(self.learn(instruction))))
-
-    def _finished_apart(self, instruction: Instruction) -> Finished:
-        """Learn from what comes back at the end, and measure what the party is left with; as above."""
-
-        def measured() -> Finished:
-            finished = self.finish(instruction)
-            return replace(finished, federated=self._metrics(finished), taught=self._taught_by(finished, instruction))
-
-        if self.party.apart is None:
-            return self._extended(measured(), instruction)
-        weighed = "model" in self.party.share_metrics and self.party.weigh_model
-        finished = unpack_finished(self.party.apart(lambda: pack_finished(measured(), weighed=weighed)))
-        return self._extended(finished, instruction)
-
-    def _taught_by(self, finished: Finished, instruction: Instruction) -> Labels | None:
-        """Return the labels that teach a model of this party's own columns: the final ones, else its model's."""
-        if self.party.own_rows is None or not finished.learnt:
-            return None
-        if instruction.labels is not None or not isinstance(finished.model, Classifier):
-            return instruction.labels
-        return finished.model.predict(self.party.public.X)
-
-    def _extended(self, finished: Finished, instruction: Instruction) -> Finished:
-        """Return the same with a model of this party's own columns too; a failure costs that model alone."""
-        party, own_rows = self.party, self.party.own_rows
-        if own_rows is None:
-            return finished
-
-        def made() -> Extended:
-            return extended(party, own_rows(), finished, instruction)
-
-        try:
-            found = made() if party.apart is None else unpack_extended(party.apart(lambda: pack_extended(made())))
-        except Exception:
-            logger.exception("%s: no model of its own columns could be made; the others are not concerned", party.name)
-            return finished
-        helped = "are in its model" if found.model is not None else "do not help on its own rows: its model is without"
-        logger.info("%s: its own columns (%s) %s", party.name, ", ".join(found.encoder.own), helped)
-        return replace(finished, extended=found)
-
-    def _metrics(self, finished: Finished) -> dict[str, Metrics]:
-        model = finished.model
-        return self.party.metrics(model) if finished.learnt and isinstance(model, Classifier) else {}
 
     # ---------------------------------------------------------------- one visit, step by step
 
@@ -652,47 +573,6 @@ class PartyClient(NumPyClient, ABC):
             return self.card.config.from_told(config).privacy == "party"
         except PayloadError:
             return False  # such an instruction is refused before a private row is read
-
-    def _keep(self, finished: Finished) -> dict[str, Path]:
-        """Store the final models and return their files by kind, or forget the run where nothing is to be kept.
-
-        The model trained alone is kept beside that of the federation, which may be worse at home.
-        """
-        state, kept = self.party.state, {}
-        if state is not None and self.party.forgets:
-            state.remove()
-        if state is not None and self.party.keep_model:
-            kinds = {"federated" if finished.learnt else "alone": finished.model}
-            if finished.alone is not None:
-                kinds["alone"] = finished.alone
-            encoders = dict.fromkeys(kinds, Encoder.of(self.party.public))
-            if finished.extended is not None and finished.extended.model is not None:
-                kinds["extended"] = finished.extended.model
-                encoders["extended"] = finished.extended.encoder
-            for kind, model in kinds.items():
-                path = state.path.with_suffix(".model" if kind == "federated" else f".{kind}.model")
-                if data := dump(model):  # the party has learnt all the same
-                    write_atomic(path, pack(data, encoders[kind]))
-                    kept[kind] = path
-                    logger.info("%s: model (%s) kept at %s", self.party.name, kind, path)
-        return kept
-
-    @staticmethod
-    def _lost(finished: Finished, kept: Mapping[str, Path]) -> str:
-        """Return which of the final models could not be stored."""
-        kinds = ["federated" if finished.learnt else "alone", *(["alone"] if finished.alone is not None else [])]
-        if finished.extended is not None and finished.extended.model is not None:
-            kinds.append("extended")
-        return ", ".join(kind for kind in kinds if kind not in kept)
-
-    def _show(self, finished: Finished, models: Mapping[str, Path]) -> None:
-        """Show the owner what this party is left with; a page that cannot be made changes nothing that leaves."""
-        if self.party.show is None:
-            return
-        try:
-            self.party.show(finished, models)
-        except Exception:
-            logger.exception("%s: its own page could not be made", self.party.name)
 
     def _refuse_beside_a_claim(self, config: Mapping[str, Scalar]) -> None:
         """Refuse to send density ratios in a run with noise: no claim covers them."""

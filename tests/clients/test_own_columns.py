@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from federation import SCHEMA, party, public_set, rows
 
-from fedkd_flwr.clients.fedct import FedCTClient
+from fedkd_flwr.clients.final_visit import learnt_at_the_end
 from fedkd_flwr.clients.own_columns import drawn_columns, extended
 from fedkd_flwr.clients.party import Finished, Instruction, OwnRows
 from fedkd_flwr.clients.pieces import pack_extended, unpack_extended
@@ -97,7 +97,7 @@ def test_a_failure_over_own_columns_costs_that_model_alone(caplog):
         raise ValueError("no such file")
 
     one = party("a", *rows(30, seed=1), own_rows=broken)
-    client = FedCTClient(one)
-    finished = client._extended(Finished(model=one.model(seed=0), solo={}), Instruction(server_round=1, config=None))
+    left = Finished(model=one.model(seed=0), solo={}, learnt=False)
+    finished = learnt_at_the_end(one, lambda instruction: left, Instruction(server_round=1, config=None))
     assert finished.extended is None
     assert "no model of its own columns could be made" in caplog.text
