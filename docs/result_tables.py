@@ -16,15 +16,26 @@ _FIGURES = ("solo", "federated", "server", "central")
 
 def bench_tables(root: Path) -> str:
     """Return a row for each table of ``benchmarks/tables/``, with a link to its last results that are kept."""
-    lines = ["| table | what it is | rows x seeds | minutes a seed, about | needs |", "|---|---|---|---|---|"]
+    head = ["table", "what it is", "rows x seeds asked for", "runs on record", "minutes a seed, about", "needs"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for table in load_tables([], root):
         wanted = sorted({need for row in table.row for need in needs(row, root)})
         minutes = sum(row.minutes for row in table.row)
         kept = f"benchmarks/results/bench/{table.name}.md"
         name = f"[`{table.name}`](../{kept})" if (root / kept).is_file() else f"`{table.name}`"
-        cells = [name, table.title, f"{len(table.row)} x {table.seeds_asked}", f"{minutes:g}"]
+        asked = {row.name: row.seeds or table.seeds for row in table.row}
+        done = _runs(root, table.name)
+        found, wanted_runs = sum(min(done.get(row, 0), n) for row, n in asked.items()), sum(asked.values())
+        runs = "all" if found == wanted_runs else f"{found} of {wanted_runs}"
+        cells = [name, table.title, f"{len(table.row)} x {table.seeds_asked}", runs, f"{minutes:g}"]
         lines.append("| " + " | ".join([*cells, ", ".join(wanted) or "-"]) + " |")
     return "\n".join(lines)
+
+
+def _runs(root: Path, name: str) -> dict[str, int]:
+    """Return how many runs of each row a published table rests on."""
+    path = root / "benchmarks" / "results" / "bench" / f"{name}.json"
+    return {row: len(s) for row, s in json.loads(path.read_text())["runs"].items()} if path.is_file() else {}
 
 
 def kept_runs(root: Path) -> str:

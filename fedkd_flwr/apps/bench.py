@@ -40,7 +40,8 @@ __all__ = [
 ]
 
 FRESH = 1001
-"""Seeds from here on never chose anything: settings, rules and their constants were chosen on smaller ones."""
+"""Seeds from here on chose nothing, but what a table names (`Table.exception`): settings, rules and their constants
+were chosen on smaller ones."""
 
 _QUICK_SEEDS = 2
 _HERE = ("data-root", "partition-path")  # where files lie is not what a run computes
@@ -98,7 +99,10 @@ class Row(_Strict):
 
 
 class Table(_Strict):
-    """A benchmark table: its title, what it is compared with, and its rows; ``name`` is that of its file."""
+    """A benchmark table: its title, what it is compared with, and its rows; ``name`` is that of its file.
+
+    ``exception`` says what was chosen after a look at its seeds, although they are fresh ones; "" nothing was.
+    """
 
     name: str
     title: str
@@ -106,6 +110,7 @@ class Table(_Strict):
     figures: list[str]
     seeds: int = Field(5, ge=1)
     note: str = ""
+    exception: str = ""
     row: list[Row] = Field(min_length=1)
 
     @property
@@ -510,7 +515,7 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
         against=[(row.name, row.against) for row in rows.values() if row.against in rows],
         notes={row.name: row.note for row in rows.values() if row.note},
         seeds=seeds,
-        seeds_note=seeds_note(seeds),
+        seeds_note=seeds_note(seeds, table.exception),
         missing=missing,
         made={
             "command": command,
@@ -528,13 +533,23 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
     return found
 
 
-def seeds_note(seeds: Sequence[int]) -> str:
+def seeds_note(seeds: Sequence[int], exception: str = "") -> str:
     """Return a sentence about which seeds were run, and whether any of them may have chosen a setting.
 
+    Parameters
+    ----------
+    exception : str
+        What was chosen on them all the same.
+
+    Examples
+    --------
     >>> seeds_note([1001, 1002])
     'Seeds 1001 to 1002. No setting, rule or constant was chosen on seeds from 1001 on.'
+    >>> seeds_note([1001, 1002], "one rule.")[-60:]
+    'was chosen on seeds from 1001 on, but for this: one rule.'
     """
     text = f"Seeds {seeds[0]} to {seeds[-1]}." if seeds else "No seeds."
     if seeds and seeds[0] < FRESH:
         return f"{text} **Settings may have been chosen on seeds below {FRESH}**; the default seeds are fresh."
-    return f"{text} No setting, rule or constant was chosen on seeds from {FRESH} on."
+    said = f"{text} No setting, rule or constant was chosen on seeds from {FRESH} on"
+    return f"{said}, but for this: {exception}" if exception else f"{said}."

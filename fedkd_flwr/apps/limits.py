@@ -80,7 +80,7 @@ class Limits:
     Parameters
     ----------
     seconds : float
-        Most seconds of all pieces together; 0: no deadline.
+        Most seconds of one call; 0: no deadline.
     memory : int
         Most resident bytes of the child and of what it started, together; 0: no limit.
     what, names, way_out : str

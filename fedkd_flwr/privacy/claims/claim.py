@@ -31,7 +31,7 @@ __all__ = [
 SERVER = "server"
 EVERYONE = "everyone who sees the result"
 SEEDED = "none: seeded"
-NOT_COVERED = "how long a party takes to answer, unless it sets reply-at; and whether its machine answers at all"
+NOT_COVERED = "how long a party takes to answer, but for what reply-at hides; and whether its machine answers at all"
 """What a claim against the server leaves out, whatever the mechanism: the server cannot know what a node has set."""
 
 BASES = ("proven", "assumed sensitivity", "estimated sensitivity", "none")
