@@ -105,3 +105,27 @@ def test_the_table_stands_in_columns_and_the_picture_holds_both(tmp_path):
         Line(row=row, figure=f"server@{at}", values={1: 0.5, 2: 0.6}, printed=0.4) for row in "ab" for at in (1, 2)
     ]
     assert draw_bench(_found(*curves), tmp_path / "z.svg")
+
+
+def _at(row, epsilons, **more):
+    return [
+        Line(row=f"{row}, epsilon {at}", figure="server", values={1: 0.5, 2: 0.6}, printed=0.4, **more)
+        for at in epsilons
+    ]
+
+
+def test_rows_that_differ_in_epsilon_are_drawn_over_it_beside_those_without_noise(tmp_path):
+    lines = [*_at("wine, even", (0.5, 1, 2)), *_at("wine, uneven", (1, 2, 4))]
+    lines.append(Line(row="wine, even, no noise", figure="server", values={1: 0.9}))
+    lines.append(Line(row="wine, even, no noise", figure="solo", values={1: 0.7}))
+    lines.append(Line(row="wine, even, epsilon 1, PATE", figure="server", values={1: 0.5}))
+    assert draw_bench(_found(*lines), tmp_path / "x.svg")
+    drawn = (tmp_path / "x.svg").read_text()
+    for text in ("wine, even<", "wine, uneven<", "no noise, here", "alone, here", "PATE", ">0.5<", ">4<"):
+        assert text in drawn
+    assert "wine, even, epsilon 1" not in drawn
+
+
+def test_two_epsilons_make_no_curve_and_are_drawn_row_by_row(tmp_path):
+    assert draw_bench(_found(*_at("wine", (1, 2))), tmp_path / "x.svg")
+    assert "wine, epsilon 2, server" in (tmp_path / "x.svg").read_text()
