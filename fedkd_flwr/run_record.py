@@ -346,6 +346,18 @@ class RunRecord:
                     means[f"{kind}-{rows}"] = sum(values) / len(values)
         return means
 
+    def figures_by_model(self, figure: str = "accuracy") -> dict[str, float]:
+        """Return `mean_accuracies`, and the figure of the server's and the centralised model beside them.
+
+        Their keys are ``server-common`` and ``centralised-common``.
+        """
+        found = self.mean_accuracies(figure)
+        for kind, measured in (("server", self.server), ("centralised", self.centralised)):
+            for rows, metrics in measured.items():
+                if (value := getattr(metrics, figure)) is not None:
+                    found[f"{kind}-{rows}"] = value
+        return found
+
     def to_frame(self, of: str = "rounds") -> pd.DataFrame:
         """Return a table of the record for pandas; each row begins with ``run_id`` and ``seed``.
 

@@ -100,6 +100,16 @@ def test_what_a_party_reports_is_stored_and_anything_else_is_noted():
     ]
 
 
+def test_figures_by_model_name_the_server_s_and_the_centralised_model_beside_the_means_of_parties(record):
+    found = record.figures_by_model()
+    assert {key: found[key] for key in ("server-common", "centralised-common")} == {
+        "server-common": 0.8,
+        "centralised-common": 0.9,
+    }
+    assert record.mean_accuracies().items() <= found.items()
+    assert "server-common" not in record.figures_by_model("balanced_accuracy")  # not measured
+
+
 def test_a_whole_number_is_read_as_a_float_where_one_stands(record):
     again = RunRecord.from_dict(damaged(record, seconds=9))
     assert isinstance(again.seconds, float)

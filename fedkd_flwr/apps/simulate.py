@@ -77,7 +77,7 @@ class Ended:
     status : {"completed", "failed", "stopped", "killed"}
         ``killed``: its process ended without a word.
     figures : dict of str to float
-        Mean accuracies of the parties' models, by `RunRecord.mean_accuracies`'s keys.
+        Accuracies by model and test rows, with the keys of `RunRecord.figures_by_model`.
     balanced : dict of str to float
         The same of balanced accuracy; empty where accuracy is the figure to report first.
     columns, table : str

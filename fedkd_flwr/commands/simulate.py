@@ -137,7 +137,7 @@ def _print(ended: list[Ended], name: str) -> None:
     balanced = bool(done) and all(one.balanced for one in done)
     found = [one.balanced if balanced else one.figures for one in done]
     if len(ended) > 1 and done:
-        typer.echo(f"mean {'balanced ' if balanced else ''}accuracy over the parties, by model and test rows:")
+        typer.echo(f"{'balanced ' if balanced else ''}accuracy by model and test rows, of parties' models the mean:")
     for one, figures in zip(done, found, strict=True) if len(ended) > 1 else ():
         words = "  ".join(f"{key} {value:.3f}" for key, value in figures.items())
         typer.echo(f"seed {one.seed}  {words}  {one.record}")

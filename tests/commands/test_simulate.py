@@ -76,10 +76,10 @@ def test_several_seeds_say_once_what_was_done_to_the_columns_and_which_figure_th
         one.columns, one.balanced = "(columns)", {"federated-common": one.figures["federated-common"] - 0.2}
     _, out, _ = fedkd("simulate", "--seeds", "2", ended=runs)
     assert out.count("(columns)") == 1
-    assert "mean balanced accuracy over the parties" in out
+    assert "balanced accuracy by model and test rows, of parties" in out
     assert "seed 1  federated-common 0.600" in out
     runs[1].balanced = {}  # a figure is compared with the same figure
-    assert "mean accuracy over the parties" in fedkd("simulate", "--seeds", "2", ended=runs)[1]
+    assert "\naccuracy by model and test rows, of parties" in fedkd("simulate", "--seeds", "2", ended=runs)[1]
 
 
 def test_a_failed_run_is_five_lines_at_most_and_code_1(fedkd):
