@@ -30,6 +30,7 @@ __all__ = ["NEAR", "Answers", "likelihood_ratios", "log_odds", "pairs_epsilon"]
 NEAR = (1, 8, 64)
 """How many of the nearest public rows are looked at: one piece of evidence for each number."""
 _LEAST_PROBABILITY, _LEAST_DOUBT = 1e-6, 1e-14
+_RIDGE = 1e-6  # beside 1, where features are nearly the same
 
 
 def log_odds(values: NDArray[np.floating[Any]], kind: str) -> NDArray[np.float64]:
@@ -149,10 +150,13 @@ def likelihood_ratios(
     chance = np.diag(covariance) * (1 / inside + 1 / outside)[:, None]
     scatter = np.maximum(((shift - common) ** 2 - chance).mean(axis=0), 0)
     shift = common + (shift - common) * (scatter / np.maximum(scatter + chance, 1e-300))
-    ridge = 1e-6 * max(float(np.trace(covariance)), 1e-12)
+    # in units of each feature's own deviation: weights that a round's noise has blown up must not hide another round's
+    unit = np.sqrt(np.diag(covariance))
+    unit[unit == 0] = 1.0
+    correlation = covariance / np.outer(unit, unit)
     middle = (with_it + without) / 2
-    direction = np.linalg.solve(covariance + ridge * np.eye(len(covariance)), shift.T).T
-    return np.asarray(((evidence - middle) * direction).sum(axis=1))
+    direction = np.linalg.solve(correlation + _RIDGE * np.eye(len(unit)), (shift / unit).T).T
+    return np.asarray(((evidence - middle) / unit * direction).sum(axis=1))
 
 
 def pairs_epsilon(

@@ -41,6 +41,14 @@ def test_where_nothing_leaks_the_attack_is_at_chance():
     assert low < 0.5 < high
 
 
+def test_noise_a_million_times_as_large_in_one_round_does_not_hide_another_round():
+    """DP-FedAvg: the first round's weights are as they are, later ones start from what noise has blown up."""
+    evidence, shadows, member, inside = _world(2.0)
+    noise = 1e6 * np.random.default_rng(1).normal(size=(len(shadows) + 1, len(evidence), 1))
+    more = likelihood_ratios(np.c_[evidence, noise[0]], np.concatenate([shadows, noise[1:]], axis=2), member)
+    assert _auc(more, inside).value > _auc(likelihood_ratios(evidence, shadows, member), inside).value - 0.02
+
+
 def test_evidence_that_never_varies_does_no_harm():
     evidence, shadows, member, inside = _world(2.0)
     still = np.zeros((*shadows.shape[:2], 1))
