@@ -60,6 +60,37 @@ class Code(StrEnum):
     WRONG_MODEL_OUTPUT = "wrong-model-output"
 
 
+TELLING = frozenset(
+    {
+        Code.CLASS_OUTSIDE_SCHEMA,
+        Code.INTERNAL,
+        Code.LIMIT_EXCEEDED,
+        Code.NO_ROWS,
+        Code.STATE_LOST,
+        Code.TOO_FEW_ROWS,
+        Code.WRONG_DATA,
+        Code.WRONG_MODEL_OUTPUT,
+    }
+)
+"""Codes that private rows may decide."""
+
+SETTLED = frozenset(
+    {
+        Code.BAD_INSTRUCTION,
+        Code.BUDGET_EXCEEDED,
+        Code.BUNDLE_NOT_APPROVED,
+        Code.LEDGER_LOST,
+        Code.MISSING_EXTRA,
+        Code.MISSING_FILE,
+        Code.NOT_ALLOWED,
+        Code.PRIVACY_REQUIRED,
+        Code.PUBLIC_SET_MISMATCH,
+        Code.WRONG_CONFIG,
+    }
+)
+"""Codes that settings, public facts and ledgers decide, and no private row or person who has looked at one."""
+
+
 class Note(StrEnum):
     """What a party may tell the server beside an answer: these words and no text."""
 

@@ -34,8 +34,8 @@ from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.clients.final_visit import keep_models, learnt_at_the_end, show, told_at_the_end
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import dump, pack_answer, unpack_answer
-from fedkd_flwr.clients.refusals import TELLING, code_of, refusal, short_cause, signed, told_cause
-from fedkd_flwr.errors import Code, DataError, Note, PayloadError, RefusalError, explain
+from fedkd_flwr.clients.refusals import code_of, refusal, short_cause, signed, told_cause
+from fedkd_flwr.errors import TELLING, Code, DataError, Note, PayloadError, RefusalError, explain
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.seeds import derive_seed

@@ -14,27 +14,13 @@ from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
 from fedkd_flwr.clients.egress import Egress
-from fedkd_flwr.errors import Code, FedkdError, cause
+from fedkd_flwr.errors import TELLING, Code, FedkdError, cause
 from fedkd_flwr.stores.egress_log import IN_FULL, is_told
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar
 
-__all__ = ["TELLING", "RefusingClient", "code_of", "refusal", "short_cause", "signed", "told_cause"]
+__all__ = ["RefusingClient", "code_of", "refusal", "short_cause", "signed", "told_cause"]
 
 logger = logging.getLogger("flwr.party")
-
-TELLING = frozenset(
-    {
-        Code.CLASS_OUTSIDE_SCHEMA,
-        Code.INTERNAL,
-        Code.LIMIT_EXCEEDED,
-        Code.NO_ROWS,
-        Code.STATE_LOST,
-        Code.TOO_FEW_ROWS,
-        Code.WRONG_DATA,
-        Code.WRONG_MODEL_OUTPUT,
-    }
-)
-"""Codes that private rows may decide."""
 
 _MAX_CAUSE = 600  # characters
 _MAX_TEXT = 4000  # characters of an error in the log, which may quote what the server sent

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import Card, ExchangeConfig
 from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import ConfigError, TooFewPartiesError, explain
+from fedkd_flwr.errors import SETTLED, ConfigError, TooFewPartiesError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -382,11 +382,12 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self._round_start = time.monotonic()
         now = self._present(grid)
         self._reception.registered = registered_names(WatchedGrid(grid).get_nodes())
-        nodes = self.choose([node for node in self._nodes if node in now], server_round)
+        blind = self.config.privacy == "server"  # who is there may not change the noise of a mean, or who is drawn
+        nodes = self.choose([node for node in self._nodes if blind or node in now], server_round)
         self._asked = nodes
         self.times_asked.update(nodes)
         self.checkpoints.asked(self)
-        self._offline = [node for node in self._nodes if node not in now]
+        self._offline = [node for node in self._nodes if node not in now and node not in nodes]
         self.record.doing = Doing.ROUNDS
         self.record.rounds.append(this := RoundRecord(server_round=server_round, asked=len(nodes), ended=False))
         log(INFO, "configure_train: asking %d of %d parties", len(nodes), len(self._nodes))
@@ -404,7 +405,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             return None, None
         this = self.record.rounds[-1]
         answers = self._open(server_round, replies, this)
-        if len(answers) < self.min_train_nodes:
+        if self._counted(answers, this) < self.min_train_nodes:
             error = TooFewPartiesError(self._too_few(len(answers), this))
             if len(self.record.rounds) == 1:  # there is no result yet
                 raise error
@@ -419,6 +420,24 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             if value is not None:
                 metrics[key] = value
         return arrays, MetricRecord(metrics)
+
+    def _counted(self, answers: Sequence[Answered], this: RoundRecord) -> int:
+        """Return how many parties count as there: those that answered, and beside noise at the server more.
+
+        Everybody sees whether there is a result. There only what no private row decides may decide it, so a party
+        counts unless it gave such a reason; where it gave no valid answer, its vote or update is missing.
+        """
+        if self.config.privacy != "server":
+            return len(answers)
+        asked = {str(node) for node in self._asked}
+        count = this.asked - sum(r.node_id in asked and r.code in SETTLED for r in this.rejected)
+        if len(answers) < self.min_train_nodes <= count:
+            self.note(
+                f"Only {len(answers)} of {this.asked} parties have a valid answer in round {this.server_round}, fewer "
+                f"than min-parties ({self.min_train_nodes}). The result goes out all the same: beside noise at the "
+                "server, what a party holds may not decide whether there is one."
+            )
+        return count
 
     def _end_early(self, server_round: int, error: TooFewPartiesError) -> tuple[None, None]:
         """End a run that lost its parties: the result of the last good round goes out, and then the run fails."""

@@ -315,7 +315,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         this.labelled_share = float(labelled.mean())
         if not labelled.any():
             self.note(f"The vote of round {this.server_round} labels no public row. {self.way_to_labels()}".rstrip())
-        elif self.payload == "labels":
+        elif self.payload == "labels" and answers:
             shares = [agreement(labels, vote) for a in answers for labels in a.labels]
             this.agreement = float(np.mean(shares))
             if self.config.privacy != "server":  # there, labels without noise are nobody's but the server's

@@ -80,6 +80,9 @@ class OneShotVote(LabelExchange):
         if ledger is not None and not self.record.run_id:
             way_out = "Give record=RunRecord(run_id=..., algorithm=...): a ledger tells runs apart by it."
             raise ConfigError(explain("record", "name its run where a ledger is given", self.record.run_id, way_out))
+        if ledger is None and self.config.privacy == "server" and self.checkpoints.kept:
+            way_out = "Give ledger=LedgerStore(...): a run that goes on must let the same noisy votes out again."
+            raise ConfigError(explain("ledger", "be given where a noisy run is kept or continued", None, way_out))
         self.model: Classifier | None = None
         self.votes: NDArray[np.int32] | None = None
 
@@ -116,8 +119,9 @@ class OneShotVote(LabelExchange):
 
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
         """Vote, train the final model on the answered public rows, and return its labels of all of them."""
+        nobody = np.full((1, self.spec.num_public), ABSTAIN, dtype=np.int16)  # beside noise a vote all the same
         self.votes, facts = tally(
-            [answer.labels for answer in answers],
+            [answer.labels for answer in answers] or [nobody],
             config=self.config,
             num_classes=self.spec.num_classes,
             consistent=self.consistent,

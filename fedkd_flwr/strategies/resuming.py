@@ -117,6 +117,11 @@ class Checkpoints:
         self._first = 0  # the round that is asked once more
         self.result: dict[str, NDArray[Any]] = {}
 
+    @property
+    def kept(self) -> bool:
+        """Whether the run is kept, or continues another."""
+        return self.folder is not None or self.resume_from is not None
+
     # ---------------------------------------------------------------- going on
 
     def resume(self, strategy: Kept, num_rounds: int) -> None:

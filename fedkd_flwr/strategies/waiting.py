@@ -17,7 +17,7 @@ from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 
-from fedkd_flwr.errors import Code, TooFewPartiesError, explain
+from fedkd_flwr.errors import SETTLED, Code, TooFewPartiesError, explain
 from fedkd_flwr.strategies.reception import believed_names
 from fedkd_flwr.wire.records import Scalar, open_reply
 
@@ -104,6 +104,9 @@ class Readiness:
     It costs each node one visit (about 6 s at a SuperNode), while others are waited for anyway. Without it parties that
     are ready would train, and pay from their budgets, in a run that cannot reach ``min-parties``.
 
+    Beside noise at the server, a code that private rows may have decided (not in `SETTLED`) counts as ready: who is
+    asked sets the noise of a mean and draws the groups, and everybody sees whether there is a result.
+
     Parameters
     ----------
     grid : Grid
@@ -159,6 +162,15 @@ class Readiness:
         name, code = read_answer(reply)
         if name:
             self.names[node] = name
+        if code and code not in SETTLED and self.settings.get("privacy") == "server":
+            log(
+                WARN,
+                "%s says that it cannot answer: %s. It is asked all the same: beside noise at the server, what a party "
+                "holds may not decide who is asked. Stop the run if this is a mistake; `fedkd check` there says why.",
+                name or f"node {node}",
+                code,
+            )
+            code = ""
         if not code:
             self.codes.pop(node, None)
             self._ready.add(node)

@@ -569,7 +569,7 @@ def test_one_record_must_not_decide_the_whole_answer_so_beside_its_claim_the_rul
 
 
 def test_codes_that_private_rows_decide_are_withheld_by_a_party_that_demands_privacy(tmp_path):
-    from fedkd_flwr.clients.refusals import TELLING
+    from fedkd_flwr.errors import TELLING
 
     assert Code.TOO_FEW_ROWS in TELLING
     assert Code.HELD_BACK not in TELLING

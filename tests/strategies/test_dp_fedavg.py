@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from weights import codes, make, members, run, same
+from flwr.app import ArrayRecord, ConfigRecord
+from weights import codes, grid_of, make, members, run, same
 
-from fedkd_flwr.errors import ConfigError, RefusalError
+from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -47,6 +49,45 @@ def test_a_party_that_is_not_counted_is_an_update_of_zero():
     assert len(codes(one)) == 2
     both, _ = run("dp-fedavg", rounds=1, held=held[:2], **quiet)
     assert moved(one) == pytest.approx(moved(both) / 2, rel=0.05)
+
+
+def _unusable(algorithm="dp-fedavg"):
+    """Return four parties, of whom one has rows that cannot be used."""
+    held = members(4, algorithm)
+    fault = DataError("a label is outside the schema", code=Code.CLASS_OUTSIDE_SCHEMA)
+    return [*held[:3], replace(held[3], fault=fault)]
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+def test_rows_that_cannot_be_used_change_neither_who_is_asked_nor_whether_there_is_a_result(fraction):
+    """Else everybody but the server would see it: from the noise of the mean, the group, or the run that fails."""
+    names = {1000 + i: f"party-{i:03d}" for i in range(4)}
+    asked, finals = [], []
+    for held in (members(4, "dp-fedavg"), _unusable()):
+        grid = grid_of(held, "dp-fedavg")
+        strategy = make("dp-fedavg", fraction=fraction, minimum=2, names=names, noise_multiplier=100.0)
+        strategy.min_train_nodes = 4 if fraction == 1.0 else 2
+        strategy.start(grid, num_rounds=2)
+        asked.append(dict(strategy.times_asked))
+        finals.append(strategy.record.final_asked)
+    assert asked[0] == asked[1]
+    assert finals == [4, 4]
+
+
+def test_where_nobody_has_a_valid_answer_noise_alone_comes_out():
+    strategy, _ = run("dp-fedavg", rounds=1, held=_unusable()[3:] * 2, noise_multiplier=100.0)
+    assert strategy.record.rounds[0].answered == []
+    assert moved(strategy) > 10
+    assert any(note.startswith("Only 0 of 2 parties have a valid answer in round 1") for note in strategy.record.notes)
+
+
+def test_a_node_that_is_gone_still_counts_in_the_mean(monkeypatch):
+    strategy, grid = make("dp-fedavg", **QUIET), grid_of(members(4, "dp-fedavg"), "dp-fedavg")
+    strategy._nodes = [1000, 1001, 1002, 1003]
+    monkeypatch.setattr(strategy, "_present", lambda grid: {1000, 1001, 1002})
+    strategy.num_rounds = 1
+    strategy.configure_train(1, ArrayRecord(), ConfigRecord(), grid)
+    assert strategy._asked == [1000, 1001, 1002, 1003]
 
 
 def test_the_claim_is_for_a_party_against_everyone_but_the_server():

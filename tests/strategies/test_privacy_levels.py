@@ -16,7 +16,7 @@ from grid import InProcessGrid
 from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.errors import Code, ConfigError, RefusalError
+from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError, TooFewPartiesError
 from fedkd_flwr.labels import ABSTAIN, consistent_labels
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.zoo import make_model
@@ -510,6 +510,36 @@ def test_neither_a_restart_nor_a_new_run_gives_the_budget_back(tmp_path):
 def test_a_budget_refuses_a_run_without_noise(tmp_path):
     strategy, _ = _run("FedCT", _with_budget(tmp_path))
     assert [(r.party, r.code) for r in strategy.record.rounds[0].rejected] == [("b", Code.PRIVACY_REQUIRED)]
+
+
+@pytest.mark.parametrize("level", ["L1", "PATE"])
+@pytest.mark.parametrize("usable", [2, 0])
+def test_beside_noise_at_the_server_rows_that_cannot_be_used_do_not_decide_whether_there_is_a_result(level, usable):
+    """The other parties would see it: a probability of 0 against 1, which no epsilon covers."""
+    fault = DataError("a label is outside the schema", code=Code.CLASS_OUTSIDE_SCHEMA)
+    members = [m if i < usable else dataclasses.replace(m, fault=fault) for i, m in enumerate(parties(3))]
+    strategy = _strategy(level)
+    strategy.min_train_nodes = 3
+    strategy.start(_grid(level, members), num_rounds=1)
+    assert (strategy.record.status, strategy.record.final_asked) == ("completed", 3)
+    assert len(strategy.record.rounds[0].answered) == usable
+    assert strategy.record.notes[0].startswith(f"Only {usable} of 3 parties have a valid answer in round 1, fewer than")
+
+
+def test_without_noise_too_few_valid_answers_fail_the_run():
+    fault = DataError("a label is outside the schema", code=Code.CLASS_OUTSIDE_SCHEMA)
+    members = parties(3)
+    strategy = _strategy("L0")
+    strategy.min_train_nodes = 3
+    with pytest.raises(TooFewPartiesError, match="class-outside-schema"):
+        strategy.start(_grid("L0", [*members[:2], dataclasses.replace(members[2], fault=fault)]), num_rounds=1)
+
+
+def test_noisy_votes_that_may_be_drawn_twice_are_refused(tmp_path):
+    """A run that is kept and goes on would let the same votes out with other noise, and claim one draw."""
+    with pytest.raises(ConfigError, match=r"ledger must be given where a noisy run is kept or continued"):
+        FedKT(config=FedKTConfig(**QUICK, **LEVELS["L1"][2]), public=public_set(), final_model=model,
+              checkpoint=tmp_path, record=RunRecord(run_id="1", algorithm="fedkt"))  # fmt: skip
 
 
 def test_noise_at_the_server_does_not_satisfy_a_party_that_requires_privacy():

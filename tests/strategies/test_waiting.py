@@ -6,7 +6,7 @@ import logging
 import time
 
 import pytest
-from flwr.app import Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedkd_flwr.errors import TooFewPartiesError
@@ -143,6 +143,22 @@ def test_too_few_that_are_ready_end_the_wait_with_their_names():
         TooFewPartiesError, match=r"3, of which 2 are not ready \(north: no-rows, node 2: missing-file\)"
     ):
         _ready(readiness, [1, 2, 3], wanted=3, deadline_s=0.05)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "code", "ready"),
+    [
+        ("server", "class-outside-schema", True),
+        ("server", "no-rows", True),
+        ("server", "not-allowed", False),
+        ("none", "no-rows", False),
+    ],
+)
+def test_beside_noise_at_the_server_what_a_party_holds_does_not_decide_who_is_asked(privacy, code, ready):
+    readiness = Readiness(None, {"privacy": privacy})
+    content = RecordDict({"ready": ConfigRecord({"party": "north", "code": code})})
+    readiness._take(1, Message(content, dst_node_id=1, message_type="query"))
+    assert (1 in readiness._ready, readiness.codes.get(1)) == (ready, None if ready else code)
 
 
 # ------------------------------------------------------------------------------------------------------- replies

@@ -19,6 +19,7 @@ __all__ = [
     "BASES",
     "EVERYONE",
     "NOT_COVERED",
+    "NOT_COVERED_AT_SERVER",
     "SERVER",
     "PrivacyClaim",
     "clipped_sum_at_server",
@@ -33,6 +34,11 @@ EVERYONE = "everyone who sees the result"
 SEEDED = "none: seeded"
 NOT_COVERED = "how long a party takes to answer, but for what reply-at hides; and whether its machine answers at all"
 """What a claim against the server leaves out, whatever the mechanism: the server cannot know what a node has set."""
+
+NOT_COVERED_AT_SERVER = (
+    "when a result comes, and who answered, where the operator tells (a publishable record names them)"
+)
+"""What a claim of noise at the server leaves out: what others see besides the result."""
 
 BASES = ("proven", "assumed sensitivity", "estimated sensitivity", "none")
 """What a claim may rest on, strongest first."""
@@ -113,8 +119,8 @@ class PrivacyClaim:
             named["protects from"] = self.protects_from
         if self.notes:
             named["notes"] = " ".join(self.notes)
-        if bounded and self.adversary == SERVER:
-            named["not covered"] = NOT_COVERED
+        if bounded:
+            named["not covered"] = NOT_COVERED if self.adversary == SERVER else NOT_COVERED_AT_SERVER
         return named
 
 

@@ -12,6 +12,7 @@ from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.claims.claim import (
     EVERYONE,
     NOT_COVERED,
+    NOT_COVERED_AT_SERVER,
     SERVER,
     PrivacyClaim,
     clipped_sum_at_server,
@@ -240,6 +241,7 @@ def test_the_claim_of_noise_at_the_server_word_for_word():
         "noise",
         "notes": "Warning: delta 0.02 is at least 1 in 50, the number of parties: a mechanism that simply exposes one "
         "party entirely would satisfy this delta.",
+        "not covered": NOT_COVERED_AT_SERVER,
     }
 
 
@@ -403,7 +405,7 @@ def test_sums_of_updates_protect_a_party_from_everyone_but_the_server():
     claim = clipped_sum_at_server(mechanism, rounds=6, delta=1e-5, num_parties=10)
     assert claim.epsilon == Accountant().compose(mechanism.dp_event(), 6).epsilon(1e-5)
     assert (claim.unit, claim.adversary, claim.neighbouring_relation) == ("party", EVERYONE, "replace one party")
-    assert NOT_COVERED not in claim.as_dict().values()  # that is of claims against the server
+    assert claim.as_dict()["not covered"] == NOT_COVERED_AT_SERVER
     assert clipped_sum_at_server(mechanism, rounds=1, delta=1e-5, seeded=True).epsilon == math.inf
     with pytest.raises(ConfigError, match="rounds must be a whole number >= 1, got 0"):
         clipped_sum_at_server(mechanism, rounds=0, delta=1e-5)
