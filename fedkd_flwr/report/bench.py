@@ -206,11 +206,9 @@ class BenchTable:
                 [theirs[figure].values[seed] for seed in seeds],
                 comparisons=len(self.against),
             )
-            width = f"± {gap.half:.4f} (standard error {gap.error:.4f}): " if gap.n > 1 else "in "
-            verdict = ("more than noise" if gap.clear else "within noise") if gap.n > 1 else "one pair"
-            if gap.mean == gap.half == 0.0:
-                verdict = "the same in each pair"
-            said.append(f"{row} − {other}, {figure}: {gap.mean:+.4f} {width}{verdict}, n = {gap.n}")
+            width = f" ± {gap.half:.4f} (standard error {gap.error:.4f})" if gap.known or gap.same else ""
+            verdict = f": {gap.verdict()}" if gap.n > 1 else " in one pair"
+            said.append(f"{row} − {other}, {figure}: {gap.mean:+.4f}{width}{verdict}, n = {gap.n}")
         return said
 
     def as_dict(self) -> dict[str, Any]:

@@ -6,7 +6,6 @@ parties and their test rows, so that what the seed does to both of them cancels 
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -282,12 +281,9 @@ def compare(records: Sequence[RunRecord], *, figure: str = "", force: bool = Fal
 
 def verdict(gap: Gap) -> str:
     """Return what can be said of a difference: a few words."""
-    if gap.difference.n < 2:
-        return "one seed says nothing about noise"
-    if gap.difference.clear:
-        return "more than noise"
-    same = gap.compared and not (gap.better or gap.worse)
-    return "each party reaches the same in every run" if same else "within noise"
+    if gap.difference.n > 1 and gap.compared and not (gap.better or gap.worse):
+        return "each party reaches the same in every run"
+    return gap.difference.verdict("seed")
 
 
 def deviation(values: Sequence[float]) -> float | None:
@@ -448,10 +444,9 @@ def _epsilon(record: RunRecord) -> float | None:
 
 
 def _plain_pairs(found: Paired) -> Mapping[str, float | int | None]:
-    known = found.half < math.inf
     return {
         "difference": found.mean,
-        "standard_error": found.error if known else None,
-        "half_interval": found.half if known else None,
+        "standard_error": found.error if found.known else None,
+        "half_interval": found.half if found.known else None,
         "n": found.n,
     }

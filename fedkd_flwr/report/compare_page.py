@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,7 @@ def comparison_plot(found: Comparison, *, prefix: str = "compare", picture: Path
         If matplotlib is not installed.
     """
     rows = len(found.groups)
-    gaps = [gap for gap in found.gaps if gap.difference.half < math.inf]
+    gaps = [gap for gap in found.gaps if gap.difference.known]
     title = _heading(found)
     with Canvas(1.5 + 0.42 * rows + (0.9 + 0.36 * len(gaps) if gaps else 0)) as canvas:
         ratios = [rows + 1, len(gaps) + 1] if gaps else [1]
@@ -103,7 +102,7 @@ def comparison_plot(found: Comparison, *, prefix: str = "compare", picture: Path
         f"{ROWS[found.rows]}."
     )
     if gaps:
-        caption += " Below: differences paired by seed. A line that crosses zero is within noise."
+        caption += " Below: differences paired by seed. Blue is more than noise, grey is not."
     return Plot(title=title, svg=svg, caption=caption)
 
 

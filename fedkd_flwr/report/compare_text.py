@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 
 from fedkd_flwr.report.compare import WHOSE, Comparison, Gap, Group, deviation, verdict
 from fedkd_flwr.report.derived import ROWS
 from fedkd_flwr.report.formatting import count, plain, rounds_text
-from fedkd_flwr.report.paired import LEVEL
+from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL
 
 __all__ = [
     "cell",
@@ -85,10 +84,10 @@ def gap_sentence(found: Comparison, gap: Gap) -> str:
     """Return one difference as a sentence."""
     d = gap.difference
     words = f"{gap.second} minus {gap.first}, {WHOSE[gap.whose]}: {d.mean:+.3f}"
-    if d.half < math.inf:
+    if d.known:
         words += f" ± {d.half:.3f} (standard error {d.error:.3f}, {count(d.n, 'seed')}): {verdict(gap)}"
     else:
-        words += f" (seed {gap.seeds[0]}): {verdict(gap)}"
+        words += f" ({f'{d.n} seeds' if d.n > 1 else f'seed {gap.seeds[0]}'}): {verdict(gap)}"
     if gap.compared:
         words += f". {gap.better} of {gap.compared} parties reach more, {gap.worse} less"
         words += f", counted over {count(len(gap.seeds), 'seed')}" if len(gap.seeds) > 1 else ""
@@ -102,14 +101,14 @@ def how(found: Comparison) -> list[str]:
     lines = []
     if any(len(group.records) > 1 for group in found.groups):
         lines.append("In the table: mean over runs ± their standard deviation; of parties first the mean of each run.")
-    if any(gap.difference.half < math.inf for gap in found.gaps):
+    if any(gap.difference.known for gap in found.gaps):
         lines.append(
             f"Differences are paired by seed; ± is a {LEVEL:.0%} interval (Student's t) for all "
             f"{len(found.gaps)} of them together (Bonferroni)."
             if len(found.gaps) > 1
             else f"The difference is paired by seed; ± is a {LEVEL:.0%} interval (Student's t)."
         )
-    if found.gaps and any(gap.difference.n < 2 for gap in found.gaps):
+    if any(gap.difference.n < LEAST_PAIRS or not (gap.difference.known or gap.difference.same) for gap in found.gaps):
         lines.append("Run both with more seeds to tell a difference from noise: fedkd simulate ... --seeds 5")
     return lines
 

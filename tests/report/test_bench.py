@@ -49,10 +49,10 @@ def _found(*lines, **more):
 
 def test_pairs_are_compared_seed_by_seed_and_one_pair_says_nothing():
     a = Line(row="a", figure="server", values={1: 0.5, 2: 0.7, 3: 0.9, 4: 0.1})
-    b = Line(row="b", figure="server", values={1: 0.6, 2: 0.8, 3: 1.0})
+    b = Line(row="b", figure="server", values={1: 0.6, 2: 0.8, 3: 1.001})
     said = _found(a, b, against=[("b", "a")]).compared()
     assert len(said) == 1
-    assert "+0.1000" in said[0]
+    assert "+0.1003 ± " in said[0]
     assert "more than noise, n = 3" in said[0]
     one = Line(row="a", figure="server", values={1: 0.5})
     assert "one pair, n = 1" in _found(one, b, against=[("b", "a")]).compared()[0]
@@ -81,6 +81,12 @@ def test_rows_that_lack_the_same_runs_for_one_reason_stand_in_one_line():
 def test_rows_that_agree_in_each_pair_are_not_said_to_differ_by_noise():
     a, b = (Line(row=name, figure="server", values={1: 0.5, 2: 0.7, 3: 0.9}) for name in "ab")
     assert _found(a, b, against=[("b", "a")]).compared()[0].endswith("the same in each pair, n = 3")
+
+
+def test_equal_gaps_are_not_said_to_be_more_than_noise():
+    a, b = (Line(row=name, figure="server", values={1: v, 2: v + 0.1, 3: v}) for name, v in (("a", 0.5), ("b", 0.6)))
+    said = _found(a, b, against=[("b", "a")]).compared()[0]
+    assert said == "b − a, server: +0.1000: equal in each pair, so its noise is not known, n = 3"
 
 
 def test_the_table_stands_in_columns_and_the_picture_holds_both(tmp_path):

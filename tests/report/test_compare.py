@@ -60,8 +60,21 @@ def test_differences_are_paired_by_seed_so_what_a_seed_does_to_both_cancels_out(
 
 
 def test_noise_that_is_as_large_as_the_difference_is_said(run):
-    runs = [run(1, 0.8, 0.8), run(2, 0.8, 0.8), run(1, 0.9, 0.9, model="mlp"), run(2, 0.8, 0.8, model="mlp")]
+    runs = [run(s, 0.8, 0.8) for s in (1, 2, 3)]
+    runs += [run(s, v, v, model="mlp") for s, v in ((1, 0.9), (2, 0.8), (3, 0.8))]
     assert "within noise" in comparison_text(compare(runs))
+
+
+def test_equal_gaps_and_two_seeds_are_not_said_to_be_more_than_noise(run):
+    runs = [run(s, v, v, model=m) for s in (1, 2, 3) for m, v in (("knn", 0.8), ("mlp", 0.81))]
+    text = comparison_text(compare(runs))
+    assert "+0.010 (3 seeds): equal in each seed, so its noise is not known." in text
+    assert "± is" not in text
+    assert "with more seeds" in text
+    values = {(1, "knn"): 0.5, (2, "knn"): 0.6, (1, "mlp"): 0.7, (2, "mlp"): 0.801}
+    runs = [run(s, v, v, model=m) for (s, m), v in values.items()]
+    assert "2 seeds): 2 seeds are too few to tell it from noise." in comparison_text(compare(runs))
+    assert compare(runs).as_dict()["differences"][0]["half_interval"] > 0
 
 
 def test_a_setting_that_only_one_algorithm_has_is_no_difference_at_its_default(run):
@@ -137,9 +150,16 @@ def test_the_page_loads_nothing_and_has_the_figures(run, hostile, tmp_path, no_p
 
 
 def test_the_picture_draws_groups_and_intervals(run):
-    runs = [run(s, 0.8, 0.8 + s / 100, model=m) for s in (1, 2) for m in ("knn", "mlp")]
+    runs = [run(s, 0.8, 0.8 + s / 100 * (m == "knn"), model=m) for s in (1, 2) for m in ("knn", "mlp")]
     plot = comparison_plot(compare(runs))
     assert "B − A" in plot.svg
+    assert plot.title.startswith("B minus A: -0.008 accuracy of parties with the federation, 2 seeds are too few")
+
+
+def test_the_picture_has_no_interval_where_it_is_not_known(run):
+    runs = [run(s, 0.8, 0.8 + s / 100, model=m) for s in (1, 2) for m in ("knn", "mlp")]
+    plot = comparison_plot(compare(runs))
+    assert "B − A" not in plot.svg
     assert plot.title.startswith(
         "B minus A: +0.000 accuracy of parties with the federation, each party reaches the same in"
     )

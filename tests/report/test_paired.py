@@ -18,3 +18,24 @@ def test_the_interval_is_student_s_by_hand():
 
 def test_one_pair_is_never_clear():
     assert not paired([0.9], [0.1]).clear
+
+
+def test_equal_gaps_are_not_clear_because_accuracies_are_whole_rows_and_no_spread_is_no_certainty():
+    found = paired([0.81, 0.82, 0.91, 0.7], [0.80, 0.81, 0.90, 0.69])  # equal but for rounding
+    assert not found.clear
+    assert found.half == found.error == math.inf
+    assert found.verdict("seed") == "equal in each seed, so its noise is not known"
+
+
+def test_the_same_in_each_pair_is_a_difference_of_zero_and_not_clear():
+    found = paired([0.1 + 0.2, 0.5], [0.3, 0.5])
+    assert (found.mean, found.half, found.clear, found.same, found.known) == (0.0, 0.0, False, True, False)
+    assert found.verdict() == "the same in each pair"
+
+
+def test_two_pairs_are_never_clear_however_wide_the_gap():
+    found = paired([0.9, 0.9001], [0.1, 0.1])
+    assert found.mean > found.half
+    assert not found.clear
+    assert found.verdict() == "2 pairs are too few to tell it from noise"
+    assert paired([0.9, 0.9001, 0.9], [0.1, 0.1, 0.1]).clear
