@@ -23,7 +23,7 @@ from fedkd_flwr.apps.in_process import InProcessGrid, quiet
 from fedkd_flwr.apps.simulated import party_name
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.report import derived
-from fedkd_flwr.report.paired import LEVEL, paired
+from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL, Paired, paired
 from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["WHOSE", "Comparison", "Outcome", "candidates", "choose", "comparison_text"]
@@ -52,6 +52,9 @@ class Outcome:
         Sent by a party over the whole run; time of the run.
     failed : str
         Why a run of it failed; "" if none did.
+    missing : dict
+        By whose models: which parties lack a figure that the same parties have elsewhere, so that a mean over the
+        others would be of other parties.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Outcome:
     kilobytes: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     failed: str = ""
+    missing: dict[str, str] = field(default_factory=dict)
 
     def of(self, whose: str, figure: str) -> list[float]:
         """Return the values of a figure; [] if a run did not give it."""
@@ -78,19 +82,28 @@ class Comparison:
     @property
     def ranked(self) -> list[Outcome]:
         """The candidates that have a value for each seed, the best mean first."""
-        known = [one for one in self.outcomes if one.of(self.whose, self.figure)]
+        known = [one for one in self.outcomes if not self.why_not_ranked(one)]
         return sorted(known, key=lambda one: -statistics.fmean(one.of(self.whose, self.figure)))
 
-    def ahead(self, best: Outcome, other: Outcome) -> tuple[float, float]:
-        """Return by how much one candidate is ahead of another, and half its confidence interval; infinity: unknown."""
+    def why_not_ranked(self, outcome: Outcome) -> str:
+        """Return why an outcome has no place in the ranking; "" if it has one."""
+        if outcome.failed:
+            return f"failed, {outcome.failed}"
+        if missing := outcome.missing.get(self.whose):
+            return missing
+        if len(outcome.of(self.whose, self.figure)) != len(self.seeds):
+            return f"not every run gave {self.figure.replace('_', ' ')} of {WHOSE[self.whose]}"
+        return ""
+
+    def ahead(self, best: Outcome, other: Outcome) -> Paired:
+        """Return by how much one ranked candidate is ahead of another, seed by seed."""
         values = [one.of(self.whose, self.figure) for one in (best, other)]
-        found = paired(*values, comparisons=math.comb(len(self.ranked), 2))
-        return found.mean, found.half
+        return paired(*values, comparisons=math.comb(len(self.ranked), 2))
 
     def within_noise(self) -> list[Outcome]:
-        """Return the candidates that the best one cannot be told from; without spread between seeds, equal ones."""
+        """Return the candidates that the best one cannot be told from."""
         best, *others = self.ranked
-        return [one for one in others if (gap := self.ahead(best, one))[0] <= gap[1]]
+        return [one for one in others if not self.ahead(best, one).clear]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as plain JSON types; NaN where a run did not say."""
@@ -105,6 +118,7 @@ class Comparison:
                 {
                     "name": one.name,
                     "failed": one.failed,
+                    "not_ranked": self.why_not_ranked(one),
                     "figures": {f"{whose}:{figure}": values for (whose, figure), values in one.figures.items()},
                     "kilobytes_up": one.kilobytes,
                     "seconds": one.seconds,
@@ -183,28 +197,49 @@ def choose(
         for name, settings in chosen.items()
         for seed in range(start, start + seeds)
     }
-    alone, outcomes = Outcome(ALONE), {name: Outcome(name) for name in chosen}
-    records: list[RunRecord] = []
+    outcomes = {name: Outcome(name) for name in chosen}
+    records: dict[str, dict[int, RunRecord]] = {name: {} for name in chosen}  # by candidate and seed
     began = time.monotonic()
     for number, ((name, seed), config) in enumerate(configs.items(), 1):
         outcome = outcomes[name]
         if not outcome.failed:
             try:
-                records.append(record := _run(config))
+                records[name][seed] = _run(config)
             except (FedkdError, RuntimeError) as error:
                 outcome.failed = f"seed {seed}: {str(error).splitlines()[0]}"
-            else:
-                _enter(outcome, record, "federated")
-                if outcome is next(iter(outcomes.values())):
-                    _enter(alone, record, "solo")
         told = f"failed, {outcome.failed}" if outcome.failed else "done"
         progress(f"run {number} of {len(configs)}: {name}, seed {seed}: {told} ({time.monotonic() - began:.0f} s)")
-    if not records:
+    ran = [record for by_seed in records.values() for record in by_seed.values()]
+    if not ran:
         raise ConfigError("Every run failed. " + "; ".join(f"{one.name}, {one.failed}" for one in outcomes.values()))
-    lead = figure or derived.figure_used(records[0], "own" if whose == "home" else "common")
+    lead = figure or derived.figure_used(ran[0], "own" if whose == "home" else "common")
     kept = list(range(start, start + seeds))
-    done = [one for one in (alone, *outcomes.values()) if one.failed or one.figures]
-    return Comparison(seeds=kept, whose=whose, figure=lead, outcomes=done)
+    for name, outcome in outcomes.items():
+        for seed, record in records[name].items():
+            _enter(outcome, record, "federated")
+            beside = [by_seed[seed] for by_seed in records.values() if seed in by_seed]
+            _note_missing(outcome, record, beside, "federated")
+    alone = Outcome(ALONE)
+    for seed in kept:
+        beside = [by_seed[seed] for by_seed in records.values() if seed in by_seed]
+        if beside:  # of any candidate: its parties trained the same models alone
+            fullest = max(beside, key=lambda record: len(_who(record, "solo", "common")))
+            _enter(alone, fullest, "solo")
+            _note_missing(alone, fullest, beside, "solo")
+    return Comparison(seeds=kept, whose=whose, figure=lead, outcomes=[alone, *outcomes.values()])
+
+
+def _who(record: RunRecord, kind: str, rows: str) -> set[str]:
+    """Return the parties whose models of a kind were tested."""
+    return {party.name for party in record.parties if rows in getattr(party, kind)}
+
+
+def _note_missing(outcome: Outcome, record: RunRecord, beside: Sequence[RunRecord], kind: str) -> None:
+    """Note which parties lack a test that they have in other runs of the same seed."""
+    for whose, rows in (("parties", "common"), ("home", "own")):
+        missing = sorted(set().union(*(_who(one, kind, rows) for one in beside)) - _who(record, kind, rows))
+        if missing:
+            outcome.missing.setdefault(whose, f"seed {record.seed}: no figure of {', '.join(missing)}")
 
 
 def _enter(outcome: Outcome, record: RunRecord, kind: str) -> None:
@@ -258,26 +293,54 @@ def comparison_text(found: Comparison) -> str:
     lines.append("")
     ranked = found.ranked
     if not ranked:
-        return "\n".join([*lines, f"No candidate has {lead} of {WHOSE[found.whose]}."])
+        return "\n".join([*lines, f"No candidate has {lead} of {WHOSE[found.whose]} for each seed.", *_left_out(found)])
     best = ranked[0]
     lines.append(f"Ranked by {lead} of {WHOSE[found.whose]}.")
-    for other in ranked[1:]:
-        gap, half = found.ahead(best, other)
-        told = f"{gap:.3f} ± {half:.3f}" if half < math.inf else f"{gap:.3f}, of one seed"
-        lines.append(f"{best.name} is ahead of {other.name} by {told}{'' if gap > half else ': within noise'}.")
-    level = f"± is a {LEVEL:.0%} interval for all pairs together (paired by seed, Student's t, Bonferroni)."
-    if len(found.seeds) > 1 and len(ranked) > 1:
-        lines.append(level)
+    lines += _left_out(found)
+    gaps = [(other, found.ahead(best, other)) for other in ranked[1:]]
+    lines += [_gap_sentence(best, other, gap) for other, gap in gaps]
+    if any(gap.known for _, gap in gaps):
+        lines.append(f"± is a {LEVEL:.0%} interval for all pairs together (paired by seed, Student's t, Bonferroni).")
+    return "\n".join([*lines, *_finding(found, best)])
+
+
+def _left_out(found: Comparison) -> list[str]:
+    """Return a sentence on each outcome that is not ranked."""
+    said = []
+    for one in found.outcomes:
+        if one.name == ALONE and found.whose == "server":
+            said.append("Staying alone is not ranked: it gives no server's model.")
+        elif why := found.why_not_ranked(one):
+            said.append(f"{one.name} is not ranked: {why}.")
+    return said
+
+
+def _gap_sentence(best: Outcome, other: Outcome, gap: Paired) -> str:
+    if gap.same:
+        return f"{best.name} and {other.name} reach the same in each seed."
+    words = f"{best.name} is ahead of {other.name} by {gap.mean:.3f}"
+    if gap.n < 2:
+        return f"{words}, of one seed."
+    words += f" ± {gap.half:.3f}" if gap.known else ""
+    return f"{words}." if gap.clear else f"{words}: {gap.verdict('seed')}."
+
+
+def _finding(found: Comparison, best: Outcome) -> list[str]:
+    """Return which candidate is the best, if that can be said."""
+    seeds = len(found.seeds)
+    if seeds < LEAST_PAIRS:
+        few = "One seed says nothing" if seeds == 1 else f"{seeds} seeds say too little"
+        return [f"{few} about noise: no best candidate is named. Give --seeds 5 or more."]
     equal = [one.name for one in found.within_noise()]
-    if len(found.seeds) == 1:
-        lines.append("One seed says nothing about noise: no best candidate is named. Give --seeds 5 or more.")
-    elif ALONE in equal or best.name == ALONE:
-        lines.append("No candidate is better than staying alone by more than noise.")
-    elif equal:
-        lines.append(f"Best: {best.name}, but it cannot be told from {', '.join(equal)}. More --seeds tell more apart.")
-    else:
-        lines.append(f"Best: {best.name}.")
-    return "\n".join(lines)
+    if ALONE in equal or best.name == ALONE:
+        return ["No candidate is better than staying alone by more than noise."]
+    told = f", but it cannot be told from {', '.join(equal)}. More --seeds tell more apart" if equal else ""
+    said = [f"Best: {best.name}{told}."]
+    if ALONE not in [one.name for one in found.ranked]:
+        said.append("Whether it is better than staying alone is not known here.")
+    if len(found.ranked) - (ALONE in [one.name for one in found.ranked]) > 1:
+        said.append("The seeds that its mean is taken over also chose it, so this mean is a little optimistic.")
+    return said
 
 
 def _cell(values: Sequence[float]) -> str:

@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from fedkd_flwr.apps import choose as module
 from fedkd_flwr.apps.choose import ALONE, Comparison, Outcome, candidates, choose, comparison_text
 from fedkd_flwr.commands import main as command
 from fedkd_flwr.errors import ConfigError
@@ -23,7 +24,9 @@ def test_a_difference_that_each_seed_shows_is_more_than_noise_however_seeds_diff
     found = _comparison(a=[0.5, 0.7, 0.9, 0.6], b=[0.45, 0.65, 0.85, 0.551])
     assert [one.name for one in found.ranked] == ["a", "b"]
     assert found.within_noise() == []
-    assert comparison_text(found).endswith("Best: a.")
+    text = comparison_text(found)
+    assert "Best: a.\n" in text
+    assert text.endswith("The seeds that its mean is taken over also chose it, so this mean is a little optimistic.")
 
 
 def test_a_difference_within_noise_names_no_sole_best():
@@ -34,7 +37,22 @@ def test_a_difference_within_noise_names_no_sole_best():
 
 def test_more_candidates_make_wider_intervals():
     two, three = _comparison(a=[0.6, 0.7], b=[0.5, 0.5]), _comparison(a=[0.6, 0.7], b=[0.5, 0.5], c=[0.1, 0.1])
-    assert three.ahead(*three.ranked[:2])[1] > two.ahead(*two.ranked[:2])[1]
+    assert three.ahead(*three.ranked[:2]).half > two.ahead(*two.ranked[:2]).half
+
+
+def test_equal_gaps_name_no_sole_best():
+    text = comparison_text(_comparison(a=[0.81, 0.71, 0.91], b=[0.8, 0.7, 0.9]))
+    assert "a is ahead of b by 0.010: equal in each seed, so its noise is not known." in text
+    assert "Best: a, but it cannot be told from b." in text
+    same = comparison_text(_comparison(a=[0.8, 0.7, 0.9], b=[0.8, 0.7, 0.9]))
+    assert "a and b reach the same in each seed." in same
+    assert "cannot be told" in same
+
+
+def test_two_seeds_name_no_best_however_wide_the_gap():
+    text = comparison_text(_comparison(a=[0.9, 0.901], b=[0.1, 0.1]))
+    assert "2 seeds say too little about noise" in text
+    assert "Best" not in text
 
 
 def test_programs_get_the_ranking_and_what_cannot_be_told_apart():
@@ -60,6 +78,52 @@ def test_a_candidate_that_failed_is_told_and_not_ranked():
     found = _comparison(a=[0.7, 0.8])
     found.outcomes.append(Outcome("b", failed="seed 1: no memory"))
     assert "b  failed, seed 1: no memory" in comparison_text(found)
+    assert "b is not ranked: failed, seed 1: no memory." in comparison_text(found)
+
+
+def test_a_candidate_that_failed_at_a_later_seed_is_not_ranked_by_the_seeds_before():
+    found = _comparison(**{ALONE: [0.5, 0.51, 0.53], "a": [0.7, 0.72, 0.71]})
+    found.outcomes.append(Outcome("b", figures={("parties", "accuracy"): [0.9]}, failed="seed 2: no memory"))
+    assert [one.name for one in found.ranked] == ["a", ALONE]
+    assert "b is not ranked: failed, seed 2: no memory." in comparison_text(found)
+    assert found.as_dict()["candidates"][2]["not_ranked"] == "failed, seed 2: no memory"
+
+
+def test_it_is_said_where_staying_alone_is_not_known():
+    assert "Whether it is better than staying alone is not known here." in comparison_text(
+        _comparison(a=[0.7, 0.72, 0.71], b=[0.6, 0.61, 0.63])
+    )
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_staying_alone_is_known_although_the_first_candidate_fails(monkeypatch, failing):
+    real = module._run
+
+    def run(config):
+        if config.algorithm == "fedct" and config.seed == failing:
+            raise RuntimeError("no memory")
+        return real(config)
+
+    monkeypatch.setattr(module, "_run", run)
+    found = choose(SMALL, names=["fedct:majority", "fedkt:majority"], seeds=3)
+    assert sorted(one.name for one in found.ranked) == [ALONE, "fedkt:majority"]
+    assert f"fedct:majority is not ranked: failed, seed {failing}: no memory." in comparison_text(found)
+
+
+def test_a_candidate_that_lost_a_party_is_not_ranked_by_the_mean_over_the_others(monkeypatch):
+    real = module._run
+
+    def run(config):
+        record = real(config)
+        if config.algorithm == "fedct" and config.seed == 2:
+            record.parties[0].federated.clear()
+            record.parties[1].solo.clear()
+        return record
+
+    monkeypatch.setattr(module, "_run", run)
+    found = choose(SMALL, names=["fedct:majority", "fedkt:majority"], seeds=3)
+    assert "fedct:majority is not ranked: seed 2: no figure of party-000." in comparison_text(found)
+    assert sorted(one.name for one in found.ranked) == [ALONE, "fedkt:majority"]
 
 
 def test_dawid_skene_is_no_candidate_with_two_classes():
