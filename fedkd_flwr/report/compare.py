@@ -28,6 +28,7 @@ WHOSE = {
     "centralised": "one model trained on all rows",
 }
 _PAIRED = ("federated", "server")
+_NAMED = 4  # further parties and seeds are counted, not named
 
 # settings that do not change what a run finds
 _IDLE = {"seed", "name", "output-dir", "data-root", "resume-from", "save-party-models", "tracking", "round-timeout-s"}
@@ -112,7 +113,7 @@ class Gap:
     seeds : list of int
         The seeds that both have.
     difference : Paired
-        Over those seeds.
+        Over those seeds; of parties, the mean over those that both have.
     parties : Paired or None
         Of one seed alone: over its parties. It says nothing of other seeds.
     better, worse, compared : int
@@ -275,7 +276,7 @@ def compare(records: Sequence[RunRecord], *, figure: str = "", force: bool = Fal
     if not problems:
         found.gaps = _gaps(found)
         if len(groups) > 1 and not found.gaps:
-            found.warnings.append("Nothing can be paired: the groups have no seed in common.")
+            found.warnings.append("Nothing can be paired: the groups have no seed in common, or no party in it.")
     return found
 
 
@@ -387,49 +388,94 @@ def _rows_of(record: RunRecord, rows: str) -> dict[str, Any]:
 
 
 def _gaps(found: Comparison) -> list[Gap]:
-    """Return the differences of each group to the first, for all models that both have."""
+    """Return the differences of each group to the first, for all models that both have.
+
+    A warning is added to ``found`` where the parties of two groups are not the same.
+    """
     base, *others = found.groups
     pairs = []
     for whose in _PAIRED:
-        of = found.value(whose)
         for group in others:
-            seeds = sorted(base.by_seed(of).keys() & group.by_seed(of).keys())
-            if seeds:
-                pairs.append((whose, group, seeds))
+            values = _by_seed(found, whose, base, group)
+            if values:
+                pairs.append((whose, group, values))
     gaps = []
-    for whose, group, seeds in pairs:
-        of = found.value(whose)
-        before, after = base.by_seed(of), group.by_seed(of)
-        both = [pair for seed in seeds for pair in _parties(found, base, group, seed)] if whose == "federated" else []
-        one_seed = paired([b for _, b in both], [a for a, _ in both]) if len(seeds) == 1 and len(both) > 1 else None
+    for whose, group, values in pairs:
+        both = [pair for seed in values for pair in _parties(found, base, group, seed)] if whose == "federated" else []
+        one_seed = paired([b for _, b in both], [a for a, _ in both]) if len(values) == 1 and len(both) > 1 else None
+        before, after = zip(*values.values(), strict=True)
         gaps.append(
             Gap(
                 first=base.letter,
                 second=group.letter,
                 whose=whose,
-                seeds=seeds,
-                difference=paired([after[s] for s in seeds], [before[s] for s in seeds], comparisons=len(pairs)),
+                seeds=list(values),
+                difference=paired(after, before, comparisons=len(pairs)),
                 parties=one_seed,
                 better=sum(b > a for a, b in both),
                 worse=sum(b < a for a, b in both),
                 compared=len(both),
             )
         )
+    found.warnings += [told for group in others if (told := _missing(found, base, group))]
     return gaps
 
 
+def _by_seed(found: Comparison, whose: str, base: Group, group: Group) -> dict[int, tuple[float, float]]:
+    """Return by seed what both groups reach: of parties, the mean over those that have a figure in both."""
+    of = found.value(whose)
+    before, after = base.by_seed(of), group.by_seed(of)
+    means = {seed: (before[seed], after[seed]) for seed in sorted(before.keys() & after.keys())}
+    if whose != "federated" or not _same_parties(base, group):
+        return means
+    shared = {seed: _parties(found, base, group, seed) for seed in means}
+    return {
+        seed: (statistics.fmean(a for a, _ in both), statistics.fmean(b for _, b in both))
+        for seed, both in shared.items()
+        if both
+    }
+
+
+def _same_parties(base: Group, group: Group) -> bool:
+    """Tell whether a party's name means the same party in both: not in simulations of so many and so many parties."""
+    one, other = (found.records[0] for found in (base, group))
+    return not one.simulation or one.config.get("num-parties") == other.config.get("num-parties")
+
+
+def _missing(found: Comparison, base: Group, group: Group) -> str:
+    """Return a warning that names the parties of which one side alone has figures; "" if there is none."""
+    if not _same_parties(base, group):
+        return ""
+    told = []
+    for seed in sorted({*base.seeds} & {*group.seeds}):
+        before, after = _figures(found, base, seed).keys(), _figures(found, group, seed).keys()
+        for side, names in ((base, after - before), (group, before - after)):
+            if names:
+                shown = ", ".join(plain(name, 24) for name in sorted(names)[:_NAMED])
+                more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+                told.append(f"{side.letter} lacks {shown}{more} (seed {seed})")
+    if not told:
+        return ""
+    rest = f", and so on for {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    return (
+        f"{base.letter} and {group.letter} do not have the same parties: {'; '.join(told[:_NAMED])}{rest}. Their "
+        "difference is over the parties that both have; the means of each group are over all that it has."
+    )
+
+
+def _figures(found: Comparison, group: Group, seed: int) -> dict[str, float]:
+    """Return the figure of each party with the federation, for one seed; of several runs of it, their mean."""
+    values: dict[str, list[float]] = {}
+    for record in group.records:
+        for party in record.parties if record.seed == seed else []:
+            if (value := derived.known(party.federated, found.rows, found.figure)) is not None:
+                values.setdefault(party.name, []).append(value)
+    return {name: statistics.fmean(ones) for name, ones in values.items()}
+
+
 def _parties(found: Comparison, base: Group, group: Group, seed: int) -> list[tuple[float, float]]:
-    """Return the figures of each party in both groups, for one seed; of several runs of it, their mean."""
-
-    def figures(group: Group) -> dict[str, float]:
-        values: dict[str, list[float]] = {}
-        for record in group.records:
-            for party in record.parties if record.seed == seed else []:
-                if (value := derived.known(party.federated, found.rows, found.figure)) is not None:
-                    values.setdefault(party.name, []).append(value)
-        return {name: statistics.fmean(ones) for name, ones in values.items()}
-
-    before, after = figures(base), figures(group)
+    """Return the figures of each party that both groups have, for one seed."""
+    before, after = _figures(found, base, seed), _figures(found, group, seed)
     return [(before[name], after[name]) for name in sorted(before.keys() & after.keys())]
 
 

@@ -77,6 +77,28 @@ def test_equal_gaps_and_two_seeds_are_not_said_to_be_more_than_noise(run):
     assert compare(runs).as_dict()["differences"][0]["half_interval"] > 0
 
 
+def test_a_party_that_one_side_lacks_makes_no_difference_and_is_named(run):
+    levels = (0.9, 0.9, 0.5)
+    runs = [run(s, *levels[:2], levels[2] + s / 100, model=m) for s in (1, 2, 3) for m in ("knn", "mlp")]
+    for one in runs:
+        if one.config["model"] == "mlp":
+            one.parties[2].federated = {}  # the weakest
+    found = compare(runs)
+    assert found.gaps[0].difference.mean == 0
+    assert not found.gaps[0].difference.clear
+    lost = runs[1].parties[2].name
+    text = comparison_text(found)
+    assert text.startswith(f"WARNING: A and B do not have the same parties: B lacks {lost} (seed 1); B lacks {lost}")
+    assert "Their difference is over the parties that both have" in text
+    assert not compare([run(1, 0.8, 0.8), run(1, 0.9, 0.9, model="mlp")]).warnings
+
+
+def test_simulations_of_other_numbers_of_parties_are_compared_by_all_of_them(run):
+    found = compare([run(1, 0.8, 0.6, **{"num-parties": 2}), run(1, 0.9, 0.9, 0.3, **{"num-parties": 3})])
+    assert found.gaps[0].difference.mean == pytest.approx(0.0)  # 0.7 and 0.7
+    assert found.warnings == []
+
+
 def test_a_setting_that_only_one_algorithm_has_is_no_difference_at_its_default(run):
     two = [run(1, 0.8, 0.8), run(1, 0.9, 0.9, **{"fedkt.level": "L0", "noise": "gaussian"})]
     two[1].algorithm, two[1].changed = "fedkt", ["noise"]
