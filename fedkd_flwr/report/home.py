@@ -39,31 +39,46 @@ def home_finding(record: RunRecord) -> str:
 
 
 def home_warning(record: RunRecord) -> str:
-    """Return a warning that names the parties that lose at home by more than noise; "" if none does."""
+    """Return a warning that names the parties that lose at home by more than noise; "" if none does.
+
+    The level is for all parties together (Bonferroni): among many, some lose clearly by chance.
+    """
     found = changes(record)
     lost = [(p, d) for p, d in found if d.value < 0]
-    clear = [(p, d) for p, d in lost if d.clear()]
+    clear = [(p, d) for p, d in lost if d.clear(len(found))]
     if not clear:
         return ""
     who = ", ".join(
         f"{plain(p.name, 40)} {d.alone:.3f} to {d.after:.3f} ({count(d.n, 'row')})" for p, d in clear[:_NAMED]
     )
     more = f" and {len(clear) - _NAMED} more" if len(clear) > _NAMED else ""
-    rest = len(lost) - len(clear)
-    noise = f" {count(rest, 'more party loses', 'more parties lose')} within noise." if rest else ""
     of = count(len(found), "party", "parties")
     words = "loses" if len(clear) == 1 else "lose"
     name = derived.figure_used(record, "own").replace("_", " ")
-    single = [p for p, _ in clear if only_class(p.solo["own"]) is not None]
-    if len(single) < len(clear):
-        others = "They" if not single else "Parties with test rows of several classes"
-        noise += f" {others} are better off with the model that they trained alone."
-    if single:
-        named = ", ".join(plain(p.name, 40) for p in single[:_NAMED]) + (" and others" * (len(single) > _NAMED))
-        noise += (
-            f" All own test rows of {named} are of one class: they show nothing of what it would miss of the others."
-        )
-    return (
+    text = (
         f"At home, on their own test rows, {len(clear)} of {of} {words} by the federation (from {name} alone to "
-        f"{name} with it): {who}{more}.{noise}"
+        f"{name} with it): {who}{more}."
     )
+    single = [p for p, _ in clear if only_class(p.solo["own"]) is not None]
+    if better := [p for p, _ in clear if p not in single]:
+        one = len(better) == 1
+        text += (
+            f" {_names(better)} {'is' if one else 'are'} better off with the model that {'it' if one else 'they'} "
+            "trained alone."
+        )
+    if single:
+        text += (
+            f" All own test rows of {_names(single)} are of one class: they show nothing of what the model trained "
+            "alone would miss of the others."
+        )
+    if rest := len(lost) - len(clear):
+        together = ", which is judged for all parties together" if len(found) > 1 else ""
+        text += f" {count(rest, 'more party loses', 'more parties lose')} within noise{together}."
+    return text
+
+
+def _names(parties: list[PartyRecord]) -> str:
+    named = [plain(p.name, 40) for p in parties[:_NAMED]]
+    if len(parties) > _NAMED:
+        named.append(f"{len(parties) - _NAMED} more")
+    return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)

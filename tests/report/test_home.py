@@ -26,7 +26,20 @@ def test_the_warning_names_those_who_lose_by_more_than_noise_the_largest_loss_fi
     text = home_warning(_record((0.9, 0.8), (0.95, 0.025), (0.9, 0.89), (0.5, 0.9)))
     assert "2 of 4 parties lose by the federation" in text
     assert "p1 0.950 to 0.025 (400 rows), p0 0.900 to 0.800 (400 rows)." in text
-    assert "1 more party loses within noise." in text
+    assert "1 more party loses within noise, which is judged for all parties together." in text
+    assert "p1 and p0 are better off with the model that they trained alone." in text
+
+
+def test_who_is_better_off_alone_is_named_so_that_nobody_within_noise_is_meant():
+    text = home_warning(_record((0.9, 0.5), (0.9, 0.89), (0.9, 0.88)))
+    assert "p0 is better off with the model that it trained alone. 2 more parties lose within noise" in text
+
+
+def test_among_many_parties_a_loss_that_chance_makes_is_no_warning():
+    one = _record((0.9, 0.85))
+    assert home_warning(one)
+    assert home_warning(_record((0.9, 0.85), *[(0.9, 0.9)] * 49)) == ""
+    assert home_warning(_record((0.9, 0.75), *[(0.9, 0.9)] * 49))
 
 
 def test_a_party_whose_test_rows_are_of_one_class_is_not_told_to_stay_alone():
@@ -34,7 +47,7 @@ def test_a_party_whose_test_rows_are_of_one_class_is_not_told_to_stay_alone():
     for measured in (record.parties[0].solo, record.parties[0].federated):
         measured["own"] = replace(measured["own"], support=[0, 400])
     text = home_warning(record)
-    assert "Parties with test rows of several classes are better off with the model that they trained alone." in text
+    assert "p1 is better off with the model that it trained alone." in text
     assert "All own test rows of p0 are of one class" in text
     record.parties.pop()
     assert "better off" not in home_warning(record)
