@@ -310,6 +310,17 @@ class RunRecord:
         """Whether ``rounds`` holds all that was asked: older releases wrote a record at the start and the end alone."""
         return bool(self.status != "running" or self.rounds or self.num_rounds)
 
+    @property
+    def continues(self) -> str:
+        """The run that this one was started to continue, such as ``run 7``; "" if it was to continue none.
+
+        Its own record and page say what left the parties in it, also where this run failed before it took them over.
+        """
+        *folders, last = str(self.config.get("resume-from") or "").rstrip("/").split("/")
+        if last == "checkpoint":  # the path of its folder, which a record for publication does not hold
+            return f"run {folders[-1]}" if folders else "an earlier run"
+        return f"run {last}" if last else ""
+
     def seconds_left(self) -> float | None:
         """Return how long the rounds that have not ended may take, in seconds, if they take as long as the last ones.
 

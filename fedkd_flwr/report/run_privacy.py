@@ -86,6 +86,8 @@ def headline(record: RunRecord) -> tuple[str, str]:
     claims = ordered(record.claims)
     if not claims:
         if not record.rounds:
+            if record.continues:
+                return "–", f"nothing new was released; see {plain(record.continues, 40)}, which this run continues"
             return "–", "nothing was released" if record.knows_asked else "not known"
         return "none", "no noise is added" if record.status == "running" else "no noise was added"
     first = next((claim for claim in claims if bounded(claim) and public(claim)), claims[0])
@@ -178,6 +180,12 @@ def unprotected(record: RunRecord) -> list[str]:
         if not record.knows_asked:
             return ["The record does not say what was asked: it was written before the first round, and never again."]
         when = f" until {moment(record.last_word)}" if record.status == "running" else ""
+        if earlier := plain(record.continues, 40):
+            return [
+                f"This run asked no party for anything{when}, so it released nothing new. It was started to continue "
+                f"{earlier}: what the parties were asked for there may have left them, and what the page of {earlier} "
+                "says and claims about it stays as it is."
+            ]
         return [f"No party was asked for anything{when}, so nothing was released and there is nothing to claim."]
     # a round that has not ended counts as if all its answers had left
     may = "" if record.rounds[0].ended else " may have"
@@ -194,8 +202,9 @@ def unprotected(record: RunRecord) -> list[str]:
     more = ""
     if (ratios := _ratios(record)) is not None:
         who = f"{ratios} of {len(record.parties)} parties" if ratios else "parties whose allow names density-ratio"
+        did = "may also have sent" if may and not ratios else "also sent"
         more = (
-            f" For density-ratio votes {who} also sent how many rows of each class they hold, and how much each public "
+            f" For density-ratio votes {who} {did} how many rows of each class they hold, and how much each public "
             "row looks like their rows of each class. This tells more than labels."
         )
     returned = record.status == "completed" or record.final_asked or len(record.rounds) > 1

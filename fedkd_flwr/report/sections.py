@@ -149,7 +149,7 @@ def left_out(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
         which += " that ended" if record.open_round is not None else ""
         yield tag("p", f"Nobody: every party that was asked gave a valid answer in {which}.")
         return
-    yield tag("p", "In these rounds the vote was held without these parties.")
+    yield tag("p", _how_the_vote_went(record, found))
     body = [
         (
             entry.who,
@@ -162,6 +162,17 @@ def left_out(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
         for entry in found
     ]
     yield table(["party", "when", "code", "what it means, and what to do"], body, label="Parties left out")
+
+
+def _how_the_vote_went(record: RunRecord, found: Sequence[derived.LeftOut]) -> str:
+    """Return whether a vote was held in the rounds in which parties were left out: in one that failed it was not."""
+    failed = record.open_round.server_round if record.open_round is not None else None
+    rounds = {number for entry in found for number in entry.rounds}
+    if failed not in rounds:
+        return "In these rounds the vote was held without these parties."
+    if rounds == {failed}:
+        return "These parties gave no valid answer. The round did not end, and no vote was held in it."
+    return f"The vote was held without these parties, but not in round {failed}: it did not end, and had no vote."
 
 
 def privacy(record: RunRecord) -> Iterator[Html]:
@@ -227,12 +238,13 @@ def advice(record: RunRecord) -> Iterator[Html]:
 
 def again(record: RunRecord) -> Iterator[Html]:
     """Yield the settings that are not the defaults, and the command that repeats the run."""
-    nodes = count(len(record.parties), "party", "parties")
+    number = _number_of_parties(record)
+    nodes = f" with {count(number, 'party', 'parties')}" if number else ""
     yield tag(
         "p",
         "Save these lines as ",
         tag("code", "again.toml"),
-        f", install the versions listed below, and run with {nodes}. The same seed, data and versions give the same "
+        f", install the versions listed below, and run{nodes}. The same seed, data and versions give the same "
         "consensus and model. Only privacy noise differs: it is drawn anew in each run.",
         " All other settings had their defaults; the section Configuration lists them too."
         if record.changed is not None
@@ -245,10 +257,18 @@ def again(record: RunRecord) -> Iterator[Html]:
         if _flat(value) and key in told
     )
     yield tag("pre", tag("code", lines or "# the record holds no configuration"))
-    size = f' --federation-config "num-supernodes={len(record.parties)} client-resources-num-cpus=1"'
+    size = f' --federation-config "num-supernodes={number} client-resources-num-cpus=1"' if number else ""
     command = f"flwr run . --run-config again.toml --stream{size if record.simulation else ''}"
-    ours = f"fedkd simulate again.toml --parties {len(record.parties)}" if record.simulation else "fedkd run again.toml"
+    simulate = f"fedkd simulate again.toml{f' --parties {number}' if number else ''}"
+    ours = simulate if record.simulation else "fedkd run again.toml"
     yield tag("pre", tag("code", f"{ours}\n# or, in the folder of a Flower app:\n{command}"))
+
+
+def _number_of_parties(record: RunRecord) -> int:
+    """Return how many parties a run had; 0 if that is not known. One that was killed has heard of none by name."""
+    said = record.config.get("num-parties")
+    configured = said if isinstance(said, int) else 0
+    return max(configured, len(record.parties), *(one.asked for one in record.rounds), 0)
 
 
 def _flat(value: object) -> bool:

@@ -69,6 +69,8 @@ def standing(record: RunRecord, *, alive: bool | None = None, rounds_told: bool 
 def progress(record: RunRecord) -> str:
     """Return how many rounds ended, and what else was asked, without a full stop."""
     if not record.rounds:
+        if record.continues and record.knows_asked:
+            return f"it asked no party for anything itself; it was to continue {plain(record.continues, 40)}"
         return "no party was asked for anything" if record.knows_asked else "what was asked is not known"
     ended = sum(one.ended for one in record.rounds)
     planned = f" of {record.num_rounds}" if record.num_rounds > ended else ""

@@ -4,6 +4,7 @@ import pytest
 from sample_claims import AT_SERVER, LABELS, PARTY, RECORD
 
 from fedkd_flwr.report import claims, run_privacy
+from fedkd_flwr.report.standing import standing
 from fedkd_flwr.run_record import WITHHELD, RoundRecord, RunRecord
 
 
@@ -90,3 +91,26 @@ def test_class_counts_and_ratios_are_named_where_parties_sent_them_beside_labels
     published = record.publishable()
     assert "class counts and ratios, of who allows it" in run_privacy.no_claim(published)
     assert "parties whose allow names density-ratio also sent" in run_privacy.unprotected(published)[0]
+
+
+def test_before_a_round_ended_class_counts_too_are_said_to_have_left_only_perhaps():
+    record = RunRecord(run_id="7", algorithm="fedct", sends="labels", config={"consensus": "auto"})
+    record.rounds = [RoundRecord(server_round=1, asked=3, ended=False)]
+    text = run_privacy.unprotected(record)[0]
+    assert "may have sent the server labels" in text
+    assert "parties whose allow names density-ratio may also have sent how many rows" in text
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [("11", "run 11"), ("/out/runs/11/checkpoint", "run 11"), ("checkpoint", "an earlier run")],
+)
+def test_a_run_that_continues_another_and_asked_nobody_does_not_say_that_nothing_was_released(setting, told):
+    record = RunRecord(run_id="12", algorithm="fedct", status="failed", config={"resume-from": setting})
+    (text,) = run_privacy.unprotected(record)
+    assert f"It was started to continue {told}: what the parties were asked for there may have left them" in text
+    assert f"what the page of {told} says and claims about it stays as it is" in text
+    assert "nothing was released" not in text
+    assert "nothing to claim" not in text
+    assert run_privacy.headline(record) == ("–", f"nothing new was released; see {told}, which this run continues")
+    assert f"it was to continue {told}" in standing(record).sentence

@@ -129,3 +129,32 @@ def test_a_simulation_is_repeated_by_fedkd_simulate_and_a_real_run_by_fedkd_run(
     assert "fedkd simulate again.toml --parties 3" in written(record, tmp_path)
     record.simulation = False
     assert "fedkd run again.toml" in written(record, tmp_path)
+
+
+def test_a_run_killed_in_its_first_round_is_repeated_with_the_parties_that_were_asked(make_record, tmp_path):
+    record = make_record(3, 1)
+    record.simulation, record.status, record.parties = True, "running", []
+    record.rounds[0].ended, record.rounds[0].answered = False, []
+    record.config.pop("num-parties", None)
+    page = written(record, tmp_path)
+    assert "and run with 3 parties" in page
+    assert "fedkd simulate again.toml --parties 3" in page
+    record.rounds = []
+    page = written(record, tmp_path)
+    assert "parties 0" not in page
+    assert "with 0" not in page
+    assert "num-supernodes" not in page
+
+
+def test_of_a_round_that_failed_it_is_not_said_that_a_vote_was_held(failed_record, make_record, tmp_path):
+    failed_record.rounds[0].ended = False
+    page = Page(written(failed_record, tmp_path)).text
+    assert "These parties gave no valid answer. The round did not end, and no vote was held in it." in page
+    assert "the vote was held" not in page
+    record = make_record(3, 2)
+    for one in record.rounds:
+        one.rejected = failed_record.rounds[0].rejected[:1]
+    assert "In these rounds the vote was held without these parties." in Page(written(record, tmp_path)).text
+    record.status, record.rounds[1].ended = "failed", False
+    page = Page(written(record, tmp_path)).text
+    assert "The vote was held without these parties, but not in round 2: it did not end, and had no vote." in page
