@@ -209,6 +209,16 @@ def test_what_leaves_arrives_as_it_was(min_support):
     assert Metrics.opened(shared.to_bytes(), num_classes=4) == shared
 
 
+@pytest.mark.parametrize(("right", "figure"), [(False, "accuracy"), (True, "brier"), (True, "calibration_error")])
+def test_a_figure_that_is_exactly_zero_arrives_as_zero_and_not_as_unknown(right, figure):
+    """Else the worst models, and the best by Brier score, would drop out of every mean and every count."""
+    y = np.array([0, 1, 0, 1])
+    labels = y if right else 1 - y
+    found = measure(y, labels, np.eye(2)[labels], num_classes=2)
+    assert getattr(found, figure) == 0.0
+    assert Metrics.opened(found.to_bytes(), num_classes=2) == found
+
+
 def test_the_largest_message_is_within_the_limit():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 100, 20_000)
