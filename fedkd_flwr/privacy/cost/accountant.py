@@ -127,22 +127,17 @@ class Accountant:
         """Return a bound on ``ln E exp(tilt * loss)`` of everything composed, ``tilt`` > 0; for a privacy filter.
 
         That is ``tilt`` times the Renyi divergence of order ``1 + tilt``, of plain (epsilon, delta) statements where
-        delta does not strike. Infinite where none is proven.
+        delta does not strike. It is rounded up, and above 0 for every use of an epsilon above 0. Infinite where none
+        is proven.
         """
         if not self._counts:
             return 0.0
         if self._non_private():
             return math.inf
-        if (noise := self._only_gaussian()) is not None:
-            value = 0.0 if noise == math.inf else tilt * (1 + tilt) / 2 / noise / noise
-        elif (parts := self._parts()) is None:
-            return math.inf
-        else:
-            value = sum(
-                count * (float(part.cumulant(np.array([tilt]))[0]) - math.log1p(-part.infinite))
-                for part, count in parts
-            )
-        return max(0.0, value) * (1 + 1e-12)
+        # Gaussian noise in closed form: a large tilt moves its mass beyond the ends of a grid.
+        value = tilt * (1 + tilt) / 2 * _precision(self._gaussian())
+        value += math.fsum(count * part.cumulant_bound(tilt) for part, count in self._other_parts())
+        return value * (1 + 1e-12)
 
     def _non_private(self) -> bool:
         return any(isinstance(leaf, dp.NonPrivateDpEvent) for leaf in self._counts)
@@ -160,19 +155,32 @@ class Accountant:
 
     def _only_gaussian(self) -> float | None:
         """Return the noise multiplier of one Gaussian that equals the composition, if all events are Gaussian."""
-        if not all(isinstance(leaf, dp.GaussianDpEvent) for leaf in self._counts):
-            return None
-        return _one_gaussian([(leaf.noise_multiplier, count) for leaf, count in self.events])
+        gaussian = self._gaussian()
+        return _one_gaussian(gaussian) if len(gaussian) == len(self._counts) else None
+
+    def _gaussian(self) -> list[tuple[float, int]]:
+        """Return the noise multipliers of Gaussian events, and how often each is used."""
+        return [(leaf.noise_multiplier, count) for leaf, count in self.events if isinstance(leaf, dp.GaussianDpEvent)]
 
     def _parts(self) -> list[tuple[Any, int]] | None:
         """Return the composition as loss distributions, or None where Gaussian noise is too little for any grid."""
+        parts = self._other_parts()
+        if gaussian := self._gaussian():
+            noise = _one_gaussian(gaussian)
+            if not noise > 1e-6:
+                return None
+            # Beside other losses, what noise beyond 1e100 costs is too small for a float.
+            parts.append((losses.gaussian_losses(min(noise, 1e100)), 1))
+        return parts
+
+    def _other_parts(self) -> list[tuple[Any, int]]:
+        """Return all events but the Gaussian ones as loss distributions."""
         parts: list[tuple[Any, int]] = []
-        gaussian = []
         for leaf, count in self.events:
             epsilon = pure_epsilon(leaf)
             if isinstance(leaf, dp.GaussianDpEvent):
-                gaussian.append((leaf.noise_multiplier, count))
-            elif isinstance(leaf, ApproximateEvent):
+                continue
+            if isinstance(leaf, ApproximateEvent):
                 parts.append((losses.pure_losses(max(epsilon, 1e-12), leaf.delta), count))  # a grid needs a step
             elif epsilon > 0 and isinstance(leaf, dp.LaplaceDpEvent):
                 parts.append((losses.laplace_losses(epsilon, count), count))
@@ -182,18 +190,17 @@ class Accountant:
                 parts.append((losses.response_losses(epsilon, leaf.num_buckets), count))
             elif epsilon > 0:
                 parts.append((losses.pure_losses(epsilon), count))
-        if gaussian:
-            noise = _one_gaussian(gaussian)
-            if not noise > 1e-6:
-                return None
-            # Beside other losses, what noise beyond 1e100 costs is too small for a float.
-            parts.append((losses.gaussian_losses(min(noise, 1e100)), 1))
         return parts
+
+
+def _precision(noises: list[tuple[float, int]]) -> float:
+    """Return the summed precision of Gaussian mechanisms: 1 / noise^2 for each use."""
+    return math.fsum(count * (1 / noise) * (1 / noise) for noise, count in noises)
 
 
 def _one_gaussian(noises: list[tuple[float, int]]) -> float:
     """Return the noise multiplier of the Gaussian mechanism that equals this composition: precisions add."""
-    precision = math.fsum(count * (1 / noise) * (1 / noise) for noise, count in noises)
+    precision = _precision(noises)
     return 1 / math.sqrt(precision) if precision > 0 else math.inf
 
 

@@ -24,6 +24,7 @@ from fedkd_flwr.privacy.cost.accountant import (
     noisy_max_epsilons,
 )
 from fedkd_flwr.privacy.cost.events import TwoClassEvent, pure_epsilon
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
@@ -351,3 +352,77 @@ def test_an_event_that_cannot_be_accounted_for_is_refused_and_leaves_nothing_beh
     with pytest.raises(ConfigError, match="event must be a Gaussian"):
         accountant.compose(dp.ComposedDpEvent([PureEvent(1.0), dp.ZCDpEvent(1.0)]))
     assert accountant.events == ()
+
+
+# --------------------------------------------------------------------------------------------------- cumulants
+
+
+def _response_cumulant(noise, classes, tilt):
+    """``ln E exp(tilt * loss)`` of one randomised response: three losses, in mpmath."""
+    other = mpmath.mpf(noise) / classes
+    likely = 1 - mpmath.mpf(noise) + other
+    loss = mpmath.log(likely / other)
+    return mpmath.log(likely * mpmath.exp(tilt * loss) + other * mpmath.exp(-tilt * loss) + (classes - 2) * other)
+
+
+def _laplace_cumulant(epsilon, tilt):
+    """Half of the losses are epsilon, e^-epsilon / 2 are -epsilon, between is a density e^((l - epsilon) / 2) / 4."""
+    epsilon, rate = mpmath.mpf(epsilon), mpmath.mpf(tilt) + mpmath.mpf(1) / 2
+    ends = mpmath.exp(tilt * epsilon) / 2 + mpmath.exp(-epsilon - tilt * epsilon) / 2
+    return mpmath.log(ends + mpmath.exp(-epsilon / 2) / 2 * mpmath.sinh(rate * epsilon) / rate)
+
+
+TINY = [10.0**-k for k in range(4, 11)]
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+@pytest.mark.parametrize("epsilon", TINY)
+def test_the_cumulant_of_tiny_responses_is_at_least_the_exact_one_and_hardly_more(epsilon, classes):
+    event = RandomizedResponse(epsilon=epsilon, num_classes=classes).dp_event()
+    for tilt in (0.5, 3.0, 16.79, 400.0):
+        with mpmath.workdps(60):
+            exact = _response_cumulant(event.noise_parameter, classes, tilt)
+            for count in (1, 10**12):
+                found = _spent((event, count)).cumulant(tilt)
+                assert count * exact <= found <= count * exact * (1 + 1e-12 + 1e-14 / epsilon)
+
+
+@pytest.mark.parametrize("epsilon", TINY)
+def test_the_cumulant_of_tiny_laplace_noise_is_at_least_the_exact_one_and_hardly_more(epsilon):
+    event = dp.LaplaceDpEvent(1 / epsilon)
+    for tilt in (0.5, 3.0, 16.79, 400.0):
+        with mpmath.workdps(60):
+            exact = _laplace_cumulant(1 / mpmath.mpf(event.noise_multiplier), tilt)
+            assert exact <= _spent((event, 1)).cumulant(tilt) <= exact * (1 + 1e-8 + 1e-14 / epsilon)
+
+
+@pytest.mark.parametrize("tilt", [0.5, 16.79])
+def test_the_cumulant_of_tiny_labels_of_two_classes_is_at_least_that_of_the_worst_equal_votes(tilt):
+    """The excess is that of larger epsilons: it comes from the bound, not from rounding."""
+    excess = []
+    for epsilon in (1e-3, 1e-6, 1e-8):
+        with mpmath.workdps(60):
+            moved = mpmath.mpf(epsilon)
+            worst = 0
+            for place in [mpmath.mpf(k) / 20 for k in range(-60, 1)]:
+                p, q = ((2 - u) * mpmath.exp(u) / 4 for u in (place - moved, place))  # the losing side of the coin
+                worst = max(worst, mpmath.log(p * (p / q) ** tilt + (1 - p) * ((1 - p) / (1 - q)) ** tilt))
+            excess.append(float(_spent((TwoClassEvent(2 / epsilon), 1)).cumulant(tilt) / worst) - 1)
+    assert min(excess) > 0
+    assert excess == pytest.approx([excess[0]] * 3, abs=0.02)
+
+
+@pytest.mark.parametrize("tilt", [1.0, 100.0, 10_000.0])
+def test_the_cumulant_of_gaussian_noise_beside_other_noise_is_the_sum_of_both_at_every_tilt(tilt):
+    """A grid of 37 standard deviations does not hold what a large tilt weighs: it gave a seventh of the sum."""
+    for noise in (1.0, 10.0):
+        together = _spent((dp.GaussianDpEvent(noise), 1), (PureEvent(1e-3), 1)).cumulant(tilt)
+        apart = tilt * (1 + tilt) / 2 / noise**2 + _spent((PureEvent(1e-3), 1)).cumulant(tilt)
+        assert together == pytest.approx(apart, rel=1e-11)
+
+
+def test_the_cumulant_at_the_ends():
+    assert _spent().cumulant(2.0) == _spent((dp.GaussianDpEvent(1e200), 3)).cumulant(2.0) == 0.0
+    assert _spent((dp.GaussianDpEvent(1e-200), 1)).cumulant(2.0) == math.inf
+    assert _spent((PureEvent(30.0), 2)).cumulant(1e4) == pytest.approx(6e5, rel=1e-9)  # exp() of it overflows
+    assert _spent((dp.NonPrivateDpEvent(), 1)).cumulant(2.0) == math.inf

@@ -222,6 +222,14 @@ def test_a_response_s_grid_and_its_moments_by_hand():
     assert grid.cumulant(np.array([-1.0, 0.0, 1.0])) == pytest.approx([0, 0, math.log(69 / 24)], abs=1e-14)
 
 
+def test_ordinary_losses_have_the_same_cumulant_rounded_up_or_to_nearest():
+    """The filter's sums of ordinary releases do not change where tiny ones are rounded up."""
+    for grid in (response_losses(1.0, 10), response_losses(0.1, 2), pure_losses(0.5, 1e-6), laplace_losses(0.08, 162)):
+        for tilt in (0.5, 3.0, 16.79):
+            nearest = float(grid.cumulant(np.array([tilt]))[0]) - math.log1p(-grid.infinite)
+            assert nearest * (1 - 1e-12) <= grid.cumulant_bound(tilt) <= nearest * (1 + 1e-11)
+
+
 def test_a_pure_statement_s_grid_by_hand():
     grid = pure_losses(math.log(3))
     assert (grid.step, grid.low, grid.infinite) == (math.log(3), -1, 0.0)

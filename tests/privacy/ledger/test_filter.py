@@ -157,3 +157,15 @@ def test_gaussian_noise_alone_is_counted_as_its_renyi_divergence_says():
     bound = alpha / 2 / 40**2 + math.log(1 - 1 / alpha) - (math.log(1e-5) + math.log(alpha)) / (alpha - 1)
     assert _counted([(gaussian(40.0), 1)], 1.0, 1e-5) == pytest.approx(bound)
     assert _counted([(gaussian(40.0), 1)], 1.0, 0.0) == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [1e-10, 1e-9, 1e-7])
+def test_releases_of_a_tiny_epsilon_move_the_renyi_sum_so_that_enough_of_them_end_the_budget(epsilon):
+    """Rounded down, 10^15 of them left the sum at 0, or below its true value."""
+    label = RandomizedResponse(epsilon=epsilon, num_classes=2).dp_event()
+    one, many = (cost_of(plain_events([(label, count)]), order(1.0, 1e-5)).moment for count in (1, 10**15))
+    tilt = order(1.0, 1e-5) - 1
+    # what the Renyi divergence of a nearly fair coin tends to
+    assert one == pytest.approx(tilt * (1 + tilt) / 2 * epsilon**2, rel=1e-4, abs=0)
+    assert many == pytest.approx(10**15 * one)
+    assert (_counted([(label, 10**15)], 1.0, 1e-5) > 1.0) == (epsilon > 1e-9)
