@@ -13,7 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores", "onnx_graphs")
-PURE += ("run_record", "saved_model", "metrics", "checks", "errors", "files", "processes", "seeds", "site_rules")
+PURE += ("run_record", "saved_model", "metrics", "checks", "errors", "files", "processes", "rounding", "seeds")
+PURE += ("site_rules",)
 HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
 HEAVY |= {"dp_accounting", "onnx", "onnxruntime", "skl2onnx"}
 # public modules that are themselves imported only on use, with the extra they belong to
@@ -74,6 +75,7 @@ BELOW = {
     "errors",
     "files",
     "processes",
+    "rounding",
     "seeds",
     "site_rules",
     "metrics",
@@ -90,14 +92,15 @@ MAY_IMPORT = {
     "errors": set(),
     "files": set(),
     "processes": set(),
+    "rounding": set(),
     "seeds": set(),
     "metrics": {"errors"},
     "checks": {"errors"},
-    "site_rules": {"errors", "privacy"},
+    "site_rules": {"errors", "privacy", "rounding"},
     "labels": {"checks", "errors"},
     "models": {"checks", "errors", "files", "metrics", "seeds"},
     "data": {"checks", "errors", "seeds"},
-    "privacy": {"checks", "errors", "labels"},
+    "privacy": {"checks", "errors", "labels", "rounding"},
     "algorithms": {"checks", "errors", "seeds", "labels", "privacy"},
     "stores": {"checks", "errors", "files", "privacy", "processes", "run_record"},
     "run_frames": {"errors"},
@@ -108,7 +111,7 @@ MAY_IMPORT = {
     "strategies": {*BELOW, "wire"},
     "clients": {*BELOW, "wire"},
     "audit": {*BELOW, "wire"},
-    "report": {"errors", "files", "metrics", "processes", "run_frames", "run_record"},
+    "report": {"errors", "files", "metrics", "processes", "rounding", "run_frames", "run_record"},
 }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedkd_flwr.report.formatting import is_number, plain
+from fedkd_flwr.rounding import bound_text
 from fedkd_flwr.run_record import WITHHELD
 
 __all__ = [
@@ -127,22 +128,6 @@ def claim_cells(claim: Claim) -> dict[str, str]:
 
 def _number(value: Any, otherwise: float = 0.0) -> float:
     return float(value) if is_number(value) else otherwise
-
-
-def bound_text(value: object) -> str:
-    """Return a bound with four figures, rounded up so that it remains a bound.
-
-    Text is returned unchanged. Anything else that is not a finite number gives ``no bound``.
-
-    >>> bound_text(8.0), bound_text(24.3214), bound_text(1e-05), bound_text(None)
-    ('8', '24.33', '1e-05', 'no bound')
-    """
-    if not is_number(value):
-        return value if isinstance(value, str) else "no bound"  # JSON has no infinity: it is read back as null
-    exact = _number(value)
-    nearest = float(f"{exact:.4g}")
-    step = 10.0 ** (math.floor(math.log10(abs(exact))) - 3) if exact else 0.0
-    return f"{nearest if nearest >= exact else nearest + step:.4g}"
 
 
 def _small(probability: float) -> str:
