@@ -63,6 +63,11 @@ def test_a_reply_without_a_claim_costs_more_than_any_rule_allows():
     assert [rules.of_round(events, now)[0].kept for events in costs] == [False, True, False]
 
 
+def test_a_reply_s_cost_is_rounded_up_so_that_a_broken_rule_shows_a_larger_number():
+    found = SiteRules(reply_epsilon=1.0, delta=0.0).of_round([(PureEvent(1.0000049), 1)], datetime(2026, 1, 1))[0]
+    assert (found.kept, found.seen) == (False, "1.00001")
+
+
 def test_rows_are_counted_for_the_classes_a_party_holds():
     rules = SiteRules(class_rows=5)
     kept = [rules.of_rows(counts)[0].kept for counts in ([5, 0, 9], [4, 9, 9], [0, 0, 0])]

@@ -33,6 +33,7 @@ from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.report.page import write_page
+from fedkd_flwr.rounding import bound_text, least_text
 from fedkd_flwr.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.wire.records import open_instruction, open_reply
@@ -295,7 +296,8 @@ def audit_text(found: AuditRecord) -> str:
         *(row(name, of) for name, of in found.parties.items()),
         f"without shadow runs: AUC {alone.value:.3f} ({alone.low:.3f} to {alone.high:.3f})",
         *(
-            f"claimed epsilon {of.epsilon:.4g} at delta {of.delta:g} ({of.unit}): the attack proves {of.proven:.4g}"
+            f"claimed epsilon {bound_text(of.epsilon)} at delta {bound_text(of.delta)} ({of.unit}): "
+            f"the attack proves {least_text(of.proven)}"
             for of in found.claims
         ),
         "0.5 is guessing. An attack shows what leaks at least; only a claim says at most.",

@@ -24,6 +24,7 @@ from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import FedkdError, RefusalError
 from fedkd_flwr.labels.known import draw_known
 from fedkd_flwr.models.zoo import pick_model
+from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
 
@@ -142,7 +143,8 @@ def _ledger(config: RunConfig, public: PublicSet, root: Path) -> Iterator[Findin
     store = LedgerStore(root, party="server", data_digest=public.fingerprint)
     try:
         ledger = store.load()
-        what = f"epsilon {ledger.spent(config.setting('delta', 1e-5)):.4g} spent by this server's noise on these rows"
+        spent = spent_text(ledger.spent(config.setting("delta", 1e-5)), 4)
+        what = f"epsilon {spent} spent by this server's noise on these rows"
         yield Finding(subject="ledger", level=Level.READY, what=what)
         if late := ledger.from_the_future(datetime.now(UTC)):
             what = f"{len(late)} entries of the ledger are dated in the future, the last {late[-1].when}"

@@ -42,6 +42,7 @@ from fedkd_flwr.data.shift import FEWEST_ROWS, Shift, column_differences, find_s
 from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
+from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.stores.files import file_name
 
 __all__ = ["Looked", "check_silo", "may_start"]
@@ -276,7 +277,11 @@ class _Silo:
                 yield finding_of("ledger", error, way_out=restore)
                 return
             spent = read.ledger.spent(node.delta_budget, read.rows)
-            words = f"epsilon {spent:.4g} at delta {node.delta_budget:g}" if spent < math.inf else "no finite epsilon"
+            words = (
+                f"epsilon {spent_text(spent, 4)} at delta {node.delta_budget:g}"
+                if spent < math.inf
+                else "no finite epsilon"
+            )
             replies = sum(entry.server_round > 0 for entry in read.ledger.entries)
             what = f"{words} spent so far, {replies} charged repl{'y' if replies == 1 else 'ies'}"
             yield Finding(subject="ledger", level=Level.READY, what=what)

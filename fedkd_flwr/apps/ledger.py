@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.privacy.ledger.entry import lost
+from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.privacy.ledger.ledger import Budget, Head, Ledger
 from fedkd_flwr.privacy.ledger.rows import Histories
+from fedkd_flwr.rounding import bound_text, least_text
 from fedkd_flwr.stores.ledger import NO_NOISE, read_table
 
 __all__ = ["Read", "event_words", "ledger_dict", "ledger_text", "ledgers_in", "read_ledger"]
@@ -39,20 +42,24 @@ def event_words(event: Mapping[str, Any]) -> str:
         return " + ".join(event_words(part) for part in event["events"]) or "nothing"
     if kind == "laplace":
         noise = event["noise_multiplier"]
-        return f"Laplace noise of {noise:.4g} sensitivities (epsilon {1 / noise if noise else math.inf:.4g})"
+        return f"Laplace noise of {noise:.4g} sensitivities (epsilon {_of_event(1 / noise if noise else math.inf)})"
     if kind == "two-class":
         noise = event["noise_multiplier"]
         words = f"winner of two classes, Laplace noise of {noise:.4g} sensitivities on each count"
-        return f"{words} (epsilon {2 / noise if noise else math.inf:.4g})"
+        return f"{words} (epsilon {_of_event(2 / noise if noise else math.inf)})"
     if kind == "gaussian":
         return f"Gaussian noise of {event['noise_multiplier']:.4g} sensitivities"
     if kind == "randomized-response":
         return f"randomised response, {event['noise_parameter']:.4g} at random among {event['num_buckets']}"
     if kind == "pure":
-        return f"epsilon {event['epsilon']:.4g}"
+        return f"epsilon {_of_event(event['epsilon'])}"
     if kind == "approximate":
-        return f"epsilon {event['epsilon']:.4g} with delta {event['delta']:.4g}"
+        return f"epsilon {_of_event(event['epsilon'])} with delta {bound_text(event['delta'])}"
     return {"non-private": "no noise", "no-op": "nothing"}.get(kind, str(kind))
+
+
+def _of_event(epsilon: float) -> str:
+    return spent_text(epsilon, 4) if epsilon < math.inf else "inf"
 
 
 class Read(NamedTuple):
@@ -127,7 +134,10 @@ def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
     ]
     limit, most = sums.limit, sums.most
     if budget < math.inf:
-        left = f"epsilon {budget - most:.6g} of {budget:g}" if most < budget else f"nothing of epsilon {budget:g}"
+        # from the figure shown, so that both together are the budget
+        rest = float(Decimal(repr(budget)) - Decimal(spent_text(most))) if most < math.inf else 0.0
+        whole = f"{budget:g}" if float(f"{budget:g}") == budget else repr(budget)
+        left = f"epsilon {least_text(rest, 6)} of {whole}" if rest > 0 else f"nothing of epsilon {whole}"
         lines += [
             f"counted      {_epsilon(most)} by this budget's filter, which decides; it holds whatever is asked",
             f"left         {left}; composed together, a request may cost less than it would alone",
@@ -148,7 +158,8 @@ def _by_rows(counted: NDArray[np.float64], rows: Histories) -> str:
     text = f"rows         {int(rows.rows.sum()):,} different ones in {sets}"
     if not len(counted):
         return text
-    figures, where = np.unique(np.array([float(f"{value:.6g}") for value in counted]), return_inverse=True)
+    shown_figures = np.array([float(spent_text(value)) if value < math.inf else math.inf for value in counted])
+    figures, where = np.unique(shown_figures, return_inverse=True)
     counts = np.bincount(where, weights=rows.rows).astype(int)
     shown = [f"{count:,} at {_epsilon(figure)}" for figure, count in zip(figures, counts, strict=True)][::-1]
     more = f"; {sum(counts[:-10]):,} at less" if len(shown) > 10 else ""
@@ -156,7 +167,7 @@ def _by_rows(counted: NDArray[np.float64], rows: Histories) -> str:
 
 
 def _epsilon(value: float) -> str:
-    return f"epsilon {value:.6g}" if value < math.inf else "no finite epsilon"
+    return f"epsilon {spent_text(value)}" if value < math.inf else "no finite epsilon"
 
 
 def _meaning(ledger: Ledger) -> list[str]:

@@ -27,6 +27,7 @@ from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.claims.claim import subsampling
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.rounding import bound_text
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.party_state import Saved
 from fedkd_flwr.stores.subset import SubsetStore
@@ -388,7 +389,9 @@ class ScoreClient(PartyClient):
         if instruction.server_round == 1:
             claim = subsampling(subset)
             notes = " ".join(claim.notes)
-            numbers = f"epsilon {claim.epsilon:.4g}, delta {claim.delta:.4g} ({claim.neighbouring_relation})"
+            numbers = (
+                f"epsilon {bound_text(claim.epsilon)}, delta {bound_text(claim.delta)} ({claim.neighbouring_relation})"
+            )
             logger.info("%s learns from a %s: %s. %s", party.name, subset.words, numbers, notes)
         rows = party.rows_in(slots)
         if len(rows) < len(slots):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.report.figure import BLUE, GREY, Canvas, Plot
 from fedkd_flwr.report.html import Html, table, tag
+from fedkd_flwr.rounding import bound_text, least_text
 from fedkd_flwr.run_record import AttackFigures, Measured, RunRecord
 
 __all__ = ["attack", "roc_plot"]
@@ -38,7 +39,11 @@ def attack(record: RunRecord) -> Iterator[Html]:
         class_="soft",
     )
     claimed = [
-        (f"{of.unit} ({of.neighbouring_relation})", f"{of.epsilon:.3g} at delta {of.delta:g}", f"{of.proven:.3g}")
+        (
+            f"{of.unit} ({of.neighbouring_relation})",
+            f"{bound_text(of.epsilon)} at delta {bound_text(of.delta)}",
+            least_text(of.proven),
+        )
         for of in found.claims
     ]
     if claimed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import dp_accounting as dp
+import numpy as np
 import pytest
 from ledgers import NON_PRIVATE, TABLE, full_ledger, gaussian, make_entry, make_ledger
 
@@ -12,6 +13,8 @@ from fedkd_flwr.apps.ledger import event_words, ledger_text
 from fedkd_flwr.commands.main import main
 from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent, TwoClassEvent
 from fedkd_flwr.privacy.ledger.entry import plain_events
+from fedkd_flwr.privacy.ledger.rows import Histories
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 
 
 def _command(*words):
@@ -71,6 +74,35 @@ def test_the_print_says_what_was_spent_when_on_what_and_what_is_left():
     assert any(line.startswith("counted epsilon 0.8 by this budget's filter") for line in lines)
     assert any(line.startswith("left epsilon 0.2 of 1") for line in lines)
     assert "protects one record against server; data sets compared: replace one record" in lines
+
+
+def test_what_was_spent_is_rounded_up_and_what_is_left_down():
+    ledger = make_ledger(make_entry(events=[(PureEvent(1.0000041), 1)], when="2020-01-01T10:00:00+00:00"))
+    rows = Histories(
+        data_sets=(ledger.entries[0].data,), patterns=np.ones((1, 1), dtype=bool), rows=np.ones(1, dtype=int)
+    )
+    text = " ".join(ledger_text(ledger, delta=0.0, budget=2.0, rows=rows).split())
+    assert "spent epsilon 1.00001 at delta 0" in text
+    assert "counted epsilon 1.00001 by" in text
+    assert "left epsilon 0.99999 of 2" in text
+    assert "1 at epsilon 1.00001" in text
+    assert "1 x epsilon 1.001" in text
+
+
+def test_what_is_left_and_what_was_counted_make_up_the_budget_whatever_its_digits():
+    ledger = make_ledger(make_entry(events=[(PureEvent(0.1), 2)], when="2020-01-01T10:00:00+00:00"))
+    text = " ".join(ledger_text(ledger, delta=0.0, budget=0.3000000049).split())
+    assert "counted epsilon 0.2 by" in text
+    assert "left epsilon 0.1 of 0.3000000049" in text
+
+
+def test_a_budget_that_is_spent_exactly_is_not_shown_as_passed():
+    """Three responses of epsilon 1 sum up to 3.0000000000000053, which the filter allows."""
+    label = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
+    ledger = make_ledger(make_entry(events=[(label, 3)], when="2020-01-01T10:00:00+00:00"))
+    text = " ".join(ledger_text(ledger, delta=0.0, budget=3.0).split())
+    assert "counted epsilon 3 by" in text
+    assert "left nothing of epsilon 3" in text
 
 
 def test_entries_that_say_different_things_are_not_summed_into_one_claim():

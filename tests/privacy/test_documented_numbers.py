@@ -13,7 +13,7 @@ from scipy import integrate, optimize, stats
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.calibration import calibrate_gaussian, calibrate_laplace
 from fedkd_flwr.privacy.cost.events import event_to_json
-from fedkd_flwr.privacy.ledger.filter import cost_of, order, spent
+from fedkd_flwr.privacy.ledger.filter import cost_of, order, spent, spent_text
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
@@ -135,14 +135,14 @@ FIGURES = {f"docs/privacy.md, {name}": figure for name, figure in FIGURES.items(
         "standard deviation 39.8763 votes",
         f"standard deviation {calibrate_gaussian(num_queries=200, epsilon=2.0, delta=DELTA).sigma:.4f} votes",
     ),
-    "docs/deploy.md, two runs": ("spent epsilon 2.95358 at", f"spent epsilon {_spent(50, 2):.6g} at"),
+    "docs/deploy.md, two runs": ("spent epsilon 2.95359 at", f"spent epsilon {spent_text(_spent(50, 2))} at"),
     "docs/deploy.md, what a budget counts": (
-        "epsilon 3.20136 spent before, 2.32205 asked, 4.08067 together",
-        "epsilon {:.6g} spent before, {:.6g} asked, {:.6g} together".format(*(_counted(50, n) for n in (2, 1, 3))),
+        "epsilon 3.20137 spent before, 2.32206 asked, 4.08067 together",
+        "epsilon {} spent before, {} asked, {} together".format(*(spent_text(_counted(50, n)) for n in (2, 1, 3))),
     ),
     "docs/deploy.md, what is left": (
-        "left epsilon 0.0986399 of 3.3",
-        f"left epsilon {3.3 - _counted(50, 2):.6g} of 3.3",
+        "left epsilon 0.09863 of 3.3",
+        f"left epsilon {3.3 - float(spent_text(_counted(50, 2))):.5f} of 3.3",
     ),
     "docs/quickstart.md, all of a party's 25 teachers": (
         "everything a party holds at epsilon 131.3",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from fedkd_flwr.apps.audit import audit_text
 from fedkd_flwr.report.attack import attack, roc_plot
 from fedkd_flwr.report.page import write_page
 from fedkd_flwr.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
@@ -40,6 +43,14 @@ def test_the_section_says_figures_intervals_and_what_is_proven_beside_the_claim(
     for words in ("0.611 (0.601 to 0.621)", "1,234", "2.5 at delta 1e-05", "0.75", "repeated the run 16 times"):
         assert words in text
     assert "<script>" not in text
+
+
+def test_a_claimed_epsilon_is_rounded_up_and_a_proven_one_down(audited, no_pictures):
+    audited.audit.claims[0] = replace(audited.audit.claims[0], epsilon=1.00004, proven=0.99996)
+    page = "".join(map(str, attack(audited)))
+    assert "1.001 at delta 1e-05" in page
+    assert "0.9999" in page
+    assert "claimed epsilon 1.001 at delta 1e-05 (record): the attack proves 0.9999\n" in audit_text(audited.audit)
 
 
 def test_a_page_has_the_section_only_where_an_attack_was_tried(audited, make_record, tmp_path, no_pictures):

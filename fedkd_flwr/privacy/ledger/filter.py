@@ -57,8 +57,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import FedkdError
+from fedkd_flwr.rounding import bound_text
 
-__all__ = ["ROUNDING", "Cost", "cost_of", "order", "spent"]
+__all__ = ["ROUNDING", "Cost", "cost_of", "order", "spent", "spent_text"]
 
 ROUNDING = 1e-9
 """Sums of floats exceed their nominal value by less than this share of it: a budget of 1.0 covers twice 0.5."""
@@ -178,3 +179,15 @@ def spent(
             together = np.where(adds, together, np.minimum(together, np.maximum(renyi, 0.0)))
         result[at : at + _BLOCK] = np.where(earliest.min(axis=1) < np.inf, together, 0.0)
     return result
+
+
+def spent_text(epsilon: float, digits: int = 6) -> str:
+    """Return what was spent with so many figures: the smallest such budget that covers it.
+
+    It is rounded up, but for the share `ROUNDING` by which a sum may pass its budget: three labels of epsilon 1 sum up
+    to 3.0000000000000053.
+
+    >>> spent_text(3.0000000000000053), spent_text(1.0000049), spent_text(math.inf)
+    ('3', '1.00001', 'infinite')
+    """
+    return bound_text(epsilon / (1 + ROUNDING), digits) if epsilon < math.inf else "infinite"

@@ -35,7 +35,7 @@ from fedkd_flwr.privacy.ledger.entry import (
     read_object,
     utc,
 )
-from fedkd_flwr.privacy.ledger.filter import ROUNDING, cost_of, order, spent
+from fedkd_flwr.privacy.ledger.filter import ROUNDING, cost_of, order, spent, spent_text
 from fedkd_flwr.privacy.ledger.rows import Histories
 
 __all__ = ["Budget", "Entry", "Events", "Head", "Ledger"]
@@ -248,14 +248,14 @@ class Ledger:
         together = float(self.counted(budget, histories, asked=asked).max())
         without = float(self.counted(budget, histories).max())
         alone = float(Ledger(party=self.party, data_digest=self.data_digest).counted(budget, asked=asked).max())
-        limit, total = _shown(budget.epsilon), _shown(together)
-        if total == limit:  # beyond it by less than these digits
-            total = repr(together)
+        limit, total = f"{budget.epsilon:g}", spent_text(together)
+        if float(limit) != budget.epsilon or total == limit:  # these digits do not tell them apart
+            limit, total = repr(budget.epsilon), repr(together)
         raise RefusalError(
             explain(
                 f"privacy budget of {self.party}",
                 f"cover {what}: epsilon <= {limit} at delta {budget.delta:g}",
-                f"epsilon {_shown(without)} spent before, {_shown(alone)} asked, {total} together",
+                f"epsilon {spent_text(without)} spent before, {spent_text(alone)} asked, {total} together",
                 "These are the filter's figures, for the row that has spent most. "
                 "This party leaves the round out. Its operator can raise epsilon-budget or delta-budget in the node "
                 "config; the server cannot.",
@@ -342,7 +342,3 @@ class Ledger:
 def _link(before: str, entry: Entry) -> str:
     """Return the link of an entry in the hash chain."""
     return sha256(before.encode() + canonical(vars(entry))).hexdigest()
-
-
-def _shown(value: float) -> str:
-    return f"{value:.6g}" if value < math.inf else "infinite"
