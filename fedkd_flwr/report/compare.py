@@ -132,12 +132,22 @@ class Gap:
 
 
 class Column(NamedTuple):
-    """A figure of a group: its key in JSON, its title, how to read it from a record, and its decimals."""
+    """A figure of a group: its key in JSON, its title, how to read it from a record, and its decimals.
+
+    A ``bound`` is shown as the largest over the runs, rounded up, without decimals of its own; anything else as a mean.
+    """
 
     key: str
     title: str
     of: Callable[[RunRecord], float | None]
     digits: int
+    bound: bool = False
+
+    def as_dict(self, values: Sequence[float]) -> dict[str, float | int | None]:
+        """Return what some runs say of it as plain JSON types."""
+        if self.bound:
+            return {"runs": len(values), "largest": max(values)}
+        return {"runs": len(values), "mean": statistics.fmean(values), "deviation": deviation(values)}
 
 
 @dataclass(kw_only=True)
@@ -185,7 +195,7 @@ class Comparison:
             Column("kilobytes_up", "KB sent by a party, whole run", _kilobytes, 1),
             Column("rounds", "rounds", lambda record: float(len(record.rounds)), 1),
             Column("seconds", "seconds", lambda record: record.seconds or None, 1),
-            Column("epsilon", "epsilon (publishable claim)", _epsilon, 3),
+            Column("epsilon", "epsilon (publishable claim), largest of the runs", _epsilon, 0, bound=True),
         ]
 
     def as_dict(self) -> dict[str, Any]:
@@ -203,9 +213,7 @@ class Comparison:
                     "seeds": group.seeds,
                     "settings": group.settings,
                     "figures": {
-                        one.key: {"runs": len(values), "mean": statistics.fmean(values), "deviation": deviation(values)}
-                        for one in self.columns()
-                        if (values := group.values(one.of))
+                        one.key: one.as_dict(values) for one in self.columns() if (values := group.values(one.of))
                     },
                 }
                 for group in self.groups

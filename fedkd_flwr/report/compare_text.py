@@ -9,6 +9,7 @@ from fedkd_flwr.report.compare import WHOSE, Comparison, Gap, Group, deviation, 
 from fedkd_flwr.report.derived import ROWS
 from fedkd_flwr.report.formatting import count, plain, rounds_text
 from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL
+from fedkd_flwr.rounding import bound_text
 
 __all__ = [
     "cell",
@@ -64,8 +65,13 @@ def figure_rows(found: Comparison) -> list[list[str]]:
     for column in found.columns():
         values = [group.values(column.of) for group in found.groups]
         if any(values):
-            rows.append([column.title, *(cell(one, column.digits) for one in values)])
+            shown = [_bound(one) if column.bound else cell(one, column.digits) for one in values]
+            rows.append([column.title, *shown])
     return rows
+
+
+def _bound(values: Sequence[float]) -> str:
+    return bound_text(max(values)) if values else "–"
 
 
 def cell(values: Sequence[float], digits: int = 3) -> str:

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from pages import check_safe_and_alone
+from sample_claims import RECORD
 
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.metrics import Metrics
@@ -57,6 +58,17 @@ def test_differences_are_paired_by_seed_so_what_a_seed_does_to_both_cancels_out(
     assert re.search(r"model +knn +mlp", text)
     assert "num-test" not in text  # equal settings are not shown
     assert "(standard error 0.000, 4 seeds): more than noise. 8 of 8 parties reach more, 0 less" in text
+
+
+def test_of_the_runs_epsilons_the_largest_is_shown_and_rounded_up(run):
+    """A mean is below the claim of some run, and 0.00044 with three decimals is 0."""
+    runs = [run(1, 0.8), run(2, 0.8), run(1, 0.7, model="mlp"), run(2, 0.7, model="mlp")]
+    for record, epsilon in zip(runs, (0.00044, 0.0001, 1.00001, 3.00001), strict=True):
+        record.claims = [{**RECORD, "epsilon": epsilon}]
+    found = compare(runs)
+    assert re.search(r"largest of the runs +0\.00044 +3\.001\n", comparison_text(found))
+    figures = [group["figures"]["epsilon"] for group in found.as_dict()["groups"]]
+    assert figures == [{"runs": 2, "largest": 0.00044}, {"runs": 2, "largest": 3.00001}]
 
 
 def test_noise_that_is_as_large_as_the_difference_is_said(run):
