@@ -32,6 +32,7 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import write_atomic
+from fedkd_flwr.report.attack import found_texts
 from fedkd_flwr.report.page import write_page
 from fedkd_flwr.rounding import bound_text, least_text
 from fedkd_flwr.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
@@ -43,6 +44,7 @@ __all__ = ["audit", "audit_text"]
 _NEAREST = 256  # public rows looked through for each private row
 _NOTE = "audited run: each party trained on a random half of its rows; the other half are the fresh rows of the attack"
 _COVERED = ("replace one record", "add, remove or replace one record", "any change of the party's data")
+_ANSWERS = {"labels", "bits", "probs", "logits", "scores", "ratios"}
 Coins = list[NDArray[np.bool_]]
 
 
@@ -187,6 +189,10 @@ class _Attack:
         self.sent: set[str] = set()
         for said in target.transcripts:
             self.sent |= said.kinds
+        # the same columns for each run and party, whatever one of them refused
+        self._weights = "model" in self.sent
+        self._answers = bool(self.sent & _ANSWERS) or not self._weights
+        self._counts = "class-counts" in self.sent
         self._orders: dict[int, NDArray[np.int64]] = {}
 
     def add(self, run: _Run) -> None:
@@ -199,12 +205,14 @@ class _Attack:
         count = len(party.y) // 2 * 2
         X, y = party.X[:count], party.y[:count]
         columns = [np.full((count, 1), float(len(said.refused)))]  # a refusal is an output too
-        if said.weights:
+        if self._weights:
             net, rows = party.model(seed=0), np.arange(count)
-            odds = np.stack([log_odds(net.set_arrays(w).logits(X), "logits")[rows, y] for w in said.weights])
-            columns.append(np.stack([odds[0], odds[-1], odds.mean(axis=0)], axis=1))
-        if said.kinds - {"model"} or not said.weights:
+            odds = [log_odds(net.set_arrays(w).logits(X), "logits")[rows, y] for w in said.weights] or [np.zeros(count)]
+            columns.append(np.stack([odds[0], odds[-1], np.mean(odds, axis=0)], axis=1))
+        if self._answers:
             columns.append(said.answers.evidence(self._order(index, X), y))
+        if self._counts:
+            columns.append(np.zeros((count, 1)) if said.class_counts is None else said.class_counts[y][:, None])
         return np.concatenate(columns, axis=1)
 
     def _order(self, index: int, X: NDArray[Any]) -> NDArray[np.int64]:
@@ -221,7 +229,8 @@ class _Attack:
         for i, evidence in enumerate(target):
             member = np.stack([_member(flipped[i]) for flipped in flips])
             scores.append(likelihood_ratios(evidence, np.stack([run[i] for run in shadows]), member))
-            alone.append(evidence[:, 1:].mean(axis=1))
+            unit = evidence[:, 1:].std(axis=0)  # each column counts the same, however large its numbers are
+            alone.append((evidence[:, 1:] / np.where(unit > 0, unit, 1.0)).mean(axis=1))
         inside = [_member(c) for c in coins]
         all_scores, all_inside = np.concatenate(scores), np.concatenate(inside)
         return AuditRecord(
@@ -282,16 +291,13 @@ def audit_text(found: AuditRecord) -> str:
     """Return what was found as a table of plain text."""
 
     def row(name: str, of: AttackFigures) -> str:
-        cells = (
-            f"{m.value:.3f} ({m.low:.3f} to {m.high:.3f})"
-            for m in (of.auc, of.found_at_1_percent, of.found_at_1_permille)
-        )
-        return f"{name:<14} {of.members:>8} " + "  ".join(f"{cell:<24}" for cell in cells).rstrip()
+        cells = (f"{of.auc.value:.3f} ({of.auc.low:.3f} to {of.auc.high:.3f})", *found_texts(of))
+        return f"{name:<14} {of.members:>8} {of.fresh:>6} " + "  ".join(f"{cell:<24}" for cell in cells).rstrip()
 
     alone = found.without_shadows
     lines = [
         f"sent: {', '.join(found.sent)}; likelihood ratios over {found.shadows} shadow runs",
-        f"{'':<14} {'members':>8} {'attack AUC':<24}  {'found at 1 % FPR':<24}  found at 0.1 % FPR",
+        f"{'':<14} {'members':>8} {'fresh':>6} {'attack AUC':<24}  {'found at 1 % FPR':<24}  found at 0.1 % FPR",
         row("all parties", found.everybody),
         *(row(name, of) for name, of in found.parties.items()),
         f"without shadow runs: AUC {alone.value:.3f} ({alone.low:.3f} to {alone.high:.3f})",
@@ -300,6 +306,7 @@ def audit_text(found: AuditRecord) -> str:
             f"the attack proves {least_text(of.proven)}"
             for of in found.claims
         ),
+        "FPR: share of fresh rows called members; a dash stands where they are too few to say.",
         "0.5 is guessing. An attack shows what leaks at least; only a claim says at most.",
     ]
     return "\n".join(lines)

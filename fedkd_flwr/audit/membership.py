@@ -30,15 +30,21 @@ __all__ = ["NEAR", "Answers", "likelihood_ratios", "log_odds", "pairs_epsilon"]
 NEAR = (1, 8, 64)
 """How many of the nearest public rows are looked at: one piece of evidence for each number."""
 _LEAST_PROBABILITY, _LEAST_DOUBT = 1e-6, 1e-14
-_RIDGE = 1e-6  # beside 1, where features are nearly the same
+_MOST_ODDS = -float(np.log(_LEAST_DOUBT))
+_MOST_SCATTER, _MOST_AWAY = 2.0, 4.0
 
 
 def log_odds(values: NDArray[np.floating[Any]], kind: str) -> NDArray[np.float64]:
-    """Return log(p / (1 - p)) of each class for ``probs`` or ``logits`` (rows, classes); anything else as it is."""
+    """Return log(p / (1 - p)) of each class for ``probs`` or ``logits`` (rows, classes); anything else as it is.
+
+    They are finite: at most what single precision tells from certainty, in both directions.
+    """
     exact = np.asarray(values, dtype=np.float64)
     if kind == "logits":
-        logs = np.minimum(log_softmax(exact, axis=1), -_LEAST_DOUBT)
-        return np.asarray(logs - np.log(-np.expm1(logs)))
+        with np.errstate(invalid="ignore", over="ignore"):  # logits that have overflowed: nothing is known
+            logs = np.minimum(log_softmax(exact, axis=1), -_LEAST_DOUBT)
+        odds = np.nan_to_num(logs - np.log(-np.expm1(logs)), nan=0.0, neginf=-_MOST_ODDS)
+        return np.asarray(np.maximum(odds, -_MOST_ODDS))
     if kind == "probs":
         exact = np.clip(exact, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
         return np.asarray(np.log(exact) - np.log1p(-exact))
@@ -110,7 +116,9 @@ def likelihood_ratios(
 ) -> NDArray[np.float64]:
     """Return for each row the logarithm of how much likelier the evidence is of a member than of a fresh row.
 
-    Gaussian laws for each row, one covariance for all rows (LiRA's "fixed variance", for few shadow runs). What
+    Gaussian laws for each row, one covariance for all rows (LiRA's "fixed variance", for few shadow runs), half of it
+    shrunk to none between features: first, last and mean answers are nearly the same, and with few shadow runs their
+    exact inverse finds less than one of them alone. What
     membership shifts is estimated per row and drawn towards the mean shift of all rows, by as much as the rows' shifts
     scatter no more than chance (an empirical Bayes estimate): few shadow runs then do no worse than none.
 
@@ -139,6 +147,7 @@ def likelihood_ratios(
     if not (inside.all() and outside.all()):
         way_out = "Make more shadow runs."
         raise DataError(explain("member", "hold each row in some shadow runs and not in others", "otherwise", way_out))
+    evidence, shadows = _tamed(evidence, shadows)
     weight = member[..., None].astype(np.float64)
     with_it = (shadows * weight).sum(axis=0) / inside[:, None]
     without = (shadows * (1 - weight)).sum(axis=0) / outside[:, None]
@@ -153,10 +162,28 @@ def likelihood_ratios(
     # in units of each feature's own deviation: weights that a round's noise has blown up must not hide another round's
     unit = np.sqrt(np.diag(covariance))
     unit[unit == 0] = 1.0
-    correlation = covariance / np.outer(unit, unit)
+    shrunk = (covariance / np.outer(unit, unit) + np.eye(len(unit))) / 2
     middle = (with_it + without) / 2
-    direction = np.linalg.solve(correlation + _RIDGE * np.eye(len(unit)), (shift / unit).T).T
+    direction = np.linalg.solve(shrunk, (shift / unit).T).T
     return np.asarray(((evidence - middle) / unit * direction).sum(axis=1))
+
+
+def _tamed(
+    evidence: NDArray[np.floating[Any]], shadows: NDArray[np.floating[Any]]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return both with runs and values that lie far outside drawn in: one odd run of eight must not set the laws.
+
+    Around each row's middle shadow, in units of what is usual for the feature: a run may scatter twice as much as the
+    usual run does, a value may lie four units away.
+    """
+    middle = np.median(shadows, axis=0)
+    away = np.concatenate([shadows, evidence[None]]) - middle
+    scatter = np.sqrt((away**2).mean(axis=1))  # of each run, by feature
+    usual = np.median(scatter[:-1], axis=0)
+    too_much = scatter > _MOST_SCATTER * usual
+    share = np.where(too_much, _MOST_SCATTER * usual / np.where(too_much, scatter, 1.0), 1.0)
+    away = np.clip(away * share[:, None, :], -_MOST_AWAY * usual, _MOST_AWAY * usual) + middle
+    return away[-1], away[:-1]
 
 
 def pairs_epsilon(

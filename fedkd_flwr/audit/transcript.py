@@ -32,11 +32,14 @@ class Transcript:
     Attributes
     ----------
     kinds : set of str
-        What its replies held: ``labels``, ``bits``, ``probs``, ``logits``, ``scores`` or ``model``.
+        What its replies held: ``labels``, ``bits``, ``probs``, ``logits``, ``scores``, ``ratios``, ``class-counts`` or
+        ``model``; and ``control, not read``.
     answers : Answers
         What they said of public rows.
     weights : list of list of ndarray
         The nets they held, in order.
+    class_counts : ndarray of shape (num_classes,), float64, or None
+        How many rows of each class the party said it holds, where it did.
     refused : list of str
         The codes of replies that were none.
     """
@@ -44,6 +47,7 @@ class Transcript:
     spec: PublicSpec
     kinds: set[str] = field(default_factory=set)
     weights: list[list[NDArray[Any]]] = field(default_factory=list)
+    class_counts: NDArray[np.float64] | None = None
     refused: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -64,9 +68,13 @@ class Transcript:
         if "ratios" not in reply.arrays:
             self._base.pop("ratios", None)
         for name in dict.fromkeys(name.partition(".")[0] for name in reply.arrays):
-            if name in _UNREAD:
+            if name == _UNREAD:
+                self.kinds.add(f"{name}, not read")
                 continue
             self.kinds.add(name)
+            if name == "class-counts":
+                self._count(reply.arrays[name])
+                continue
             if name == "ratios":
                 self.answers.add(np.arange(self.spec.num_public), self._ratios(reply.arrays[name], server_round))
                 continue
@@ -84,11 +92,19 @@ class Transcript:
                 said = self._opened(name, reply.arrays[name], len(rows), server_round)
             self.answers.add(rows, log_odds(said, name))
 
+    def _count(self, counts: NDArray[Any]) -> None:
+        if self.class_counts is None:  # as the server: the first holds
+            self.class_counts = counts.astype(np.float64)
+
     def _ratios(self, payload: NDArray[Any], at: int) -> NDArray[np.float64]:
         """Return the codes of density ratios, which are steps of their logarithm: (num_public, num_classes)."""
         base = (self._base["ratios"], self._base["labels"][0]) if "ratios" in self._base else None
         said = decode_ratios(payload, public=self.spec, server_round=at, base=base)
         self._base |= {"ratios": said.codes, "labels": said.labels[None]}
+        self.kinds.add("labels")
+        if said.class_counts is not None:
+            self.kinds.add("class-counts")
+            self._count(said.class_counts)
         return said.codes.astype(np.float64)
 
     def _opened(self, name: str, payload: NDArray[Any], count: int, at: int) -> NDArray[Any]:
@@ -111,8 +127,8 @@ class Transcript:
         return np.stack(votes, axis=1)
 
 
-_UNREAD = ("control", "class-counts")
-"""What leaves beside weights (SCAFFOLD, PFNM) and this audit does not use: its figures are those of the weights."""
+_UNREAD = "control"
+"""What leaves beside weights in SCAFFOLD and this audit does not use: its figures are those of the weights."""
 
 
 def _rows(asked: dict[str, NDArray[Any]], num_public: int) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from fedkd_flwr.report.html import Html, table, tag
 from fedkd_flwr.rounding import bound_text, least_text
 from fedkd_flwr.run_record import AttackFigures, Measured, RunRecord
 
-__all__ = ["attack", "roc_plot"]
+__all__ = ["attack", "found_texts", "roc_plot"]
 
 _COLUMNS = {"auc": "attack AUC", "found-at-1%": "found at 1 % false alarms", "found-at-0.1%": "at 0.1 %"}
 
@@ -32,7 +32,8 @@ def attack(record: RunRecord) -> Iterator[Html]:
     yield table(header, rows, numbers=range(1, 5), label="What the attack found")
     yield tag(
         "p",
-        "AUC 0.5 is guessing, 1 is certainty. Found is the share of members named at so many false alarms. In "
+        "AUC 0.5 is guessing, 1 is certainty. Found is the share of members named at so many false alarms; a dash "
+        "stands where one fresh row is more than that share. In "
         "brackets: 95 % intervals, DeLong's and Clopper and Pearson's, which take rows for independent. Without shadow "
         f"runs the AUC is {_interval(found.without_shadows)}. An attack shows what leaks at least: another may "
         "find more. Only a claim says what leaks at most.",
@@ -60,8 +61,13 @@ def attack(record: RunRecord) -> Iterator[Html]:
 
 
 def _cells(name: str, of: AttackFigures) -> list[str]:
-    shown = (of.auc, of.found_at_1_percent, of.found_at_1_permille)
-    return [name, f"{of.members:,}", *map(_interval, shown)]
+    return [name, f"{of.members:,}", _interval(of.auc), *found_texts(of)]
+
+
+def found_texts(of: AttackFigures) -> tuple[str, str]:
+    """Return the shares of members found at 1 % and 0.1 % false alarms; a dash where the fresh rows are too few."""
+    at_percent, at_permille = _interval(of.found_at_1_percent), _interval(of.found_at_1_permille)
+    return at_percent if of.fresh >= 100 else "–", at_permille if of.fresh >= 1000 else "–"
 
 
 def _interval(of: Measured) -> str:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from fedkd_flwr.apps import client_app
 from fedkd_flwr.apps.audit import audit
 from fedkd_flwr.apps.config import parse_run_config
 from fedkd_flwr.commands.main import main
@@ -56,6 +57,28 @@ def test_weights_tell_members_that_a_net_has_learnt_by_heart(tmp_path):
     found = audit(config, shadows=4).audit
     assert found.sent == ["model"]
     assert found.everybody.auc.low > 0.55
+
+
+def test_a_shadow_run_in_which_a_party_fails_is_evidence_too(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    answered, seen = client_app.answer, []
+
+    def answer(client, message):
+        seen.append(client.party.name)
+        if seen[-1] == "party-000" and seen.count("party-000") == 2:  # in the first shadow run
+            raise RuntimeError("out of memory")
+        return answered(client, message)
+
+    monkeypatch.setattr(client_app, "answer", answer)
+    config = _config(
+        tmp_path, algorithm="fedavg", model="mlp", **{"local-epochs": 1, "num-rounds": 1, "min-parties": 1}
+    )
+    assert audit(config, shadows=4).audit.parties.keys() == {"party-000", "party-001"}
+
+
+def test_density_ratios_are_said_to_come_with_labels_and_class_counts(tmp_path):
+    config = _config(tmp_path, **{"num-rounds": 1, "fedct.consensus": "density-ratio"})
+    assert audit(config, shadows=4).audit.sent == ["class-counts", "labels", "ratios"]
 
 
 @pytest.mark.parametrize(

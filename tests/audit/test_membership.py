@@ -49,6 +49,34 @@ def test_noise_a_million_times_as_large_in_one_round_does_not_hide_another_round
     assert _auc(more, inside).value > _auc(likelihood_ratios(evidence, shadows, member), inside).value - 0.02
 
 
+@pytest.mark.parametrize("scale", [10.0, 1e4])
+def test_one_odd_shadow_run_of_eight_does_not_hide_what_the_others_show(scale):
+    evidence, shadows, member, inside = _world(2.0, features=3)
+    plain = _auc(likelihood_ratios(evidence, shadows, member), inside).value
+    odd = shadows.copy()
+    odd[0] += scale * np.random.default_rng(2).normal(size=odd[0].shape)
+    assert _auc(likelihood_ratios(evidence, odd, member), inside).value > plain - 0.03
+
+
+def test_features_that_are_nearly_the_same_find_no_less_than_one_of_them():
+    """First, last and mean answers: the exact inverse of their covariance weighs noise of the shadow runs."""
+    evidence, shadows, member, inside = _world(1.0, rows=200)
+    rng = np.random.default_rng(3)
+    one, shadow_one = evidence[:, :1], shadows[:, :, :1]
+    alike = [(one + 0.05 * rng.normal(size=one.shape), shadow_one + 0.05 * rng.normal(size=shadow_one.shape))
+             for _ in range(9)]  # fmt: skip
+    many = likelihood_ratios(
+        np.concatenate([a for a, _ in alike], axis=1), np.concatenate([b for _, b in alike], axis=2), member
+    )
+    assert _auc(many, inside).value > _auc(likelihood_ratios(one, shadow_one, member), inside).value - 0.01
+
+
+def test_log_odds_of_logits_that_have_overflowed_are_finite():
+    odds = log_odds(np.array([[np.inf, 0.0], [1e308, -1e308], [np.nan, 0.0]]), "logits")
+    assert np.isfinite(odds).all()
+    assert odds[1].tolist() == pytest.approx([32.236, -32.236], abs=1e-3)
+
+
 def test_evidence_that_never_varies_does_no_harm():
     evidence, shadows, member, inside = _world(2.0)
     still = np.zeros((*shadows.shape[:2], 1))

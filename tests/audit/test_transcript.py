@@ -59,7 +59,8 @@ def test_density_ratios_are_read_with_the_labels_beside_them_and_as_changes():
     codes, students = rng.integers(0, 8, (4, 3)).astype(np.uint8), np.array([[0, 1, 2, 2], [0, 1, 2, 1]], np.int16)
     sent = encode_ratios(codes, students[0], public=SPEC, server_round=1, class_counts=np.array([1, 2, 3]))
     said = _said(ratios=sent, labels=_labels(students[1:], base=students[:1]))
-    assert said.kinds == {"ratios", "labels"}
+    assert said.kinds == {"ratios", "labels", "class-counts"}
+    assert said.class_counts.tolist() == [1, 2, 3]
     assert said.answers.first.tolist() == codes.tolist()
     later = codes.copy()
     later[2] = 0
@@ -98,6 +99,12 @@ def test_weights_are_kept_in_order_and_refusals_are_counted():
     assert [w.tolist() for w in said.weights[0]] == [[0, 0], [1, 1, 1]]
     said.add(Reply(node_id=1, party="a", code="withheld"), asked={}, server_round=2)
     assert said.refused == ["withheld"]
+
+
+def test_class_counts_beside_weights_are_evidence_and_what_is_not_read_is_named():
+    said = _said(**{"model.0": np.zeros(2), "class-counts": np.array([4, 0, 2]), "control.0": np.zeros(2)})
+    assert said.kinds == {"model", "class-counts", "control, not read"}
+    assert said.class_counts.tolist() == [4, 0, 2]
 
 
 def test_what_cannot_be_read_is_said():
