@@ -29,8 +29,8 @@ def figure_of(record: RunRecord, name: str) -> float | None:
         ``solo``, ``federated``, ``server`` or ``centralised``: accuracy on common test rows, of the first two the mean
         over parties (``solo-own``: on their own rows; ``balanced-solo``: balanced accuracy; ``server@5``,
         ``federated@5``: after round 5); ``consensus``: share of the public rows labelled right in the last round;
-        ``rounds-to-0.5``: the first round after which the server's model has that accuracy; ``up-kb``, ``down-kb``:
-        what a party sent and received in all, in kilobytes; ``seconds``; ``auc``: of the membership attack.
+        ``up-kb``, ``down-kb``: what a party that was asked sent and received in the rounds, in kilobytes (the final
+        result, which goes down once, is not in it); ``seconds``; ``auc``: of the membership attack.
 
     Raises
     ------
@@ -44,10 +44,6 @@ def figure_of(record: RunRecord, name: str) -> float | None:
             return rounds[0].server_accuracy if rounds else None
         if kind == "federated":
             return _mean(rounds[0].accuracy.values()) if rounds else None
-    if name.startswith("rounds-to-"):
-        wanted = float(name.removeprefix("rounds-to-"))
-        reached = [r.server_round for r in record.rounds if (r.server_accuracy or 0.0) >= wanted]
-        return float(reached[0]) if reached else None
     if name in _OTHER:
         return _OTHER[name](record)
     figure = "balanced_accuracy" if name.startswith("balanced-") else "accuracy"
@@ -133,13 +129,20 @@ class Line:
 
     @property
     def verdict(self) -> str:
-        """How the mean compares with what is printed, in words; "" where that cannot be said."""
+        """How the mean compares with what is printed, in words; "" where that cannot be said.
+
+        A mean may be within one deviation of single runs and yet, over many of them, below the print by more than two
+        standard errors: then that is said.
+        """
         if self.difference is None:
             return ""
         if self.spread is None:
             return "one run"
         gain = -self.difference if _less_is_better(self.figure) else self.difference
-        return "as good or better" if gain >= 0 else "within one deviation" if gain >= -self.spread else "worse"
+        if gain >= 0 or gain < -self.spread:
+            return "as good or better" if gain >= 0 else "worse"
+        clear = self.error is not None and gain < -2 * self.error
+        return "below, within one deviation" if clear else "within one deviation"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the line as plain JSON types."""
@@ -148,7 +151,7 @@ class Line:
 
 
 def _less_is_better(figure: str) -> bool:
-    return figure in ("auc", *_NO_SHARES) or figure.startswith("rounds-to-")
+    return figure in ("auc", *_NO_SHARES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,7 +287,7 @@ class BenchTable:
 def _number(value: float | None, figure: str) -> str:
     if value is None:
         return "–"
-    if figure in _NO_SHARES or figure.startswith("rounds-to-"):
+    if figure in _NO_SHARES:
         return f"{value:,.2f}" if abs(value) < 10 else f"{value:,.1f}"
     return f"{value:.4f}"
 

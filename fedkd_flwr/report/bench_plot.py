@@ -41,9 +41,7 @@ def draw_bench(found: BenchTable, path: Path) -> bool:
     OSError
         If the file cannot be written.
     """
-    lines = [
-        one for one in found.lines if one.values and one.figure not in _NO_SHARES and "rounds-to" not in one.figure
-    ]
+    lines = [one for one in found.lines if one.values and one.figure not in _NO_SHARES]
     if not lines:
         return False
     curves = all("@" in line.figure for line in lines)
