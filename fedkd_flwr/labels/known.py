@@ -5,7 +5,8 @@ tells them apart all the same, and is read the other way round; who says one cla
 holds for honest parties of one class, so it also mends label skew. The server itself answers as one more party that
 holds these rows (`fedkd_flwr.models.known_rows`). A known row is labelled as if it were not known: what it tells of the
 parties is left out there, so the vote's share of right known rows is near what it is elsewhere, and rules can be
-compared; which labels count is chosen on all known rows, which flatters it a little.
+compared; which labels count is chosen on all known rows, which flatters it a little. Where a class is rare, rules are
+compared by the mean over classes of the share that is right: who never finds the rare class is right on most rows.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ __all__ = [
     "KnownVote",
     "best_by_known_rows",
     "draw_known",
+    "imbalanced",
     "judged_consensus",
     "known_vote",
     "shares_right",
@@ -98,6 +100,11 @@ class JudgedConsensus(NamedTuple):
         The rule that made it: the one that was chosen without known rows, `KNOWN_ROWS` or `OWN_FOREST`.
     shares : dict of str to float
         Share of the known rows that each of the rules labels right.
+    class_shares : dict of str to float, or None
+        The same share in each class, averaged over the classes, where rules were compared by it (`imbalanced`); None
+        where they were compared by ``shares``.
+    commonest : float
+        Share of the known rows that are of the commonest class.
     vote : KnownVote
         The vote by known rows, with the figures of the parties.
     """
@@ -105,6 +112,8 @@ class JudgedConsensus(NamedTuple):
     labels: Labels
     rule: str
     shares: dict[str, float]
+    class_shares: dict[str, float] | None
+    commonest: float
     vote: KnownVote
 
 
@@ -146,21 +155,43 @@ def draw_known(truth: Labels, count: int, *, num_classes: int, rng: np.random.Ge
     return KnownRows(rows, truth[rows])
 
 
-def shares_right(consensuses: Mapping[str, Labels], known: KnownRows) -> dict[str, float]:
+def imbalanced(labels: Labels) -> bool:
+    """Tell whether the rarest class that occurs has less than a third of an equal share of these labels.
+
+    It is the rule by which a report shows balanced accuracy first (`fedkd_flwr.report.derived.figure_used`).
+
+    >>> imbalanced(np.array([0] * 9 + [1], np.int16)), imbalanced(np.array([0] * 3 + [1], np.int16))
+    (True, False)
+    """
+    counts = np.bincount(labels)
+    counts = counts[counts > 0]
+    return bool(3 * counts.min() * len(counts) < counts.sum())
+
+
+def shares_right(consensuses: Mapping[str, Labels], known: KnownRows, *, by_class: bool = False) -> dict[str, float]:
     """Return the share of known rows that each consensus labels right; a row without a label counts as wrong.
+
+    ``by_class`` takes the share in each class, and the mean over the classes that occur.
 
     >>> known = KnownRows(np.array([0, 2]), np.array([1, 0], np.int16))
     >>> shares_right({"a": np.array([1, 1, 0]), "b": np.array([1, 1, -1])}, known)
     {'a': 1.0, 'b': 0.5}
+    >>> known = KnownRows(np.arange(4), np.array([0, 0, 0, 1], np.int16))
+    >>> shares_right({"always 0": np.zeros(4)}, known), shares_right({"always 0": np.zeros(4)}, known, by_class=True)
+    ({'always 0': 0.75}, {'always 0': 0.5})
     """
-    return {name: float((labels[known.rows] == known.labels).mean()) for name, labels in consensuses.items()}
+    weights = _row_weights(known, by_class=by_class)
+    return {
+        name: float(np.average(labels[known.rows] == known.labels, weights=weights))
+        for name, labels in consensuses.items()
+    }
 
 
 def best_by_known_rows(consensuses: Mapping[str, Labels], known: KnownRows) -> str:
     """Return the name of the consensus that known rows find best; a later one only if it is better by more than chance.
 
     By more than one standard error of the difference, row by row: of 200 rows the better one of two that are alike is
-    right on .02 more by luck alone.
+    right on .02 more by luck alone. Where the known rows are `imbalanced`, each class weighs alike, and not each row.
 
     >>> known = KnownRows(np.arange(4), np.array([1, 0, 1, 1], np.int16))
     >>> best_by_known_rows({"a": np.array([0, 1, 1, 1]), "b": np.array([1, 0, 1, 0])}, known)
@@ -168,13 +199,21 @@ def best_by_known_rows(consensuses: Mapping[str, Labels], known: KnownRows) -> s
     >>> best_by_known_rows({"a": np.array([0, 1, 1, 0]), "b": np.array([1, 0, 1, 0])}, known)
     'b'
     """
+    weights = _row_weights(known, by_class=imbalanced(known.labels))
     right = {name: (labels[known.rows] == known.labels).astype(np.float64) for name, labels in consensuses.items()}
     best, *others = right
     for name in others:
-        gain = right[name] - right[best]
-        if gain.mean() > gain.std() / np.sqrt(len(gain)):
+        gains = right[name] - right[best]
+        gain = np.average(gains, weights=weights)
+        if gain > np.sqrt(weights**2 @ (gains - gain) ** 2) / weights.sum():
             best = name
     return best
+
+
+def _row_weights(known: KnownRows, *, by_class: bool) -> NDArray[np.float64]:
+    """Return what each known row weighs: all alike, or ``by_class`` as much together in each class that occurs."""
+    weights: NDArray[np.float64] = 1 / np.bincount(known.labels)[known.labels] if by_class else np.ones(len(known.rows))
+    return weights
 
 
 def known_vote(
@@ -292,4 +331,6 @@ def judged_consensus(
     rules = {rule: filled, KNOWN_ROWS: vote.labels} | ({} if own is None else {OWN_FOREST: own})
     best, count = best_by_known_rows(rules, known), len(answers)
     parties = vote._replace(gains=vote.gains[:count], right=vote.right[:count], by_chance=vote.by_chance[:count])
-    return JudgedConsensus(rules[best], best, shares_right(rules, known), parties)
+    by_class = shares_right(rules, known, by_class=True) if imbalanced(known.labels) else None
+    commonest = float(np.bincount(known.labels).max() / len(known.labels))
+    return JudgedConsensus(rules[best], best, shares_right(rules, known), by_class, commonest, parties)

@@ -24,13 +24,14 @@ from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, Choice, PartyRatio
 from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels, is_informative
-from fedkd_flwr.labels.known import KNOWN_ROWS, OWN_FOREST, KnownRows, draw_known, judged_consensus
+from fedkd_flwr.labels.known import OWN_FOREST, KnownRows, draw_known, judged_consensus
 from fedkd_flwr.run_record import PartyRecord, RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.vote_notes import (
     DISAGREES,
     advice,
+    compared_rules,
     disagreeing_parties,
     idle_parties,
     lost_classes,
@@ -43,8 +44,6 @@ from fedkd_flwr.wire.ratio_codec import decode_ratios
 from fedkd_flwr.wire.records import Reply, Room, Scalar
 
 __all__ = ["LabelExchange", "PartyLabels"]
-
-_WORDS = {KNOWN_ROWS: "the vote judged by them", OWN_FOREST: "a forest taught by them alone"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,8 +258,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             rng=self.rng("ties", server_round),
         )
         names, count = [answer.party for answer in answers], len(self.known.rows)
-        said = ", ".join(f"{_WORDS.get(rule, rule)} {100 * share:.1f} %" for rule, share in best.shares.items())
-        reason = f"Right on {count:,} public rows whose labels the server knows: {said}. Without them: {choice.reason}"
+        reason = f"{compared_rules(best, num_known=count)} Without them: {choice.reason}"
         if (self.record.consensus_rule, server_round) != (best.rule, 1):
             log(INFO, "\tconsensus: %s. %s", best.rule, reason)
         self.record.consensus_rule, self.record.consensus_reason = best.rule, reason
@@ -271,9 +269,10 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             if text := idle_parties(names, best.vote, num_known=count):
                 self.note(text)
             if best.rule == OWN_FOREST:
+                share = "share" if best.class_shares is None else "share in each class, averaged over the classes,"
                 self.note(
-                    f"A forest of the server's own, taught by {count:,} known rows, labels public rows better than the"
-                    " parties do: they get its labels."
+                    f"A forest of the server's own, taught by {count:,} known rows, is better than the parties' votes"
+                    f" by the {share} of known rows labelled right: parties get its labels."
                 )
         return best.labels
 

@@ -12,13 +12,14 @@ import numpy as np
 
 from fedkd_flwr.algorithms.exchange import VotersConfig
 from fedkd_flwr.labels import ABSTAIN, Labels, is_informative
-from fedkd_flwr.labels.known import KnownVote
+from fedkd_flwr.labels.known import KNOWN_ROWS, OWN_FOREST, JudgedConsensus, KnownVote
 from fedkd_flwr.labels.trust import DOUBTED, MOST_DOUBTED, NEARLY_ALL, nearly_alike
 from fedkd_flwr.run_record import PartyRecord
 
 __all__ = [
     "DISAGREES",
     "advice",
+    "compared_rules",
     "disagreeing_parties",
     "idle_parties",
     "lost_classes",
@@ -30,6 +31,7 @@ __all__ = [
 DISAGREES = "agrees with the "
 """How a note on a party begins whose answers the others, or known rows, do not confirm."""
 
+_WORDS = {KNOWN_ROWS: "the vote judged by them", OWN_FOREST: "a forest taught by them alone"}
 _NAMED = 5  # more parties or classes than this are counted, not named
 
 
@@ -153,6 +155,41 @@ def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) 
         )
         if swapped
     }
+
+
+def compared_rules(best: JudgedConsensus, *, num_known: int) -> str:
+    """Return by which figure known rows compared the rules, with that figure of each, and what one fixed answer has.
+
+    Parameters
+    ----------
+    best : JudgedConsensus
+        The consensus that they find best.
+    num_known : int
+        How many known rows there are.
+
+    Examples
+    --------
+    >>> nobody, vote = np.zeros(2), np.zeros(2, np.int16)
+    >>> plain = {"majority": 0.9, "known-rows": 0.92}
+    >>> found = JudgedConsensus(vote, "known-rows", plain, None, 0.6, KnownVote(vote, nobody, nobody, nobody))
+    >>> print(compared_rules(found, num_known=200))
+    Right on 200 public rows whose labels the server knows: majority 90.0 %, the vote judged by them 92.0 %, always the commonest class 60.0 %.
+    >>> rare = found._replace(rule="majority", class_shares={"majority": 0.75, "known-rows": 0.5}, commonest=0.92)
+    >>> print(compared_rules(rare, num_known=200))
+    Right in each class, averaged over the classes, of 200 public rows whose labels the server knows (this is compared, for a class is rare): majority 75.0 %, the vote judged by them 50.0 %. Right on all of these rows: majority 90.0 %, the vote judged by them 92.0 %, always the commonest class 92.0 %.
+    """  # noqa: E501 - a doctest's output is one line
+    plain = f"{_shares(best.shares)}, always the commonest class {100 * best.commonest:.1f} %."
+    rows = f"{num_known:,} public rows whose labels the server knows"
+    if best.class_shares is None:
+        return f"Right on {rows}: {plain}"
+    return (
+        f"Right in each class, averaged over the classes, of {rows} (this is compared, for a class is rare):"
+        f" {_shares(best.class_shares)}. Right on all of these rows: {plain}"
+    )
+
+
+def _shares(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{_WORDS.get(rule, rule)} {100 * share:.1f} %" for rule, share in shares.items())
 
 
 def idle_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> str:

@@ -9,7 +9,19 @@ from hypothesis import strategies as st
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN
-from fedkd_flwr.labels.known import LEAST_KNOWN, KnownRows, best_by_known_rows, draw_known, known_vote, shares_right
+from fedkd_flwr.labels.known import (
+    LEAST_KNOWN,
+    KnownRows,
+    best_by_known_rows,
+    draw_known,
+    imbalanced,
+    judged_consensus,
+    known_vote,
+    shares_right,
+)
+from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.report.derived import figure_used
+from fedkd_flwr.run_record import RunRecord
 
 CLASSES, ROWS, KNOWN = 3, 600, 120
 TRUTH = np.random.default_rng(5).integers(CLASSES, size=ROWS).astype(np.int16)
@@ -194,3 +206,56 @@ def test_another_rule_must_be_better_by_more_than_chance():
     assert shares_right({"base": base, "lucky": lucky}, GOLD)["lucky"] > 0.75
     assert best_by_known_rows({"base": base, "lucky": lucky}, GOLD) == "base"
     assert best_by_known_rows({"base": base, "better": better, "lucky": lucky}, GOLD) == "better"
+
+
+def _rare(sick):
+    """Return 200 known rows of which so many are of class 1, the first ones."""
+    truth = (np.arange(200) < sick).astype(np.int16)
+    return KnownRows(np.arange(200), truth)
+
+
+def _says_rare(found, false_alarms):
+    """Return labels that find so many of the first rows, and say class 1 of so many of the last rows wrongly."""
+    labels = np.zeros(200, np.int16)
+    labels[:found] = 1
+    labels[200 - false_alarms :] = 1
+    return labels
+
+
+def test_where_a_class_is_rare_a_rule_that_never_finds_it_does_not_win_by_the_rows_of_the_others():
+    """It is right on 92 % of the rows: more than a rule that finds three in four of the rare class."""
+    known, finds, nobody = _rare(16), _says_rare(12, 30), np.zeros(200, np.int16)
+    rules = {"finds": finds, "nobody": nobody}
+    plain = shares_right(rules, known)
+    assert plain["nobody"] > plain["finds"]
+    assert best_by_known_rows(rules, known) == "finds"
+    assert best_by_known_rows({"nobody": nobody, "finds": finds}, known) == "finds"
+    by_class = shares_right(rules, known, by_class=True)
+    assert by_class == pytest.approx({"finds": (12 / 16 + 154 / 184) / 2, "nobody": 0.5})
+
+
+def test_one_rare_row_more_is_luck_and_does_not_choose_the_rule():
+    known, base = _rare(16), _says_rare(10, 20)
+    lucky, better = base.copy(), base.copy()
+    lucky[:16] = np.arange(16) >= 5  # finds 11, of which 5 are among the other's 10
+    better[:16] = np.arange(16) >= 1
+    assert best_by_known_rows({"base": base, "lucky": lucky}, known) == "base"
+    assert best_by_known_rows({"base": base, "better": better}, known) == "better"
+
+
+def test_rules_are_compared_by_class_exactly_where_reports_show_balanced_accuracy_first():
+    """The rarest class has less than a third of an equal share, as in `fedkd_flwr.report.derived.figure_used`."""
+    for sick in range(1, 100):
+        metrics = Metrics(n=200, accuracy=0.5, balanced_accuracy=0.5, support=[200 - sick, sick])
+        record = RunRecord(run_id="one", algorithm="FedKT", server={"common": metrics})
+        assert imbalanced(_rare(sick).labels) == (figure_used(record, "common") == "balanced_accuracy"), sick
+
+
+def test_a_judged_consensus_says_by_which_figure_and_what_the_commonest_class_has():
+    options = {"rule": "majority", "own": None, "num_classes": 2, "ties": "lowest"}
+    rare, even = _rare(16), _rare(100)
+    for known in (rare, even):
+        best = judged_consensus(known.labels, [known.labels], known, **options)
+        assert (best.class_shares is None) == (known is even)
+        assert best.commonest == pytest.approx(0.5 if known is even else 0.92)
+        assert best.shares["majority"] == 1.0
