@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedkd_flwr.apps import choose as module
-from fedkd_flwr.apps.choose import ALONE, Comparison, Outcome, candidates, choose, comparison_text
+from fedkd_flwr.apps.choose import ALONE, FIXED, Comparison, Outcome, candidates, choose, comparison_text
 from fedkd_flwr.commands import main as command
 from fedkd_flwr.errors import ConfigError
 
@@ -176,3 +176,54 @@ def test_the_command_compares_a_table(tmp_path):
     assert found.exception is None, found.exception
     assert name in found.output
     assert "One seed says nothing about noise" in found.output
+
+
+def _with_fixed(values, fixed, figure="balanced_accuracy", **others):
+    """Return a comparison by one figure, in which one fixed answer has these values."""
+    named = {"a": values, **others}
+    outcomes = [Outcome(name, figures={("parties", figure): list(one)}) for name, one in named.items()]
+    answer = Outcome(FIXED, figures={("parties", figure): list(fixed)})
+    seeds = list(range(1, 1 + len(fixed)))
+    return Comparison(seeds=seeds, whose="parties", figure=figure, outcomes=outcomes, fixed=answer)
+
+
+def test_a_model_that_finds_nobody_is_not_the_best_one():
+    """The server's model of a rare class had accuracy 0.930 and balanced accuracy 0.500, and was called the best."""
+    text = comparison_text(_with_fixed([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], b=[0.49, 0.5, 0.5]))
+    assert "No candidate is above one fixed answer (balanced accuracy 0.500)." in text
+    assert "Best" not in text
+    one_seed = comparison_text(_with_fixed([0.5], [0.5]))
+    assert "No candidate is above one fixed answer" in one_seed
+
+
+def test_a_candidate_above_one_fixed_answer_by_noise_alone_is_not_the_best_one():
+    text = comparison_text(_with_fixed([0.51, 0.49, 0.53], [0.5, 0.5, 0.5]))
+    assert "No candidate is above one fixed answer (balanced accuracy 0.500) by more than noise." in text
+    assert "Best" not in text
+
+
+def test_where_there_is_one_candidate_it_is_the_only_one_and_not_the_best():
+    known = comparison_text(_with_fixed([0.81, 0.79, 0.8], [0.5, 0.5, 0.5], **{ALONE: [0.6, 0.61, 0.6]}))
+    assert known.endswith("a is the only candidate.\nIt is better than staying alone by more than noise.")
+    assert "Best" not in known
+    found = _with_fixed([0.81, 0.79, 0.8], [0.5, 0.5, 0.5])
+    found.outcomes.append(Outcome("b", failed="seed 1: no memory"))
+    assert "a is the only candidate that is ranked.\nWhether it is better" in comparison_text(found)
+
+
+def test_the_figure_that_ranks_stands_first_and_so_does_the_best_candidate():
+    lines = comparison_text(_with_fixed([0.6, 0.6, 0.61], [0.5, 0.5, 0.5], b=[0.8, 0.8, 0.81])).splitlines()
+    assert lines[1].split()[:3] == ["bal.", "acc.", "accuracy"]
+    assert [line.split("  ")[0] for line in lines[2:5]] == ["b", "a", FIXED]
+
+
+def test_what_one_fixed_answer_has_is_taken_from_the_test_rows_of_each_seed():
+    found = choose(SMALL, names=["fedkt:majority"], seeds=2)
+    assert found.test_rows["parties"] == found.test_rows["server"] == [60, 60]
+    assert all(count > 0 for count in found.test_rows["home"])
+    assert found.fixed.of("parties", "balanced_accuracy") == pytest.approx([1 / 3, 1 / 3])
+    assert all(1 / 3 <= value < 0.6 for value in found.fixed.of("parties", "accuracy"))
+    assert found.as_dict()["one_fixed_answer"]["server:accuracy"] == found.fixed.of("parties", "accuracy")
+    head = comparison_text(found).splitlines()[0]
+    assert head.startswith("mean (standard deviation) over 2 seeds, 1 to 2; 60 common test rows; ")
+    assert head.endswith(" test rows at home, of all parties together")
