@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.apps.config import TABLE_RULES, RunConfig
-from fedkd_flwr.apps.models import check_role, model_factory
-from fedkd_flwr.apps.output import first_run, output_root
+from fedkd_flwr.apps.models import check_role, global_model, model_factory, takes_one_net
+from fedkd_flwr.apps.output import continued, first_run, output_root
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.partitioning import partition, read_split
@@ -26,6 +26,7 @@ from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.subset import SubsetStore
+from fedkd_flwr.strategies.resuming import check_goes_on
 
 __all__ = [
     "central_rows",
@@ -224,13 +225,19 @@ def estimated_sensitivity(config: RunConfig, num_parties: int, *, num_tried: int
 def check_simulation(config: RunConfig, num_parties: int) -> None:
     """Deal the parties and make each model once: what cannot work fails here with its text, not at every party.
 
+    Nothing is written. A run that continues another is checked too: whether anything is left to do.
+
     Raises
     ------
     ConfigError, DataError, MissingExtraError
-        If the parties cannot be dealt, or a model cannot be made.
+        If the run to continue has its result, the parties cannot be dealt, or a model cannot be made.
     """
+    if (folder := continued(config)) is not None:
+        check_goes_on(folder, config.card, config.rounds)
     pool = simulated_pool(config)
     dealt(config, num_parties)
+    if takes_one_net(config):
+        global_model(config, pool.public)(seed=0).initialize()
     made: dict[tuple[str, str], Any] = {}
     for role in ("model", *config.card.roles):
         spec, params = config.model_of(role)

@@ -35,7 +35,7 @@ from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.records import Reply, Scalar
 
-__all__ = ["Checkpoints", "finish"]
+__all__ = ["Checkpoints", "check_goes_on", "finish"]
 
 _VERSION = 2
 _FREE_KEYS = frozenset(
@@ -92,6 +92,60 @@ class Kept(Protocol):
         """Take it up."""
 
 
+def check_goes_on(folder: Path, card: Card, num_rounds: int) -> None:
+    """Refuse to continue a run of another algorithm, and one that has nothing left to do; nothing is written.
+
+    Parameters
+    ----------
+    folder : Path
+        With the checkpoint of the run to continue.
+    card : Card
+        The algorithm of the run that would continue it.
+    num_rounds : int
+        All rounds, those done included.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be continued so.
+    DataError
+        If there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
+    """
+    _, meta = load_checkpoint(folder)
+    _check_algorithm(card, meta)
+    try:
+        done, planned = int(meta["round"]), int(meta["num_rounds"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise _damaged(folder, error) from error
+    _check_rounds(card, Lineage.load(folder), num_rounds, done=done, planned=planned)
+
+
+def _check_algorithm(card: Card, meta: Mapping[str, Any]) -> None:
+    if (meta.get("version"), meta.get("algorithm")) != (_VERSION, card.name):
+        seen = f"{meta.get('algorithm')}, version {meta.get('version')}"
+        raise ConfigError(explain("resume-from", f"hold a checkpoint of {card.name}, version {_VERSION}", seen))
+
+
+def _check_rounds(card: Card, lineage: Lineage, num_rounds: int, *, done: int, planned: int) -> None:
+    """Refuse to go on where nothing is left to do, and with another number of rounds where that changes them."""
+    if card.extends:
+        if num_rounds < done or (lineage.finished and num_rounds == done):
+            rule = f"be above {done}, the rounds that the run to continue has finished"
+            raise ConfigError(explain("num-rounds", rule, num_rounds, "Raise num-rounds: it counts all rounds."))
+        return
+    if lineage.finished:
+        way_out = f"Its result is there: fedkd report {lineage.runs[-1]}. For more rounds, start a new run."
+        raise ConfigError(explain("resume-from", "name a run without a result", lineage.runs[-1], way_out))
+    if num_rounds != planned:
+        way_out = "Continue a run with the settings it began with."
+        raise ConfigError(explain("num-rounds", f"be {planned}, as in the run to continue", num_rounds, way_out))
+
+
+def _damaged(folder: Path | None, error: Exception) -> DataError:
+    message = explain(f"checkpoint in {folder}", "be whole", f"this: {error!r}", "Start afresh.")
+    return DataError(message, code=Code.STATE_LOST)
+
+
 class Checkpoints:
     """The checkpoints of one strategy's run.
 
@@ -138,15 +192,13 @@ class Checkpoints:
             return
         arrays, meta = load_checkpoint(self.resume_from)
         card = strategy.card
-        if (meta.get("version"), meta.get("algorithm")) != (_VERSION, card.name):
-            seen = f"{meta.get('algorithm')}, version {meta.get('version')}"
-            raise ConfigError(explain("resume-from", f"hold a checkpoint of {card.name}, version {_VERSION}", seen))
+        _check_algorithm(card, meta)
         lineage = Lineage.load(self.resume_from)
         try:
             before = RunRecord.from_dict(json.loads(meta["record"]))
             done, planned = int(meta["round"]), int(meta["num_rounds"])
             self._check_settings(strategy, meta["settings"], before)
-            self._check_rounds(strategy, lineage, num_rounds, done=done, planned=planned)
+            _check_rounds(card, lineage, num_rounds, done=done, planned=planned)
             strategy.rounds_done, strategy.finished_round = done, meta["finished_round"]
             strategy.earlier = Participations.load(self.resume_from)
             self._settled = Participations.from_dict(meta["asked"])
@@ -157,8 +209,7 @@ class Checkpoints:
         except (KeyError, ValueError, TypeError) as error:
             if isinstance(error, FedkdError):
                 raise
-            message = explain(f"checkpoint in {self.resume_from}", "be whole", f"this: {error!r}", "Start afresh.")
-            raise DataError(message, code=Code.STATE_LOST) from error
+            raise _damaged(self.resume_from, error) from error
         self.lineage, self._first = lineage.then(strategy.record.run_id), done + 1
         _continue_record(strategy.record, before, run_id=lineage.runs[-1], done=done)
 
@@ -176,21 +227,6 @@ class Checkpoints:
             if before.config[key] != now[key]:
                 rule = f"be {before.config[key]!r}, as in the run to continue"
                 raise ConfigError(explain(key, rule, now[key], way_out))
-
-    @staticmethod
-    def _check_rounds(strategy: Kept, lineage: Lineage, num_rounds: int, *, done: int, planned: int) -> None:
-        """Refuse to go on where nothing is left to do, and with another number of rounds where that changes them."""
-        if strategy.card.extends:
-            if num_rounds < done or (lineage.finished and num_rounds == done):
-                rule = f"be above {done}, the rounds that the run to continue has finished"
-                raise ConfigError(explain("num-rounds", rule, num_rounds, "Raise num-rounds: it counts all rounds."))
-            return
-        if lineage.finished:
-            way_out = f"Its result is there: fedkd report {lineage.runs[-1]}. For more rounds, start a new run."
-            raise ConfigError(explain("resume-from", "name a run without a result", lineage.runs[-1], way_out))
-        if num_rounds != planned:
-            way_out = "Continue a run with the settings it began with."
-            raise ConfigError(explain("num-rounds", f"be {planned}, as in the run to continue", num_rounds, way_out))
 
     # ---------------------------------------------------------------- keeping
 

@@ -91,3 +91,16 @@ def test_rows_that_judge_the_parties_are_counted_before_the_run(run):
     assert found["known rows"].what == "26 rows have a label, 20 of them judge the parties"
     (fault,) = _faults(check_server({**run, "known-rows": 27}))
     assert "known-rows must be within 6..26" in fault[1]
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "privatekt", "pfnm"])
+@pytest.mark.parametrize(("model", "words"), [("mixed", "model must be the same at all"), ("knn", "be a torch net")])
+def test_a_model_whose_weights_cannot_go_round_is_named_before_a_simulation_begins(tmp_path, algorithm, model, words):
+    """Before, the check said "Ready", and the run failed after it had begun."""
+    pytest.importorskip("torch")
+    values = {"algorithm": algorithm, "dataset": "synthetic", "num-parties": 2, "output-dir": str(tmp_path / "out")}
+    findings = check_server({**values, "model": model})
+    assert exit_code(findings) != 0
+    assert any(words in what for _, what in _faults(findings)), _faults(findings)
+    assert not (tmp_path / "out" / "runs").exists()
+    assert not _faults(check_server({**values, "model": "mlp"}))

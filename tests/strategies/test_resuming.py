@@ -16,6 +16,7 @@ from fedkd_flwr.apps.config import parse_run_config
 from fedkd_flwr.apps.run_settings import resumed_settings
 from fedkd_flwr.apps.runs import list_runs
 from fedkd_flwr.apps.server_app import federate
+from fedkd_flwr.apps.simulated import check_simulation
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
@@ -205,6 +206,19 @@ def lost(tmp_path_factory):
 def test_what_cannot_be_continued_is_refused_by_name(lost, changes, error, message):
     with pytest.raises(error, match=message):
         start(lost, 9, **{"algorithm": "fedct", "model": "decision-tree", "resume-from": "monday", **changes})
+
+
+def test_a_run_that_has_its_result_is_refused_before_anything_is_written(lost):
+    """Before, the run that could not go on was left as a failed one under the name of the first."""
+    config = parse_run_config(resumed_settings("2", lost))
+    before = sorted((lost / "runs").rglob("*"))
+    with pytest.raises(ConfigError, match=r"must name a run without a result, got '2'\. Its result is there"):
+        check_simulation(config, config.num_parties)
+    assert sorted((lost / "runs").rglob("*")) == before
+    goes_on = parse_run_config(resumed_settings("monday", lost))
+    check_simulation(goes_on, goes_on.num_parties)
+    with pytest.raises(ConfigError, match="num-rounds must be 2, as in the run to continue, got 4"):
+        check_simulation(goes_on.model_copy(update={"num_rounds": 4}), goes_on.num_parties)
 
 
 def test_a_setting_that_the_first_run_s_release_did_not_have_is_no_difference_at_its_default(tmp_path, monkeypatch):
