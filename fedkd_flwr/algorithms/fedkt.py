@@ -56,10 +56,14 @@ class FedKTConfig(OneShotVoteConfig):
 
     def check(self) -> None:
         """Refuse a noise that does not fit the level."""
-        super().check()
         keys = self.keys()
-        if (self.level == "L0") != (self.noise == "none"):
-            way_out = 'Set noise to "gaussian" or "laplace" at L1 and L2, and to "none" at L0.'
+        # before the base class, which sees no noise at L0 and would advise to choose one
+        if self.level == "L0" and self.noise != "none":
+            way_out = f"Noise needs {keys['level']}=L1 or L2; L0, the default, has none."
+            raise ConfigError(explain(keys["noise"], "fit level L0", self.noise, way_out))
+        super().check()
+        if self.level != "L0" and self.noise == "none":
+            way_out = 'Set noise to "gaussian" or "laplace" at L1 and L2.'
             raise ConfigError(explain(keys["noise"], f"fit level {self.level}", self.noise, way_out))
         if self.level == "L1" and self.voting == "plain" and self.students > 1:
             way_out = 'Use voting "consistent", or one student per party.'

@@ -133,6 +133,11 @@ def test_the_defaults_are_those_that_are_documented():
         ({"teachers_per_student": 2.5}, "fedkt.teachers-per-student must be a whole number >= 0 and <= 1000, got 2.5"),
         ({"level": "L1"}, 'noise must fit level L1, got \'none\'. Set noise to "gaussian" or "laplace" at L1 and L2'),
         ({"level": "L2"}, "noise must fit level L2, got 'none'"),
+        # an epsilon beside it must not hide what is missing: a noise was chosen
+        (
+            {"noise": "gaussian", "epsilon": 4.0},
+            "noise must fit level L0, got 'gaussian'. Noise needs fedkt.level=L1 or L2",
+        ),
         ({"noise": "laplace", "gamma": 1.0}, "noise must fit level L0, got 'laplace'"),
         (
             {**L1, "voting": "plain", "students_per_party": 2},
