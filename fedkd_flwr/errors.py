@@ -30,6 +30,7 @@ __all__ = [
     "explain",
     "is_users",
     "place_of",
+    "printable",
 ]
 
 
@@ -112,7 +113,15 @@ def explain(name: str, rule: str, seen: object, way_out: str = "") -> str:
     'quorum must be within [0, 1], got 1.5. Use 0.9 for nine of ten parties.'
     """
     seen_text = seen if isinstance(seen, str) and " " in seen else repr(seen)
-    text = f"{name} must {rule}, got {seen_text}.{' ' + way_out if way_out else ''}"
+    return printable(f"{name} must {rule}, got {seen_text}.{' ' + way_out if way_out else ''}")
+
+
+def printable(text: str) -> str:
+    r"""Return a text with what cannot be printed escaped.
+
+    >>> print(printable("one\ntwo"))
+    one\ntwo
+    """
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.data.columns import MISSING, canonical, factorize, sorted_texts
 from fedkd_flwr.data.reading import DATES, EMPTY_WORDS, LIMIT, PLAIN, Reading
-from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.errors import DataError, explain, printable
 
 __all__ = ["NO_RULES", "ColumnLook", "Rules", "counted", "look_at_column", "one_decimal_sign"]
 
@@ -276,7 +276,10 @@ def _categorical(seen: ColumnLook, texts: list[str], counts: NDArray[np.intp], n
     own = own or (many > _MANY_CATEGORIES and 2 * many > known_rows)
     if seen.change and (own or many > _MANY_MIXED):
         rule = "hold numbers or a limited number of categories"
-        seen.problem = explain(f"column {seen.name!r}", rule, f"{many:,} different texts: {seen.notes[-1]}")
+        problem = explain(f"column {seen.name!r}", rule, f"{many:,} different texts")
+        # not within `explain`, which would escape the marks of the rules that are spelt later (`_rule`)
+        note = "\0".join(map(printable, seen.notes[-1].split("\0")))
+        seen.problem = f"{problem.removesuffix('.')}: {note}."
         return seen
     seen.change = {}
     if own:

@@ -321,3 +321,16 @@ def test_rows_without_a_label_are_left_out_of_a_simulation(tmp_path):
     ):
         load_pool("table", seed=1, table=str(tmp_path / "t.csv"), label="y", rows=rows)
     assert len(pd.read_csv(io.StringIO(text))) == 41
+
+
+def test_an_error_on_a_column_of_numbers_and_words_spells_the_rule_and_holds_no_marks():
+    """The note within the error held NUL bytes, which stand around a rule until a command spells it."""
+    values = [f"word{i % 5}" if i % 3 == 0 else f"{i * 1.37:.2f}" for i in range(N)]
+    with pytest.raises(DataError) as caught:
+        _found(values)
+    text = str(caught.value)
+    assert all(line.isprintable() for line in text.splitlines())
+    assert "\\x00" not in text
+    assert "x00" not in text
+    assert "different texts: 66 % of the cells are numbers, others are not: 'word0' in row 1" in text
+    assert "missing=word0,word3,word1,word4,word2 reads them as empty" in text
