@@ -47,7 +47,11 @@ _FOLDER = re.compile(r"(?:^|(?<=[\s\"'=(]))(?:~|/|[A-Za-z]:[\\/]|\\\\|file:).*[\
 _NUMBERS = re.compile(r"\[\n[\s\d.,eE+nul-]*\]")  # a list of numbers; no JSON string holds a line break
 _Record = TypeVar("_Record")
 # what ends a run and is no `Exception`; Flower raises the second one where it learns that a run was stopped
-_STOPS = {"KeyboardInterrupt": "Ctrl-C", "RunNotRunningException": "flwr stop"}
+_STOPS = {
+    "KeyboardInterrupt": "Ctrl-C",
+    "RunNotRunningException": "flwr stop",
+    "StarterGone": "the command that started it ended",  # of `fedkd_flwr.apps.simulation_process`
+}
 _RECENT = 10  # the last rounds, from which the time of the others is foreseen
 
 

@@ -21,7 +21,7 @@ __all__ = ["main"]
 def main() -> None:
     """Read a job from stdin, run it, and say on stdout what happens; what else is printed goes to the log."""
     for number in (signal.SIGINT, signal.SIGTERM):  # the first may be ignored where a shell started the command with &
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(number, _interrupted)
     told = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     say = _Say(told)
@@ -46,6 +46,23 @@ class _RefusedError(Exception):
     """The run was refused before it began; what is wrong has been said."""
 
 
+class StarterGone(KeyboardInterrupt):
+    """The command that started this process has ended, and did not tell it to stop: that stops it as Ctrl-C does."""
+
+
+_starter_gone = threading.Event()
+
+
+def _interrupted(number: int, frame: object) -> None:
+    """Stop the run, with the reason that the record is to give."""
+    raise StarterGone if _starter_gone.is_set() else KeyboardInterrupt
+
+
+def _stop_without_starter() -> None:
+    _starter_gone.set()
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 class _Say:
     """Says events to whoever started this process, from any thread."""
 
@@ -57,13 +74,15 @@ class _Say:
             try:
                 print(json.dumps({"event": event, **more}), file=self.stream, flush=True)
             except OSError:  # nobody listens any more
-                os.kill(os.getpid(), signal.SIGINT)
+                _stop_without_starter()
 
 
 def _watch() -> None:
     """Interrupt the run when it is to stop, or when whoever started it is gone."""
-    sys.stdin.readline()
-    os.kill(os.getpid(), signal.SIGINT)
+    if sys.stdin.readline():
+        os.kill(os.getpid(), signal.SIGINT)
+    else:  # nobody holds the other end any more
+        _stop_without_starter()
 
 
 def _check(runs: list[dict[str, Any]], say: _Say) -> None:

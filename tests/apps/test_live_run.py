@@ -18,6 +18,7 @@ from pages import check_safe_and_alone
 
 from fedkd_flwr.apps import live_run
 from fedkd_flwr.apps.live_run import LiveRun
+from fedkd_flwr.apps.simulation_process import StarterGone
 from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.errors import ConfigError, TooFewPartiesError
 from fedkd_flwr.privacy.claims.claim import label_privacy
@@ -115,6 +116,7 @@ def test_each_round_is_in_the_record_before_it_is_sent_and_the_last_record_says_
     ("error", "reason"),
     [
         (KeyboardInterrupt(), "Ctrl-C"),
+        (StarterGone(), "the command that started it ended"),
         (RunNotRunningException(), "flwr stop"),
         (SystemExit(0), "its process was told to end"),
     ],

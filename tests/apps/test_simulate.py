@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import os
 import queue
+import signal
 import subprocess
+import sys
+import threading
 import time
 from types import SimpleNamespace
 
 import pytest
 
-from fedkd_flwr.apps import simulate
+from fedkd_flwr.apps import simulate, simulation_process
 from fedkd_flwr.apps.config import parse_run_config
 from fedkd_flwr.apps.simulate import Ended, Simulation, jobs
+from fedkd_flwr.apps.simulation_process import StarterGone
 from fedkd_flwr.errors import ConfigError
 
 END = {"event": "end", "run_id": "7", "status": "completed", "log": ""}
@@ -178,3 +184,18 @@ def test_a_process_that_a_model_forked_and_left_behind_is_not_waited_for(monkeyp
     simulation.end()
     assert not simulation.listener.is_alive()  # it is ended, too
     assert (ended.status, time.monotonic() - begun < 20) == ("killed", True)
+
+
+@pytest.mark.parametrize(("heard", "error"), [("", StarterGone), ("stop\n", KeyboardInterrupt)])
+def test_a_process_whose_command_was_killed_stops_for_another_reason_than_one_that_was_told_to(
+    monkeypatch, heard, error
+):
+    monkeypatch.setattr(simulation_process, "_starter_gone", threading.Event())
+    monkeypatch.setattr(sys, "stdin", io.StringIO(heard))
+    killed = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: killed.append((pid, number)))
+    simulation_process._watch()
+    assert killed == [(os.getpid(), signal.SIGINT)]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        simulation_process._interrupted(signal.SIGINT, None)
+    assert caught.type is error
