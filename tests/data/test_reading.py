@@ -182,3 +182,15 @@ def test_rules_that_contradict_each_other_are_refused():
         Reading(dates="dd.mm.yyyy")
     with pytest.raises(DataError, match=r"column 'a' of kind categorical must have no rule for numbers"):
         Column(name="a", kind="categorical", reading=Reading(decimal=","))
+
+
+def test_where_dates_cannot_be_read_the_way_out_is_about_dates_and_not_about_decimals():
+    with pytest.raises(DataError) as caught:
+        column_numbers(["12.03.2021", "2021-03-12"], "admission", Reading(dates="day-first"))
+    text = str(caught.value)
+    assert "column 'admission' must hold dates (12.03.2021) as days since 1970-01-01, got '2021-03-12' in row 2" in text
+    assert "Write dates as in training, or empty such cells" in text
+    assert "(now: dates day-first)" in text
+    assert "decimal" not in text
+    with pytest.raises(DataError, match=r"Correct or empty such cells; .* \(now: decimal '\.'\)"):
+        column_numbers(["1", "x"], "age")
