@@ -34,7 +34,7 @@ def export(
     """
     from fedkd_flwr.apps.predict import find_model, read_rows
     from fedkd_flwr.files import write_atomic
-    from fedkd_flwr.onnx_graphs import check_onnx, to_onnx
+    from fedkd_flwr.onnx_graphs import check_onnx, expected_cells, to_onnx
     from fedkd_flwr.saved_model import load
 
     if trust:
@@ -43,10 +43,14 @@ def export(
     data = to_onnx(loaded)
     found = check_onnx(loaded, data, read_rows(check, loaded) if check else None)
     write_atomic(onnx, data)
+    cells = {} if loaded.encoder.schema.text_columns else expected_cells(loaded.encoder.schema)
     if as_json:
-        print_json({"file": str(onnx), "bytes": len(data), **found._asdict()})
+        print_json({"file": str(onnx), "bytes": len(data), **found._asdict(), "expects": cells})
     else:
         typer.echo(
             f"{onnx}: {len(data):,} bytes. Compared on {found.rows} rows: the same labels, probabilities within "
             f"{found.probability:.1g}."
         )
+        if cells:
+            told = "; ".join(f"{name}: {how}" for name, how in cells.items())
+            typer.echo(f"The graph takes numbers, and does not read cells as the schema says. It expects {told}.")

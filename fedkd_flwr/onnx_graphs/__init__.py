@@ -5,6 +5,7 @@ operation in the order and the precision in which the library itself computes, b
 which the usual converters' single precision breaks otherwise. torch.onnx converts nets, skl2onnx users' own estimators.
 """
 
+from fedkd_flwr.onnx_graphs.encoder import expected_cells
 from fedkd_flwr.onnx_graphs.export import check_onnx, onnx_inputs, to_onnx
 
-__all__ = ["check_onnx", "onnx_inputs", "to_onnx"]
+__all__ = ["check_onnx", "expected_cells", "onnx_inputs", "to_onnx"]

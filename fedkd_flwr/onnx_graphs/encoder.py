@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -21,10 +22,11 @@ from fedkd_flwr.data.columns import canonical, column_texts
 from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.preprocessor import Preprocessor, pixels_of
 from fedkd_flwr.data.public import raw_matrix
-from fedkd_flwr.data.reading import column_numbers
+from fedkd_flwr.data.reading import DATES, PLAIN, Reading, column_numbers
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.onnx_graphs.graph import ML, Graph
 
-__all__ = ["add_encoder", "feed", "input_kind"]
+__all__ = ["add_encoder", "expected_cells", "feed", "input_kind"]
 
 
 def input_kind(encoder: Encoder) -> str:
@@ -81,6 +83,43 @@ def _categories(graph: Graph, name: str, categories: tuple[str, ...]) -> str:
         default_int64=-1,
     )
     return graph.cast(graph.add("Equal", found, graph.constant([range(len(categories))], np.int64)), np.float32)
+
+
+def expected_cells(schema: Schema) -> dict[str, str]:
+    """Return, by column, what a graph expects where a schema says how raw cells are read; plain numbers are left out.
+
+    >>> from fedkd_flwr.data.schema import Column
+    >>> reading = Reading(dates="day-first", missing=("k.A.",))
+    >>> columns = (
+    ...     Column(name="admission", kind="numeric", reading=reading),
+    ...     Column(name="lactate", kind="numeric", reading=Reading(decimal=",", limits="number")),
+    ...     Column(name="age", kind="numeric"),
+    ... )
+    >>> for name, cells in expected_cells(Schema(columns=columns, classes=("no", "yes"))).items():
+    ...     print(f"{name}: {cells}")
+    admission: days since 1970-01-01, 'k.A.' as NaN
+    lactate: '1,5' as 1.5, '<0.5' as 0.5
+    """
+    return {
+        column.name: ", ".join(_expected(column.reading))
+        for column in schema.columns
+        if column.kind == "numeric" and column.reading != PLAIN
+    }
+
+
+def _expected(reading: Reading) -> Iterator[str]:
+    if reading.dates:
+        yield DATES[reading.dates].partition(" as ")[2]
+    if reading.decimal == ",":
+        yield "'1,5' as 1.5"
+    if reading.thousands:
+        yield f"'1{reading.thousands}000' as 1000"
+    if reading.unit:
+        yield f"numbers without {reading.unit!r}"
+    if reading.limits:
+        yield f"'<0.5' as {'0.5' if reading.limits == 'number' else 'NaN'}"
+    if reading.missing:
+        yield f"{', '.join(map(repr, reading.missing))} as NaN"
 
 
 def feed(encoder: Encoder, table: pd.DataFrame) -> dict[str, NDArray[Any]]:

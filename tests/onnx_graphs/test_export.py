@@ -15,10 +15,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.models import NAMES, Classifier, make_model
-from fedkd_flwr.onnx_graphs import check_onnx, onnx_inputs, to_onnx
+from fedkd_flwr.onnx_graphs import check_onnx, expected_cells, onnx_inputs, to_onnx
 from fedkd_flwr.saved_model import SavedModel
 
 SMALL = {
@@ -189,3 +190,24 @@ def test_a_graph_that_answers_otherwise_is_noticed():
         FedkdError, match=r"The graph of DecisionTreeClassifier must answer as the model itself.* other l"
     ):
         check_onnx(saved, to_onnx(other))
+
+
+def test_what_a_graph_expects_of_raw_cells_is_what_the_schema_makes_of_them():
+    """The graph takes numbers: whoever feeds it without this package must know what a date or '<0.5' becomes."""
+    columns = (
+        Column(name="admission", kind="numeric", reading=Reading(dates="day-first")),
+        Column(name="seen", kind="numeric", reading=Reading(dates="time")),
+        Column(name="lactate", kind="numeric", reading=Reading(limits="number")),
+        Column(name="crp", kind="numeric", reading=Reading(limits="missing", unit="mg/l", thousands="'")),
+        Column(name="age", kind="numeric"),
+        Column(name="ward", kind="categorical", categories=("a",), reading=Reading(missing=("-",))),
+    )
+    assert expected_cells(Schema(columns=columns, classes=("no", "yes"))) == {
+        "admission": "days since 1970-01-01",
+        "seen": "hours since midnight",
+        "lactate": "'<0.5' as 0.5",
+        "crp": "'1'000' as 1000, numbers without 'mg/l', '<0.5' as NaN",
+    }
+    table = pd.DataFrame({"admission": ["02.01.1970"], "seen": ["13:30"], "lactate": ["<0.5"], "crp": ["1'000 mg/l"]})
+    read = [float(columns[i].reading.parse(table[name])[0][0]) for i, name in enumerate(table)]
+    assert read == [1.0, 13.5, 0.5, 1000.0]
