@@ -43,6 +43,9 @@ def _row(param: click.Parameter) -> str:
     else:
         names = ", ".join(f"`{option}{' ' + metavar if metavar else ''}`" for option in param.opts)
     known = param.default if not getattr(param, "is_flag", False) else None
+    if param.secondary_opts:  # a flag that has a word for "no", too
+        names += "".join(f" / `{option}`" for option in param.secondary_opts)
+        known = (param.opts if param.default else param.secondary_opts)[0]
     default = "" if known in (None, "") or callable(known) else f"`{known}`"
     words = (getattr(param, "help", "") or "").replace("|", "\\|")
     return f"| {names} | {words} | {default} |"

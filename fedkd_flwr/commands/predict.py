@@ -30,7 +30,9 @@ def predict(
     model: ModelName,
     rows: Annotated[str, typer.Argument(metavar="ROWS", help="Raw rows: CSV, TSV, Parquet, NPZ, LIBSVM; - reads CSV.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")] = None,
-    proba: Annotated[bool, typer.Option("--proba/--labels-only", help="Also a probability for each class.")] = True,
+    proba: Annotated[
+        bool, typer.Option("--proba/--labels-only", help="With a probability for each class, or not.")
+    ] = True,
     id_column: Annotated[str, typer.Option(help="A column of the rows to carry through. Default: the schema's.")] = "",
     trust: Trusted = None,
     as_json: AsJson = False,

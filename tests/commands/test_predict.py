@@ -6,6 +6,7 @@ import io
 import json
 import stat
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -160,3 +161,9 @@ def test_an_export_says_what_the_graph_expects_where_raw_cells_are_no_numbers(fe
     numbers = {"day": days, "crp": pd.to_numeric(rows["crp"].str.lstrip("<"))}  # as docs/use-a-model.md says
     labels, _ = session.run(None, {name: one.to_numpy(np.float64)[:, None] for name, one in numbers.items()})
     assert labels.tolist() == ["low", "high"] * 4
+
+
+def test_the_option_table_of_the_documentation_lists_both_words_of_a_flag():
+    table = (Path(__file__).parents[2] / "docs" / "command.md").read_text(encoding="utf-8")
+    assert "| `--proba` / `--labels-only` |" in table
+    assert "| `--check` / `--no-check` |" in table
