@@ -48,6 +48,8 @@ def figure_title(found: Comparison) -> str:
 def group_title(group: Group) -> str:
     """Return what a group is: its name, its runs and its seeds."""
     seeds = rounds_text(group.seeds).replace("round", "seed")
+    if _repeats(group):
+        seeds = f"all with the same seed, {group.seeds[0]}"
     ids = ", ".join(plain(record.run_id, 24) for record in group.records[:3])
     ids += f" and {len(group.records) - 3} more" if len(group.records) > 3 else ""
     name = f"{plain(group.name, 40)}: " if group.name else ""
@@ -65,13 +67,21 @@ def figure_rows(found: Comparison) -> list[list[str]]:
     for column in found.columns():
         values = [group.values(column.of) for group in found.groups]
         if any(values):
-            shown = [_bound(one) if column.bound else cell(one, column.digits) for one in values]
+            shown = []
+            for group, one in zip(found.groups, values, strict=True):
+                alike = one[:1] if _repeats(group) and len({*one}) == 1 else one
+                shown.append(_bound(one) if column.bound else cell(alike, column.digits))
             rows.append([column.title, *shown])
     return rows
 
 
 def _bound(values: Sequence[float]) -> str:
     return bound_text(max(values)) if values else "–"
+
+
+def _repeats(group: Group) -> bool:
+    """Tell whether a group's runs, several, have one seed: they repeat each other but for noise that has none."""
+    return len(group.records) > 1 and len(group.seeds) == 1
 
 
 def cell(values: Sequence[float], digits: int = 3) -> str:
@@ -105,7 +115,9 @@ def gap_sentence(found: Comparison, gap: Gap) -> str:
 def how(found: Comparison) -> list[str]:
     """Return what the numbers are."""
     lines = []
-    if any(len(group.records) > 1 for group in found.groups):
+    for group in filter(_repeats, found.groups):
+        lines.append(f"{group.letter}: runs with the same seed and settings repeat each other; other seeds tell noise.")
+    if any("±" in shown for row in figure_rows(found) for shown in row[1:]):
         lines.append("In the table: mean over runs ± their standard deviation; of parties first the mean of each run.")
     if any(gap.difference.known for gap in found.gaps):
         lines.append(

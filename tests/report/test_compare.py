@@ -202,3 +202,16 @@ def test_the_picture_has_no_interval_where_it_is_not_known(run):
 def test_groups_of_which_every_party_reaches_the_same_are_not_said_to_differ_within_noise(run):
     found = compare([run(s, 0.8, 0.6, model=m) for s in (1, 2, 3) for m in ("knn", "mlp")])
     assert verdict(found.gaps[0]) == "each party reaches the same in every run"
+
+
+def test_runs_of_one_seed_and_the_same_settings_are_no_spread_over_seeds(run):
+    """Two such runs were given as "0.936 ± 0.000", as if there were no noise."""
+    text = comparison_text(compare([run(1, 0.8, 0.8, number=1), run(1, 0.8, 0.8, number=2)]))
+    assert "2 runs, all with the same seed, 1 (" in text
+    assert "A: runs with the same seed and settings repeat each other" in text
+    assert "±" not in text
+    spread = comparison_text(compare([run(1, 0.8, 0.8), run(2, 0.9, 0.9)]))
+    assert "0.850 ± 0.071" in spread
+    assert "same seed" not in spread
+    differ = comparison_text(compare([run(1, 0.8, 0.8, number=1), run(1, 0.9, 0.9, number=2)]))
+    assert "0.850 ± 0.071" in differ  # privacy noise has no seed
