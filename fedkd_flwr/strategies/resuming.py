@@ -102,7 +102,8 @@ def check_goes_on(folder: Path, card: Card, num_rounds: int) -> None:
     card : Card
         The algorithm of the run that would continue it.
     num_rounds : int
-        All rounds, those done included.
+        The run's ``num-rounds``, those done included. Whether it is the planned number only the strategy can tell:
+        FedKT-Prox adds FedKT's round to it.
 
     Raises
     ------
@@ -114,10 +115,10 @@ def check_goes_on(folder: Path, card: Card, num_rounds: int) -> None:
     _, meta = load_checkpoint(folder)
     _check_algorithm(card, meta)
     try:
-        done, planned = int(meta["round"]), int(meta["num_rounds"])
+        done = int(meta["round"])
     except (KeyError, ValueError, TypeError) as error:
         raise _damaged(folder, error) from error
-    _check_rounds(card, Lineage.load(folder), num_rounds, done=done, planned=planned)
+    _check_left(card, Lineage.load(folder), num_rounds, done=done)
 
 
 def _check_algorithm(card: Card, meta: Mapping[str, Any]) -> None:
@@ -126,17 +127,20 @@ def _check_algorithm(card: Card, meta: Mapping[str, Any]) -> None:
         raise ConfigError(explain("resume-from", f"hold a checkpoint of {card.name}, version {_VERSION}", seen))
 
 
-def _check_rounds(card: Card, lineage: Lineage, num_rounds: int, *, done: int, planned: int) -> None:
-    """Refuse to go on where nothing is left to do, and with another number of rounds where that changes them."""
+def _check_left(card: Card, lineage: Lineage, num_rounds: int, *, done: int) -> None:
+    """Refuse to go on where nothing is left to do."""
     if card.extends:
         if num_rounds < done or (lineage.finished and num_rounds == done):
             rule = f"be above {done}, the rounds that the run to continue has finished"
             raise ConfigError(explain("num-rounds", rule, num_rounds, "Raise num-rounds: it counts all rounds."))
-        return
-    if lineage.finished:
+    elif lineage.finished:
         way_out = f"Its result is there: fedkd report {lineage.runs[-1]}. For more rounds, start a new run."
         raise ConfigError(explain("resume-from", "name a run without a result", lineage.runs[-1], way_out))
-    if num_rounds != planned:
+
+
+def _check_planned(card: Card, num_rounds: int, planned: int) -> None:
+    """Refuse another number of rounds where that changes them."""
+    if num_rounds != planned and not card.extends:
         way_out = "Continue a run with the settings it began with."
         raise ConfigError(explain("num-rounds", f"be {planned}, as in the run to continue", num_rounds, way_out))
 
@@ -198,7 +202,8 @@ class Checkpoints:
             before = RunRecord.from_dict(json.loads(meta["record"]))
             done, planned = int(meta["round"]), int(meta["num_rounds"])
             self._check_settings(strategy, meta["settings"], before)
-            _check_rounds(card, lineage, num_rounds, done=done, planned=planned)
+            _check_left(card, lineage, num_rounds, done=done)
+            _check_planned(card, num_rounds, planned)
             strategy.rounds_done, strategy.finished_round = done, meta["finished_round"]
             strategy.earlier = Participations.load(self.resume_from)
             self._settled = Participations.from_dict(meta["asked"])

@@ -217,8 +217,9 @@ def test_a_run_that_has_its_result_is_refused_before_anything_is_written(lost):
     assert sorted((lost / "runs").rglob("*")) == before
     goes_on = parse_run_config(resumed_settings("monday", lost))
     check_simulation(goes_on, goes_on.num_parties)
-    with pytest.raises(ConfigError, match="num-rounds must be 2, as in the run to continue, got 4"):
-        check_simulation(goes_on.model_copy(update={"num_rounds": 4}), goes_on.num_parties)
+    other = {"algorithm": "pate", "num-rounds": 1, "resume-from": "monday"}
+    with pytest.raises(ConfigError, match="resume-from must hold a checkpoint of pate"):
+        check_simulation(parse_run_config({**COMMON, **other, "output-dir": str(lost)}), 2)
 
 
 def test_a_setting_that_the_first_run_s_release_did_not_have_is_no_difference_at_its_default(tmp_path, monkeypatch):
