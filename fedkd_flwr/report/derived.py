@@ -20,6 +20,7 @@ __all__ = [
     "Spread",
     "Traffic",
     "answered",
+    "baseline",
     "class_name",
     "figure_used",
     "figures",
@@ -149,6 +150,17 @@ def figure_used(record: RunRecord, rows: str) -> str:
     imbalanced = bool(pooled) and 3 * min(pooled) * len(pooled) < sum(pooled)
     has = {name for name in ("accuracy", "balanced_accuracy") if any(getattr(m, name) is not None for m in found)}
     return "balanced_accuracy" if "balanced_accuracy" in has and (imbalanced or "accuracy" not in has) else "accuracy"
+
+
+def baseline(record: RunRecord, rows: str) -> float | None:
+    """Return the accuracy of always answering the commonest class of these test rows; None where it is not known.
+
+    Of each party's own test rows: the mean over the parties, each with the commonest class of its own rows.
+    """
+    for _, measured in models(record):
+        if found := spread(known(one, rows, "baseline") for one in measured):
+            return found.mean
+    return None
 
 
 def rarest_class(record: RunRecord, rows: str) -> tuple[int, int] | None:

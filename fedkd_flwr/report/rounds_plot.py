@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedkd_flwr.report import derived
-from fedkd_flwr.report.figure import BLUE, GREEN, INK, ORANGE, Canvas, Plot
+from fedkd_flwr.report.figure import BLUE, GREEN, INK, ORANGE, PINK, Canvas, Plot
 from fedkd_flwr.report.formatting import is_number
 from fedkd_flwr.run_record import RunRecord
 
@@ -34,9 +34,9 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
     ]
     bands = [derived.spread(r.accuracy.values()) for r in rounds]
     lower: list[_Line] = [
-        ("mean of the parties", [b.mean if b else None for b in bands], BLUE, "o", "-"),
-        ("consensus labels", [r.consensus_accuracy for r in rounds], GREEN, "^", "--"),
-        ("server's model", [r.server_accuracy for r in record.rounds], INK, "D", "-."),
+        ("parties' mean accuracy", [b.mean if b else None for b in bands], BLUE, "o", "-"),
+        ("accuracy of the consensus labels", [r.consensus_accuracy for r in rounds], GREEN, "^", "--"),
+        ("accuracy of the server's model", [r.server_accuracy for r in record.rounds], INK, "D", "-."),
     ]
     panels = [
         (lines, words)
@@ -46,6 +46,7 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
     if not panels:
         return Plot(title=heading, svg="", caption="Not drawn: nothing was recorded per round, or it is withheld.")
     title = _rounds_title(record, bands)
+    fixed = _fixed_answer(record, bands)
     x = [r.server_round for r in rounds]
     with Canvas(0.6 + 2.25 * len(panels)) as canvas:
         all_axes = canvas.figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
@@ -57,6 +58,9 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
                     y = [v if v is not None and is_number(v) else float("nan") for v in values]
                     marks = {"marker": marker, "markersize": 4.5} if len(x) <= 40 else {}
                     axes.plot(x, y, color=colour, linestyle=style, linewidth=1.7, label=label, **marks)
+            if lines is lower and fixed is not None:
+                look = {"color": PINK, "linestyle": ":", "linewidth": 1.9}
+                axes.axhline(fixed, label=f"always the commonest class {fixed:.3f}", **look)
             if lines is upper:
                 axes.set_ylim(-0.03, 1.05)
             axes.set_ylabel(words)
@@ -69,6 +73,12 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
     caption = ""
     if _known([r.labelled_share for r in rounds]):
         caption = "The share of public rows with a label shows how often the vote reached a decision."
+    if fixed is not None:
+        caption += (
+            f" Accuracies of models are on {derived.ROWS[_accuracy_rows(record, bands)]}. The dotted line is the "
+            f"accuracy of always answering the commonest class, {fixed:.3f}: a model at or below it may find "
+            "no other class."
+        )
     if any(bands) and derived.simulation_only(record):
         caption += f" The parties' accuracies are {derived.SIMULATION_ONLY}."
     if _known([r.agreement for r in rounds]):
@@ -76,7 +86,7 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
             "Agreement is the share of labelled public rows on which a party's label equals the consensus, on average. "
             + caption
         )
-    return Plot(title=title, svg=svg, caption=caption)
+    return Plot(title=title, svg=svg, caption=caption.strip())
 
 
 def _known(values: Sequence[float | None]) -> list[float]:
@@ -103,18 +113,45 @@ def _draw_parties(axes: Any, record: RunRecord) -> None:
         axes.plot(x, y, label=labels.pop(fell, None), linestyle="--" if fell else "-", **look)
 
 
+def _accuracy_rows(record: RunRecord, bands: Sequence[derived.Spread | None]) -> str:
+    """Return on which test rows the rounds' accuracies were measured: a server's model is tested on common rows."""
+    return derived.rows_used(record) if any(bands) else "common"
+
+
+def _fixed_answer(record: RunRecord, bands: Sequence[derived.Spread | None]) -> float | None:
+    """Return the accuracy of one fixed answer on the rows of the accuracies; None where no accuracy is drawn."""
+    drawn = any(bands) or _known([r.server_accuracy for r in record.rounds])
+    return derived.baseline(record, _accuracy_rows(record, bands)) if drawn else None
+
+
+def _beside(reached: float, fixed: float | None) -> str:
+    """Return what a fixed answer reaches, as the end of a title.
+
+    >>> _beside(0.9, 0.9), _beside(0.9, None)
+    (', not above the 0.900 of always answering the commonest class', '')
+    """
+    if fixed is None:
+        return ""
+    word = "not above the" if reached <= fixed + 5e-4 else "against"
+    return f", {word} {fixed:.3f} of always answering the commonest class"
+
+
 def _rounds_title(record: RunRecord, bands: Sequence[derived.Spread | None]) -> str:
     last = record.rounds[-1].server_round
+    fixed = _fixed_answer(record, bands)
     means = [b.mean for b in bands if b]
     if len(means) > 1:
         word = "rises" if means[-1] > means[0] + 5e-4 else "falls" if means[-1] < means[0] - 5e-4 else "stays"
         if word == "stays":
-            return f"The parties' mean accuracy stays at {means[-1]:.3f} over {last} rounds"
-        return f"The parties' mean accuracy {word} from {means[0]:.3f} to {means[-1]:.3f} in {last} rounds"
+            said = f"The parties' mean accuracy stays at {means[-1]:.3f} over {last} rounds"
+        else:
+            said = f"The parties' mean accuracy {word} from {means[0]:.3f} to {means[-1]:.3f} in {last} rounds"
+        return said + _beside(means[-1], fixed)
     model = _known([r.server_accuracy for r in record.rounds])
     if len(model) > 1:
         word = "rises" if model[-1] > model[0] + 5e-4 else "falls" if model[-1] < model[0] - 5e-4 else "goes"
-        return f"The server's model {word} from {model[0]:.3f} to {model[-1]:.3f} in {last} rounds"
+        said = f"The accuracy of the server's model {word} from {model[0]:.3f} to {model[-1]:.3f} in {last} rounds"
+        return said + _beside(model[-1], fixed)
     agreement = _known([r.agreement for r in record.rounds])
     if len(agreement) > 1:
         return f"Agreement goes from {agreement[0]:.2f} to {agreement[-1]:.2f} in {last} rounds"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
@@ -13,7 +13,7 @@ from fedkd_flwr.report.html import Html, join, table, tag
 from fedkd_flwr.report.reasons import note_sentence, reason_sentence
 from fedkd_flwr.report.recommendation import LEVEL, recommendation
 from fedkd_flwr.report.standing import progress
-from fedkd_flwr.run_record import WITHHELD, RunRecord
+from fedkd_flwr.run_record import WITHHELD, PartyRecord, RunRecord
 
 __all__ = ["advice", "again", "columns", "configuration", "left_out", "parties", "privacy", "rounds"]
 
@@ -29,23 +29,30 @@ def columns(record: RunRecord) -> Iterator[Html]:
 
 
 def parties(record: RunRecord) -> Iterator[Html]:
-    """Yield a table with one row per party: its accuracy alone, with the federation, and the difference."""
+    """Yield a table with one row per party: how good its model is alone, with the federation, and the difference.
+
+    The figure is that of `fedkd_flwr.report.derived.figure_used`, as in the table at the end of the log.
+    """
     if not record.parties:
         yield tag("p", "No party is in the record.")
         return
     seen = [r for r in ROWS if any(r in p.solo or r in p.federated for p in record.parties)]
     named = any(p.model for p in record.parties)
     header = ["party", *["model"] * named]
-    after_too = any(is_number(one.accuracy) for p in record.parties for one in p.federated.values())
+    used = {rows: derived.figure_used(record, rows) for rows in seen}
+    after_too = any(is_number(derived.known(p.federated, rows, used[rows])) for p in record.parties for rows in seen)
+    where = {rows: _test_rows(record, rows) for rows in seen}
     for rows in seen:
-        header += [f"alone, {rows} rows"] + [f"with the federation, {rows} rows", "gain"] * after_too
+        figure = used[rows].replace("_", " ")
+        header += ["own test rows"] * (rows == "own") + [f"{figure} alone, {where[rows]}"]
+        header += [f"{figure} with the federation, {where[rows]}", "gain"] * after_too
     weighed = any(p.model_bytes is not None for p in record.parties)
     noted = any(p.notes for p in record.parties)
     if seen and derived.simulation_only(record):
-        yield tag("p", f"Accuracies are computed from private rows. They are {SIMULATION_ONLY}.", class_="warn")
+        yield tag("p", f"These figures are computed from private rows. They are {SIMULATION_ONLY}.", class_="warn")
     wide = [r for r in seen if any(r in p.extended for p in record.parties)]
     for rows in wide:
-        header += [f"with own columns too, {rows} rows", "gain"]
+        header += [f"{used[rows].replace('_', ' ')} with own columns too, {where[rows]}", "gain"]
     agreed = any(is_number(p.agreement) for p in record.parties)
     trusted = any(is_number(p.trust) for p in record.parties)
     named_columns = any(p.own_columns for p in record.parties)
@@ -57,23 +64,23 @@ def parties(record: RunRecord) -> Iterator[Html]:
     for party in record.parties:
         cells = [party.name, *[party.model] * named]
         for rows in seen:
-            alone, after = derived.known(party.solo, rows), derived.known(party.federated, rows)
+            alone, after = (derived.known(one, rows, used[rows]) for one in (party.solo, party.federated))
             known = is_number(alone) and is_number(after)
             gain = f"{after - alone:+.3f}" if known else "–"  # type: ignore[operator]
-            cells += [share(alone)] + [share(after), gain] * after_too
+            cells += [_own_rows(party)] * (rows == "own") + [share(alone)] + [share(after), gain] * after_too
         for rows in wide:
-            own_gain = derived.own_gain(party, rows)
-            cells += [share(derived.known(party.extended, rows)), "–" if own_gain is None else f"{own_gain:+.3f}"]
+            own_gain = derived.own_gain(party, rows, used[rows])
+            extended = share(derived.known(party.extended, rows, used[rows]))
+            cells += [extended, "–" if own_gain is None else f"{own_gain:+.3f}"]
         cells += [plain(", ".join(party.own_columns), 200)] * named_columns
         cells += [share(party.agreement)] * agreed + [share(party.trust)] * trusted
         cells += [size(party.model_bytes)] * weighed + [" ".join(map(note_sentence, party.notes))] * noted
         body.append(cells)
-    yield table(header, body, numbers=numbers, label="Each party's accuracy")
+    yield table(header, body, numbers=numbers, label="How good each party's models are")
     if seen:
-        text = (
-            "Accuracy is the share of test rows that a model classifies correctly. Common rows are one test set for "
-            "all parties; own rows are a test set of each party's own. Alone (SOLO) is the party's model trained on "
-            "its own rows only."
+        text = _what_figures(record, used) + (
+            " Common rows are one test set for all parties; own rows are a test set of each party's own. Alone (SOLO) "
+            "is the party's model trained on its own rows only."
         )
         if not after_too and is_number(record.server_accuracy):
             text += " The result of this run is the server's model; the parties trained none with it."
@@ -93,6 +100,36 @@ def parties(record: RunRecord) -> Iterator[Html]:
             "confirm its answers, 0 to 1, and what they count for; Dawid-Skene estimates each party's errors instead."
         )
         yield tag("p", text, class_="soft")
+
+
+def _test_rows(record: RunRecord, rows: str) -> str:
+    """Return the test rows for a heading: their number too where all parties have the same ones."""
+    sizes = {m.n for p in record.parties for one in (p.solo, p.federated) if (m := one.get(rows))}
+    return f"{sizes.pop():,} {rows} rows" if rows == "common" and len(sizes) == 1 else f"{rows} rows"
+
+
+def _own_rows(party: PartyRecord) -> str:
+    measured = party.solo.get("own") or party.federated.get("own")
+    return "–" if measured is None else f"{measured.n:,}"
+
+
+def _what_figures(record: RunRecord, used: Mapping[str, str]) -> str:
+    """Return what the figures mean, and what one fixed answer reaches."""
+    said = []
+    if "balanced_accuracy" in used.values():
+        which = " and ".join(rows for rows, figure in used.items() if figure == "balanced_accuracy")
+        said.append(
+            f"Balanced accuracy is the mean recall of the classes that occur in the test rows. It is shown of {which} "
+            "rows because a class is rare in them, or because nobody reports an accuracy: a model that gives one class "
+            "to all rows may have a high accuracy, but its recall of every other class is 0."
+        )
+    if "accuracy" in used.values():
+        said.append("Accuracy is the share of test rows that a model classifies correctly.")
+    fixed = {rows: derived.baseline(record, rows) for rows in used}
+    known = [f"{value:.3f} on {rows} rows" for rows, value in fixed.items() if value is not None]
+    if known:
+        said.append(f"The accuracy of always answering the commonest class is {' and '.join(known)}.")
+    return " ".join(said)
 
 
 def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
@@ -117,7 +154,7 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
         "labels changed": [share(r.changed_share) for r in record.rounds],
         "consensus right": [share(r.consensus_accuracy) for r in record.rounds],
         "parties' mean accuracy": [share(spread.mean if spread else None) for spread in spreads],
-        "server's model": [share(r.server_accuracy) for r in record.rounds],
+        "accuracy of the server's model": [share(r.server_accuracy) for r in record.rounds],
     }
     sizes = {
         "up, all parties": [size(r.bytes_up) if r in known else "–" for r in record.rounds],
@@ -136,6 +173,12 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
     yield table(list(columns), rows, numbers=range(len(columns)), label="Each round")
     if "parties' mean accuracy" in columns and derived.simulation_only(record):
         yield tag("p", f"The parties' mean accuracy is {SIMULATION_ONLY}.", class_="warn")
+    rows_of = {"parties' mean accuracy": derived.rows_used(record), "accuracy of the server's model": "common"}
+    tested = dict.fromkeys(rows for name, rows in rows_of.items() if name in columns)
+    fixed_answers = [(base, rows) for rows in tested if (base := derived.baseline(record, rows)) is not None]
+    if fixed_answers:
+        said = " and ".join(f"{base:.3f} on {derived.ROWS[rows]}" for base, rows in fixed_answers)
+        yield tag("p", f"The accuracy of always answering the commonest class is {said}.", class_="soft")
 
 
 def left_out(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:

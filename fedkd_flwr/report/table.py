@@ -71,7 +71,7 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
         ("labelled share", [r.labelled_share for r in rounds]),
         ("consensus accuracy", [r.consensus_accuracy for r in rounds]),
         ("replaced by noise", [None if r.kept_share is None else 1 - r.kept_share for r in rounds]),
-        ("server's model, rounds", [r.server_accuracy for r in rounds] if len(rounds) > 1 else []),
+        ("server model's accuracy", [r.server_accuracy for r in rounds] if len(rounds) > 1 else []),
     ):
         if any(is_number(v) for v in values):
             later = f"first round {share(values[0])}, last {share(values[-1])}"

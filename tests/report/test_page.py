@@ -145,8 +145,8 @@ def test_a_run_whose_result_is_the_servers_model_shows_it_beside_parties_alone(m
     text = written(record, tmp_path)
     page = check_safe_and_alone(text)
     assert "<h1>The server&#x27;s model reaches 0.89; a party alone" in text
-    assert "with the federation, common rows" not in text
-    assert "The server's model rises from 0.500 to 0.893 in 3 rounds" in page.text
+    assert "accuracy with the federation," not in text
+    assert "The accuracy of the server's model rises from 0.500 to 0.893 in 3 rounds" in page.text
     assert page.tags.count("svg") == 3
     assert "labels down" not in text  # the server sends a model
     assert "nan" not in page.text

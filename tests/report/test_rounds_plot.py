@@ -1,5 +1,6 @@
 from pages import texts
 
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report.rounds_plot import rounds_plot
 
 
@@ -15,7 +16,7 @@ def test_rounds_without_accuracy_keep_the_votes_panel(make_record):
         r.accuracy, r.consensus_accuracy = {}, None
     plot = rounds_plot(record)
     assert "agreement with the consensus" in texts(plot.svg)
-    assert "mean of the parties" not in texts(plot.svg)
+    assert "parties' mean accuracy" not in texts(plot.svg)
 
 
 def test_a_value_missing_in_one_round_leaves_a_gap(make_record):
@@ -29,3 +30,28 @@ def test_a_falling_accuracy_is_called_falling(make_record):
     record = make_record(5, 2)
     record.rounds[1].accuracy = {"party-000": 0.1}
     assert "falls from" in rounds_plot(record).title
+
+
+def test_the_accuracy_of_one_fixed_answer_is_drawn_because_models_that_flag_nobody_reach_it(make_record):
+    record = make_record(3, 2)
+    for party in record.parties:
+        party.federated["common"] = Metrics(n=500, accuracy=0.936, baseline=0.936, balanced_accuracy=0.5)
+    for r, accuracy in zip(record.rounds, (0.5, 0.936), strict=True):
+        r.accuracy = {p.name: accuracy for p in record.parties}
+    plot = rounds_plot(record)
+    end = "not above the 0.936 of always answering the commonest class"
+    assert plot.title == f"The parties' mean accuracy rises from 0.500 to 0.936 in 2 rounds, {end}"
+    assert "always the commonest class 0.936" in texts(plot.svg)
+    assert "The dotted line is the accuracy of always answering the commonest class, 0.936" in plot.caption
+    for party in record.parties:
+        party.federated = {}
+    assert "commonest" not in (plot := rounds_plot(record)).title + plot.caption
+
+
+def test_a_title_says_that_a_server_models_figure_is_its_accuracy(make_record):
+    record = make_record(3, 2)
+    record.server = {"common": Metrics(n=500, accuracy=0.95, baseline=0.9)}
+    for r, accuracy in zip(record.rounds, (0.5, 0.95), strict=True):
+        r.accuracy, r.server_accuracy = {}, accuracy
+    title = "The accuracy of the server's model rises from 0.500 to 0.950 in 2 rounds"
+    assert rounds_plot(record).title == f"{title}, against 0.900 of always answering the commonest class"

@@ -5,6 +5,8 @@ import tomllib
 import pytest
 from pages import Page, written
 
+from fedkd_flwr.metrics import Metrics
+
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
@@ -158,3 +160,23 @@ def test_of_a_round_that_failed_it_is_not_said_that_a_vote_was_held(failed_recor
     record.status, record.rounds[1].ended = "failed", False
     page = Page(written(record, tmp_path)).text
     assert "The vote was held without these parties, but not in round 2: it did not end, and had no vote." in page
+
+
+def test_the_table_of_parties_has_the_figure_of_the_printed_one_so_that_useless_models_show_no_gain(
+    make_record, tmp_path
+):
+    record = make_record(2, 2)
+    for party in record.parties:
+        for kind, accuracy in ((party.solo, 0.064), (party.federated, 0.936)):
+            kind["common"] = Metrics(
+                n=500, accuracy=accuracy, baseline=0.936, balanced_accuracy=0.5, support=[32, 468], recall=[0.0, 1.0]
+            )
+            kind["own"] = Metrics(n=40, accuracy=accuracy, balanced_accuracy=0.5, support=[20, 20])
+    text = written(record, tmp_path)
+    table = Page(text[text.index("<h2>Each party</h2>") :].split("</section>")[0]).text
+    assert "balanced accuracy alone, 500 common rows" in table
+    assert "own test rows accuracy alone, own rows" in table
+    assert table.count("party-000 decision-tree 0.500 0.500 +0.000 40 0.064 0.936 +0.872") == 1
+    assert "Balanced accuracy is the mean recall of the classes" in table
+    assert "The accuracy of always answering the commonest class is 0.936 on common rows." in table
+    assert "accuracy of the server's model" not in text
