@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import secrets
 import shlex
 import signal
@@ -25,7 +26,7 @@ from fedkd_flwr.apps.find_run import LOG, OUTPUT
 from fedkd_flwr.apps.progress import Progress
 from fedkd_flwr.errors import ConfigError, explain
 
-__all__ = ["DEFAULT_PARTIES", "Ended", "Simulation", "jobs", "spread"]
+__all__ = ["DEFAULT_PARTIES", "Ended", "Simulation", "jobs", "once", "spread"]
 
 DEFAULT_PARTIES = 10
 _STOP_S = 30.0  # after which a run that was asked to stop is killed
@@ -80,6 +81,14 @@ class Ended:
         Accuracies by model and test rows, with the keys of `RunRecord.figures_by_model`.
     balanced : dict of str to float
         The same of balanced accuracy; empty where accuracy is the figure to report first.
+    n : dict of str to int
+        How many test rows there are of each kind, ``common`` and ``own``; ``own`` of all parties together.
+    baseline : dict of str to float
+        Accuracy of always answering the commonest class, by kind of test rows; of ``own`` the mean over the parties.
+    balanced_baseline : dict of str to float
+        The same of balanced accuracy, which is equal for every fixed answer; empty where ``balanced`` is.
+    warnings, notes : list of str
+        Those of the summary.
     columns, table : str
         What was done to the columns, and the summary, for people; "" where the run was killed.
     record, report, log : str
@@ -93,6 +102,11 @@ class Ended:
     reason: str = ""
     figures: dict[str, float] = field(default_factory=dict)
     balanced: dict[str, float] = field(default_factory=dict)
+    n: dict[str, int] = field(default_factory=dict)
+    baseline: dict[str, float] = field(default_factory=dict)
+    balanced_baseline: dict[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     columns: str = ""
     table: str = ""
     record: str = ""
@@ -111,6 +125,41 @@ def spread(runs: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float]
     shared = [key for key in runs[0] if all(key in one for one in runs)] if len(runs) > 1 else []
     columns = {key: [one[key] for one in runs] for key in shared}
     return {key: (fmean(values), stdev(values)) for key, values in columns.items()}
+
+
+_NAMED_OR_NUMBER = re.compile(r"('[^']*')|(?<![\w-])\d[\d.,]*")  # the number of a name such as party-003 counts
+_BY_COUNT = {"loses": "lose", "models": "model", "parties": "party"}  # the number before decides
+
+
+def once(said: Sequence[tuple[int, Sequence[str]]]) -> list[str]:
+    """Return the warnings or notes of several runs, each once, with how many runs say it.
+
+    Texts are the same if they differ in their numbers alone, up to the first bracket or command; names in quotes count.
+
+    Parameters
+    ----------
+    said : sequence of (int, sequence of str)
+        Seed and texts of each run.
+
+    Examples
+    --------
+    >>> once([(1, ["2 of 4 models: useless."]), (2, ["4 of 4 models: useless."]), (3, [])])
+    ['in 2 of 3 seeds (of seed 1): 2 of 4 models: useless.']
+    """
+    found: dict[str, dict[int, str]] = {}
+    for seed, texts in said:
+        for text in texts:
+            kind = _NAMED_OR_NUMBER.sub(lambda match: match[1] or "#", re.split(r" \(|: fedkd ", text)[0])
+            kind = " ".join(_BY_COUNT.get(word, word) for word in kind.split())
+            while seed in found.get(kind, {}):  # one run says two things that differ in their numbers
+                kind += " +"
+            found.setdefault(kind, {})[seed] = text
+    lines = []
+    for by_seed in found.values():
+        first, text = next(iter(by_seed.items()))
+        whose = "" if len(set(by_seed.values())) == 1 else f" (of seed {first})"
+        lines.append(f"in {len(by_seed)} of {len(said)} seeds{whose}: {text}")
+    return lines
 
 
 class Simulation:

@@ -111,8 +111,8 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     from fedkd_flwr.apps.server_app import federate
     from fedkd_flwr.apps.simulate import Ended
     from fedkd_flwr.data.look import note_lines
-    from fedkd_flwr.report.derived import figure_used, rows_used
-    from fedkd_flwr.report.table import summary_table
+    from fedkd_flwr.report import derived
+    from fedkd_flwr.report.table import notes, summary_table, warnings
     from fedkd_flwr.run_record import RunRecord
 
     config = parse_run_config(values)
@@ -141,7 +141,10 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
         grid.close()
     record = RunRecord.load(folder / "record.json")
     report = folder / "report.html"
-    figure = figure_used(record, rows_used(record))
+    balanced = derived.figure_used(record, derived.rows_used(record)) == "balanced_accuracy"
+    measured = derived.figures(record)
+    fixed = {rows: derived.baseline(record, rows) for rows in derived.ROWS}
+    fixed_balanced = {rows: derived.fixed_answer(record, rows) for rows in derived.ROWS if balanced}
     ended = Ended(
         run_id=run_id,
         status=record.status,
@@ -149,7 +152,12 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
         seed=record.seed,
         reason=record.reason,
         figures=record.figures_by_model(),
-        balanced=record.figures_by_model("balanced_accuracy") if figure == "balanced_accuracy" else {},
+        balanced=record.figures_by_model("balanced_accuracy") if balanced else {},
+        n={rows: max(sizes) for rows in derived.ROWS if (sizes := [one.n for one in measured if one.rows == rows])},
+        baseline={rows: value for rows, value in fixed.items() if value is not None},
+        balanced_baseline={rows: value for rows, value in fixed_balanced.items() if value is not None},
+        warnings=warnings(record),
+        notes=notes(record),
         columns="\n".join(note_lines(record.columns)) if record.columns else "",
         table=summary_table(record),
         record=str(folder / "record.json"),

@@ -24,6 +24,7 @@ __all__ = [
     "class_name",
     "figure_used",
     "figures",
+    "fixed_answer",
     "heard",
     "known",
     "left_out",
@@ -160,6 +161,18 @@ def baseline(record: RunRecord, rows: str) -> float | None:
     for _, measured in models(record):
         if found := spread(known(one, rows, "baseline") for one in measured):
             return found.mean
+    return None
+
+
+def fixed_answer(record: RunRecord, rows: str) -> float | None:
+    """Return the balanced accuracy of any fixed answer on these test rows: 1 / classes that occur, None if not known.
+
+    Of each party's own test rows: the mean over the parties.
+    """
+    for _, measured in models(record):
+        supports = [m.support for one in measured if (m := one.get(rows)) and m.support and None not in m.support]
+        if supports:
+            return statistics.fmean(1 / sum(map(bool, support)) for support in supports)
     return None
 
 

@@ -16,7 +16,7 @@ from fedkd_flwr.report.standing import progress, standing
 from fedkd_flwr.report.useless import useless
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
-__all__ = ["summary_table"]
+__all__ = ["notes", "summary_table", "warnings"]
 
 WIDTH = 100
 _MANY_PARTIES = 12  # of more parties than this only the best, the median and the worst are listed
@@ -42,9 +42,7 @@ def summary_table(record: RunRecord) -> str:
         lines += _wrapped("", stands.sentence)
     if record.reason:
         lines += _wrapped("reason: ", record.reason)
-    if lost := home_warning(record):
-        lines += _wrapped("WARNING: ", lost)
-    for warning in useless(record):
+    for warning in _of_models(record):
         lines += _wrapped("WARNING: ", warning)
     lines.append("─" * WIDTH)
     for label, value in _figures(record):
@@ -55,6 +53,24 @@ def summary_table(record: RunRecord) -> str:
         lines += ["─" * WIDTH, *metrics]
     lines += ["─" * WIDTH, *_footer(record), "═" * WIDTH]
     return "\n".join(lines)
+
+
+def warnings(record: RunRecord) -> list[str]:
+    """Return all warnings of the table: who loses at home, models that are no use, and claims that are not proven."""
+    return [*_of_models(record), *run_privacy.unproven(claims.ordered(record.claims))]
+
+
+def notes(record: RunRecord) -> list[str]:
+    """Return the notes about the run, and those about single parties with their names."""
+    found = list(dict.fromkeys(record.notes))
+    for party in record.parties:
+        found += [f"{plain(party.name, 40)}: {note_sentence(note)}" for note in party.notes]
+    return found
+
+
+def _of_models(record: RunRecord) -> list[str]:
+    lost = home_warning(record)
+    return [*([lost] if lost else []), *useless(record)]
 
 
 def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
@@ -241,13 +257,11 @@ def _footer(record: RunRecord) -> Iterator[str]:
         yield from _wrapped("left out: ", f"{entry.who} in {rounds_text(entry.rounds)}: {entry.code}{cause}")
     if len(gone) > _MANY_NOTES:
         yield f"left out: {len(gone) - _MANY_NOTES} more are in the record"
-    notes = list(dict.fromkeys(record.notes))
-    for party in record.parties:
-        notes += [f"{plain(party.name, 40)}: {note_sentence(note)}" for note in party.notes]
-    for note in notes[:_MANY_NOTES]:
+    said = notes(record)
+    for note in said[:_MANY_NOTES]:
         yield from _wrapped("note: ", note)
-    if len(notes) > _MANY_NOTES:
-        yield f"note: {len(notes) - _MANY_NOTES} more are in the record"
+    if len(said) > _MANY_NOTES:
+        yield f"note: {len(said) - _MANY_NOTES} more are in the record"
 
 
 def _wrapped(label: str, text: str) -> list[str]:

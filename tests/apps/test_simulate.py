@@ -16,7 +16,7 @@ import pytest
 
 from fedkd_flwr.apps import simulate, simulation_process
 from fedkd_flwr.apps.config import parse_run_config
-from fedkd_flwr.apps.simulate import Ended, Simulation, jobs
+from fedkd_flwr.apps.simulate import Ended, Simulation, jobs, once
 from fedkd_flwr.apps.simulation_process import StarterGone
 from fedkd_flwr.errors import ConfigError
 
@@ -199,3 +199,23 @@ def test_a_process_whose_command_was_killed_stops_for_another_reason_than_one_th
     with pytest.raises(KeyboardInterrupt) as caught:
         simulation_process._interrupted(signal.SIGINT, None)
     assert caught.type is error
+
+
+def test_warnings_of_several_seeds_are_one_unless_class_party_or_text_differ():
+    said = [
+        (1, ["At home, 1 of 4 parties loses by it (a 0.9 to 0.1).", "party-000: 3 rows", "party-001: 3 rows"]),
+        (2, ["At home, 2 of 4 parties lose by it (b 0.9 to 0.1).", "party-001: 3 rows", "no row of class '1'"]),
+        (3, ["no row of class '2'", "3 rows", "4 rows"]),
+        (4, ["left out: fedkd simulate a=b"]),
+        (5, ["left out: fedkd simulate a=b seed=5"]),
+    ]
+    assert once(said) == [
+        "in 2 of 5 seeds (of seed 1): At home, 1 of 4 parties loses by it (a 0.9 to 0.1).",
+        "in 1 of 5 seeds: party-000: 3 rows",
+        "in 2 of 5 seeds: party-001: 3 rows",
+        "in 1 of 5 seeds: no row of class '1'",
+        "in 1 of 5 seeds: no row of class '2'",
+        "in 1 of 5 seeds: 3 rows",
+        "in 1 of 5 seeds: 4 rows",
+        "in 2 of 5 seeds (of seed 4): left out: fedkd simulate a=b",
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +81,35 @@ def test_several_seeds_say_once_what_was_done_to_the_columns_and_which_figure_th
     assert "seed 1  federated-common 0.600" in out
     runs[1].balanced = {}  # a figure is compared with the same figure
     assert "\naccuracy by model and test rows, of parties" in fedkd("simulate", "--seeds", "2", ended=runs)[1]
+
+
+def test_several_seeds_warn_of_useless_models_and_name_n_and_a_fixed_answer_because_a_mean_alone_hides_them(fedkd):
+    runs = [_done(seed, 0.936) for seed in (1, 2, 3)]
+    for one, useless in zip(runs, (4, 3, 0), strict=True):
+        one.n, one.baseline = {"common": 500, "own": 160 + useless}, {"common": 0.936, "own": 0.9 + useless / 100}
+        if useless:
+            one.warnings = [f"{useless} of 4 models: useless.", f"{useless} of 4 models: no row of class '1' is found."]
+        one.notes = ["converged."]
+    _, out, _ = fedkd("simulate", "--seeds", "3", ended=runs)
+    assert "\nWARNING in 2 of 3 seeds (of seed 1): 4 of 4 models: useless.\n" in f"\n{out}"
+    assert "WARNING in 2 of 3 seeds (of seed 1): 4 of 4 models: no row of class '1' is found.\n" in out
+    assert "note in 3 of 3 seeds: converged.\n" in out
+    assert "the mean; test rows: 500 common (one fixed answer 0.936), 160 to 164 own (one fixed answer 0.923):" in out
+    for one in runs:
+        one.balanced, one.balanced_baseline = {"federated-common": 0.5}, {"common": 0.5, "own": 0.75}
+    out = fedkd("simulate", "--seeds", "3", ended=runs)[1]
+    assert "test rows: 500 common (one fixed answer 0.500), 160 to 164 own (one fixed answer 0.750):" in out
+
+
+def test_json_holds_the_warnings_and_what_a_fixed_answer_reaches_and_each_key_is_documented(fedkd):
+    one = _done(1, 0.936)
+    one.warnings, one.notes, one.n, one.baseline = ["useless."], ["converged."], {"common": 500}, {"common": 0.936}
+    (run,) = json.loads(fedkd("simulate", "--json", ended=[one])[1])["runs"]
+    assert [run[key] for key in ("warnings", "notes", "n", "baseline")] == [
+        ["useless."], ["converged."], {"common": 500}, {"common": 0.936},
+    ]  # fmt: skip
+    page = (Path(__file__).parents[2] / "docs" / "simulate.md").read_text(encoding="utf-8")
+    assert all(f"`{key}`" in page for key in run)
 
 
 def test_a_failed_run_is_five_lines_at_most_and_code_1(fedkd):
