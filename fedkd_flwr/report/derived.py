@@ -31,6 +31,7 @@ __all__ = [
     "means",
     "model_sharing",
     "models",
+    "of_fewer",
     "own_gain",
     "pairs",
     "rarest_class",
@@ -216,12 +217,19 @@ class Figures:
         Test rows; of each party's own: of all parties together.
     means : dict of str to float
         By key of `FIGURES`; figures that nobody reports are left out.
+    models : int
+        How many models were measured.
+    fewer : dict of str to (int, int)
+        Figures that only some of the models have, with their number and their test rows: a model has no AUC on rows of
+        one class.
     """
 
     who: str
     rows: str
     n: int
     means: dict[str, float]
+    models: int = 1
+    fewer: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def figures(record: RunRecord) -> list[Figures]:
@@ -230,11 +238,40 @@ def figures(record: RunRecord) -> list[Figures]:
     for rows in ROWS:
         for who, measured in models(record):
             if ms := [m for one in measured if (m := one.get(rows))]:
-                averages = {name: spread(getattr(m, name) for m in ms) for name in FIGURES}
-                n = max(m.n for m in ms) if rows == "common" else sum(m.n for m in ms)
-                known_ones = {name: value.mean for name, value in averages.items() if value}
-                found.append(Figures(who=who, rows=rows, n=n, means=known_ones))
+                having = {name: [m for m in ms if is_number(getattr(m, name))] for name in FIGURES}
+                found.append(
+                    Figures(
+                        who=who,
+                        rows=rows,
+                        n=_counted(ms, rows),
+                        means={name: statistics.fmean(getattr(m, name) for m in h) for name, h in having.items() if h},
+                        models=len(ms),
+                        fewer={name: (len(h), _counted(h, rows)) for name, h in having.items() if 0 < len(h) < len(ms)},
+                    )
+                )
     return found
+
+
+def _counted(measured: Sequence[Metrics], rows: str) -> int:
+    return max(m.n for m in measured) if rows == "common" else sum(m.n for m in measured)
+
+
+def of_fewer(found: Sequence[Figures], who: Mapping[str, str]) -> list[str]:
+    """Return sentences on figures that only some parties have: of how many, and on how many test rows.
+
+    ``who`` names the kinds of models. Kinds of which the same is true share a sentence.
+    """
+    same: dict[tuple[str, int, int, int], list[str]] = {}
+    for one in found:
+        counts: dict[tuple[int, int], list[str]] = {}
+        for name, counted in one.fewer.items():
+            counts.setdefault(counted, []).append(FIGURES[name])
+        for (k, n), names in counts.items():
+            same.setdefault((", ".join(names), k, one.models, n), []).append(f"{who[one.who]}, {one.rows}")
+    return [
+        f"{names}: of {k} of {many} parties, {n:,} rows ({'; '.join(kinds)})."
+        for (names, k, many, n), kinds in same.items()
+    ]
 
 
 def simulation_only(record: RunRecord) -> bool:

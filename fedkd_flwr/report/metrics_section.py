@@ -42,6 +42,8 @@ def metrics(record: RunRecord) -> Iterator[Html]:
         "under the ROC curve and average precision, "
         f"{ranked}. Log loss, Brier score and expected calibration error (ECE) are better where they are lower."
     )
+    if partly := derived.of_fewer(found, _WHO):
+        text += f" {' '.join(partly)} The others have none, such as an AUC on test rows of one class."
     if any(one.no_probabilities for one in _all(record)):
         text += " Models without probabilities have no AUC, AP, log loss, Brier score and ECE."
     yield tag("p", text, class_="soft")

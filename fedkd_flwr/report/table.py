@@ -168,7 +168,8 @@ def _metrics(record: RunRecord) -> list[str]:
     ]
     ranked = record.num_classes == 2 and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
     which = [f"AUC and AP are of class '{_class(record, 1)}'."] if ranked else []
-    return _aligned([header, *body], left=1) + which
+    partly = derived.of_fewer(found, {one.who: one.who for one in found})
+    return _aligned([header, *body], left=1) + [line for text in (*partly, *which) for line in _wrapped("", text)]
 
 
 def _bytes(record: RunRecord) -> Iterator[tuple[str, str]]:

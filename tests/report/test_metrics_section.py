@@ -66,3 +66,9 @@ def test_a_page_without_metrics_says_yet_only_while_its_run_goes_on(record, tmp_
     for party in record.parties:
         party.solo, party.federated = {}, {}
     assert said in text(record, tmp_path)
+
+
+def test_an_auc_that_one_party_lacks_says_so_on_the_page(record, tmp_path):
+    assert "of 1 of 2 parties" not in text(record, tmp_path)
+    record.parties[0].federated["own"] = Metrics(n=7, accuracy=0.5, roc_auc=0.9)
+    assert "AUC: of 1 of 2 parties, 7 rows (with the federation, own)." in text(record, tmp_path)

@@ -68,6 +68,17 @@ def test_auc_of_two_classes_names_its_class_because_that_of_the_common_one_is_ne
     assert "AUC and AP are of class" not in summary_table(measured_record)
 
 
+def test_a_figure_that_some_parties_lack_says_of_how_many_and_on_how_many_rows_it_is(measured_record):
+    for i, party in enumerate(measured_record.parties):
+        auc = {"roc_auc": 0.9, "average_precision": 0.8} if i else {}  # the first party's rows are of one class
+        party.solo["own"] = party.federated["own"] = Metrics(n=100 + i, accuracy=0.9, **auc)
+    lines = summary_table(measured_record).splitlines()
+    assert lines.count("AUC, AP: of 2 of 3 parties, 203 rows (alone, own; federated, own).") == 1
+    assert next(line for line in lines if line.startswith("alone, own")).split()[2] == "303"
+    measured_record.parties = measured_record.parties[1:]
+    assert "of 2 parties," not in summary_table(measured_record)
+
+
 def test_a_record_of_accuracies_alone_needs_no_such_lines(make_record):
     assert "metrics (means)" not in summary_table(make_record(3, 2))
 
