@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.formatting import count, plain
-from fedkd_flwr.report.recommendation import Difference, difference, only_class
+from fedkd_flwr.report.recommendation import LEAST_ROWS, Difference, difference, only_class
 from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 __all__ = ["changes", "home_finding", "home_warning"]
@@ -71,9 +71,12 @@ def home_warning(record: RunRecord) -> str:
             f" All own test rows of {_names(single)} are of one class: they show nothing of what the model trained "
             "alone would miss of the others."
         )
-    if rest := len(lost) - len(clear):
+    few = sum(d.n < LEAST_ROWS for _, d in lost)
+    if rest := len(lost) - len(clear) - few:
         together = ", which is judged for all parties together" if len(found) > 1 else ""
         text += f" {count(rest, 'more party loses', 'more parties lose')} within noise{together}."
+    if few:
+        text += f" {count(few, 'more party has', 'more parties have')} fewer than {LEAST_ROWS} rows: too few to say."
     return text
 
 

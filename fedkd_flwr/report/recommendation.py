@@ -177,7 +177,9 @@ def recommendation(
     if found.clear():
         verdict: Verdict = "federated" if found.value > 0 else "stay alone"
     else:
-        verdict, why = "no recommendation", f"{why} That is within noise."
+        few = found.n < LEAST_ROWS
+        reason = f"Fewer than {LEAST_ROWS} rows: too few to say." if few else "That is within noise."
+        verdict, why = "no recommendation", f"{why} {reason}"
     if (only := only_class(alone)) is not None:
         verdict = "no recommendation"
         why += (

@@ -11,7 +11,7 @@ from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
 from fedkd_flwr.report.html import Html, join, table, tag
 from fedkd_flwr.report.reasons import note_sentence, reason_sentence
-from fedkd_flwr.report.recommendation import LEVEL, recommendation
+from fedkd_flwr.report.recommendation import LEAST_ROWS, LEVEL, recommendation
 from fedkd_flwr.report.standing import progress
 from fedkd_flwr.run_record import WITHHELD, PartyRecord, RunRecord
 
@@ -274,7 +274,8 @@ def advice(record: RunRecord) -> Iterator[Html]:
     yield tag(
         "p",
         f"± is the {LEVEL:.0%} confidence interval. A difference within it may be noise, and nothing is recommended "
-        "from it. At a silo both models lie in the state-dir, and its owner finds the same advice there.",
+        f"from it, nor from fewer than {LEAST_ROWS} rows. At a silo both models lie in the state-dir, and its owner "
+        "finds the same advice there.",
         class_="soft",
     )
 

@@ -72,3 +72,12 @@ def test_the_finding_names_its_figure_since_that_on_common_rows_may_be_another()
     for measured in (record.parties[0].solo, record.parties[0].federated):
         measured["own"] = Metrics(n=400, accuracy=0.99, balanced_accuracy=0.6, recall=[1.0, 0.2], support=[396, 4])
     assert "balanced accuracy 0.60 alone" in home_finding(record)
+
+
+def test_a_party_of_few_rows_does_not_lose_within_noise_but_on_too_few_rows(make_record):
+    record = make_record(2, 1)
+    for party, n in zip(record.parties, (500, 3), strict=True):
+        party.solo["own"], party.federated["own"] = Metrics(n=n, accuracy=1.0), Metrics(n=n, accuracy=0.0)
+    text = home_warning(record)
+    assert text.endswith(" 1 more party has fewer than 10 rows: too few to say.")
+    assert "within noise" not in text

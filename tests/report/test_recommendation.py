@@ -43,6 +43,16 @@ def test_nothing_is_recommended_from_noise(n, alone, after, verdict):
     assert f"on {n} rows" in found.why
 
 
+def test_few_rows_are_named_as_the_reason_because_the_interval_may_exclude_zero():
+    few = recommendation(_party(Metrics(n=3, accuracy=0.0), Metrics(n=3, accuracy=1.0)))
+    assert difference(Metrics(n=3, accuracy=0.0), Metrics(n=3, accuracy=1.0)).margin() < 1.0
+    assert few.verdict == "no recommendation"
+    assert few.why.endswith("on 3 rows. Fewer than 10 rows: too few to say.")
+    assert "within noise" not in few.why
+    many = recommendation(_party(Metrics(n=10, accuracy=0.5), Metrics(n=10, accuracy=0.6)))
+    assert many.why.endswith("on 10 rows. That is within noise.")
+
+
 def test_the_standard_error_is_agresti_and_caffo_s_by_hand():
     found = difference(Metrics(n=8, accuracy=1.0), Metrics(n=8, accuracy=0.5))
     p, q = 9 / 10, 5 / 10
