@@ -30,7 +30,12 @@ def model_facts(path: Path) -> dict[str, Any]:
     data = path.read_bytes()
     encoder = Encoder.from_bytes(encoder_of(data) or b"")
     columns = [
-        {"name": column.name, "kind": column.kind, "categories": list(column.categories)}
+        {
+            "name": column.name,
+            "kind": column.kind,
+            "categories": list(column.categories),
+            "written": column.reading.words,
+        }
         for column in encoder.schema.columns
     ]
     return {

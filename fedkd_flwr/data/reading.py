@@ -141,6 +141,29 @@ class Reading:
         """Tell whether a rule is set that only numbers have."""
         return any(getattr(self, one.name) != one.default for one in fields(self) if one.name != "missing")
 
+    @property
+    def words(self) -> str:
+        """How a cell is written and what it becomes, for people; "" where no rule is set.
+
+        >>> Reading(dates="day-first").words
+        'dates (12.03.2021), the day first, as days since 1970-01-01'
+        >>> Reading(decimal=",", unit="mg/l", limits="number").words
+        'decimal comma; with or without the unit mg/l; a limit such as <0.5 is its number'
+        """
+        shape, _, becomes = DATES.get(self.dates, "").partition(" as ")
+        first = f", the {self.dates.partition('-')[0]} first" if self.dates.endswith("-first") else ""
+        thousands = {" ": "space", "'": "apostrophe", ".": "point", ",": "comma"}.get(self.thousands, "")
+        limit = {"number": "its number", "missing": "no value"}.get(self.limits, "")
+        found = [
+            f"{shape}{first}, as {becomes}" if shape else "",
+            "decimal comma" if self.decimal == "," else "",
+            f"{thousands} between thousands" if thousands else "",
+            f"with or without the unit {self.unit}" if self.unit else "",
+            f"a limit such as <0.5 is {limit}" if limit else "",
+            f"no value: {', '.join(self.missing)}" if self.missing else "",
+        ]
+        return "; ".join(filter(None, found))
+
     def parse(self, values: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the numbers of a column, NaN for empty cells, and which cells are neither a number nor empty.
 

@@ -14,8 +14,10 @@ from typing import Any
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report.claims import claim_cells, claim_meaning, ordered
+from fedkd_flwr.report.derived import class_name
 from fedkd_flwr.report.formatting import plain
 from fedkd_flwr.report.run_privacy import no_claim, what_leaves
+from fedkd_flwr.report.useless import useless_model
 from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["ModelCard", "card_text", "model_card"]
@@ -121,7 +123,10 @@ def model_card(
             "note": "Computed from private rows, test rows and votes, which no privacy claim covers: for the operator"
             + (" of this silo" if at_silo else "")
             + ". Leave this section out of a card that you pass on.",
+            "warnings of the model": _warnings(record, measured, party),
             "figures": {_ROWS.get(rows, rows): _figures(found) for rows, found in measured.items()},
+            "auc and average precision are": _ranked(record, measured),
+            "by class": {_ROWS.get(rows, rows): _by_class(record, found) for rows, found in measured.items()},
             "warnings of the run": [plain(note) for note in record.notes],
         },
         versions={**record.versions, "fedkd-flwr": release},
@@ -135,6 +140,33 @@ def _figures(found: Metrics) -> dict[str, Any]:
     """Return the figures that are one number, with how many rows they were computed from."""
     values = {"n": found.n, **{name: getattr(found, name) for name in _FIGURES}}
     return {name.replace("_", " "): value for name, value in values.items() if value is not None}
+
+
+def _warnings(record: RunRecord, measured: Mapping[str, Metrics], party: str) -> list[str]:
+    """Return what a reader must know before any figure: that the model misses a class, or is no better than one answer.
+
+    On the common test rows where it was tested on them, as in the run's table; else on the other ones.
+    """
+    rows = next((rows for rows in _ROWS if rows in measured), "")
+    who = "This model" if party else "The server's model"
+    return list(useless_model(record, measured[rows], who=who, rows=rows)) if rows else []
+
+
+def _ranked(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
+    if all(found.roc_auc is None and found.average_precision is None for found in measured.values()):
+        return ""
+    if record.num_classes > 2:
+        return "means over the classes, of each against the others"
+    return f"of class '{class_name(record.classes, 1)}'"
+
+
+def _by_class(record: RunRecord, found: Metrics) -> dict[str, dict[str, Any]]:
+    """Return the share of each class's test rows that the model finds, and how many there are."""
+    counts = found.support or [None] * len(found.recall)
+    return {
+        class_name(record.classes, c): {"test rows": n, "recall": share if n else None}
+        for c, (share, n) in enumerate(zip(found.recall, counts, strict=True))
+    }
 
 
 def _rows_in(types: Sequence[str], party: str) -> str:
@@ -275,7 +307,13 @@ def _columns(model: Mapping[str, Any]) -> list[str]:
         return [f"None: {_reads(model)}."]
     shown = columns[:_SHOWN]
     more = [f"... and {len(columns) - _SHOWN} more; the JSON lists all."] if len(columns) > _SHOWN else []
-    return [_table({c["name"]: f"{c['kind']} {_listed(c['categories'])}".strip() for c in shown}), *more]
+    return [_table({c["name"]: _column(c) for c in shown}), *more]
+
+
+def _column(column: Mapping[str, Any]) -> str:
+    """Return a column's kind, and its categories or how its cells are written."""
+    kind = f"{column['kind']} {_listed(column['categories'])}".strip()
+    return f"{kind}: {column['written']}" if column.get("written") else kind
 
 
 def _privacy_text(privacy: Mapping[str, Any]) -> list[str]:
@@ -294,7 +332,30 @@ def _evaluation_text(evaluation: Mapping[str, Any]) -> list[str]:
     names = list(dict.fromkeys(name for found in figures.values() for name in found))
     lines = [["figure", *figures], ["---"] * (len(figures) + 1)]
     lines += [[name, *(_number(found.get(name)) for found in figures.values())] for name in names]
-    return [evaluation["note"], "\n".join(f"| {' | '.join(line)} |" for line in lines), warnings]
+    useless = _bullets([f"WARNING: {line}" for line in evaluation["warnings of the model"]])
+    ranked = evaluation["auc and average precision are"]
+    which = [f"Roc auc and average precision are {_cell(ranked, table=False)}."] if ranked else []
+    return [evaluation["note"], useless, _lines(lines), *which, *_recalls(evaluation["by class"]), warnings]
+
+
+def _recalls(by_class: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
+    """Return a table for each kind of test rows: the share of each class's rows that the model finds."""
+    tables = []
+    for rows, classes in by_class.items():
+        if classes:
+            lines = [["class", "test rows", f"recall on {rows}"], ["---"] * 3]
+            lines += [
+                [_cell(name), _number(one["test rows"]), _number(one["recall"])]
+                for name, one in list(classes.items())[:_SHOWN]
+            ]
+            tables.append(_lines(lines))
+            if len(classes) > _SHOWN:
+                tables.append(f"... and {len(classes) - _SHOWN} more classes; the JSON lists all.")
+    return tables
+
+
+def _lines(lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _number(value: Any) -> str:

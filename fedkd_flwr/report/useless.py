@@ -11,7 +11,7 @@ from fedkd_flwr.report import derived
 from fedkd_flwr.report.formatting import count, plain
 from fedkd_flwr.run_record import RunRecord
 
-__all__ = ["useless"]
+__all__ = ["useless", "useless_model"]
 
 _MANY_CLASSES = 3  # classes named in a warning; further ones are counted
 _FEW = 5  # of fewer test rows a missed class says little
@@ -25,7 +25,7 @@ def useless(record: RunRecord) -> list[str]:
     """
     found: list[str] = []
     if server := record.server.get("common"):
-        found += _useless_model(record, server)
+        found += useless_model(record, server)
     rows = derived.rows_used(record)
     models = [m for p in record.parties if (m := p.federated.get(rows))]
     kind = "with the federation"
@@ -34,20 +34,23 @@ def useless(record: RunRecord) -> list[str]:
     return found + list(_useless_parties(record, models, rows, f"{kind}, on {derived.ROWS[rows]}"))
 
 
-def _useless_model(record: RunRecord, m: Metrics) -> Iterator[str]:
+def useless_model(
+    record: RunRecord, m: Metrics, *, who: str = "The server's model", rows: str = "common"
+) -> Iterator[str]:
+    """Yield the same sentences about one model, with its figures on test rows of one kind (``common`` or ``own``)."""
     missed = _missed(m)
     if (only := _only_class(m)) is not None:
         yield (
-            f"The server's model is useless: it gives {_class(record, only)} to all {m.n:,} common test rows and finds "
-            f"none of {_classes(record, missed, m)}. An accuracy of {m.support[only] / m.n:.3f} comes from that alone."  # type: ignore[operator]
+            f"{who} is useless: it gives {_class(record, only)} to all {m.n:,} {rows} test rows and finds none of "
+            f"{_classes(record, missed, m)}. An accuracy of {m.support[only] / m.n:.3f} comes from that alone."  # type: ignore[operator]
         )
         return
     if missed:
-        yield f"The server's model finds none of the common test rows of {_classes(record, missed, m)}."
+        yield f"{who} finds none of the {rows} test rows of {_classes(record, missed, m)}."
     if m.accuracy is not None and m.baseline is not None and m.accuracy <= m.baseline:
         yield (
-            f"The server's model's accuracy {m.accuracy:.3f} is not above that of always answering the commonest class "
-            f"({m.baseline:.3f}).{_balanced(record, 'common', [m])}"
+            f"{who}'s accuracy {m.accuracy:.3f} is not above that of always answering the commonest class "
+            f"({m.baseline:.3f}).{_balanced(record, rows, [m])}"
         )
 
 

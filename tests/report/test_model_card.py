@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from sample_claims import AT_SERVER, RECORD
 
-from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.data.reading import Reading
+from fedkd_flwr.metrics import Metrics, measure
 from fedkd_flwr.report.claims import claim_meaning
 from fedkd_flwr.report.model_card import card_text, model_card
 from fedkd_flwr.run_record import RoundRecord, RunRecord
@@ -75,6 +77,31 @@ def test_the_server_s_card_has_the_claims_in_the_record_s_words_and_metrics_with
     assert "/home/ann" not in text + card.to_json()
     assert "| job | categorical clerk, smith |" in text
     assert json.loads(card.to_json())["versions"] == {"flwr": "1.41.0", "fedkd-flwr": "0.1.0"}
+
+
+def test_a_useless_model_s_card_says_so_before_its_figures_and_what_it_finds_of_each_class():
+    y = np.repeat([0, 1], [468, 32])
+    never = measure(y, np.ones(500, int), np.tile([0.4, 0.6], (500, 1)), num_classes=2)
+    record = _record(server={"common": never}, num_classes=2)
+    text = card_text(_card(record))
+    warning = "The server's model is useless: it gives class 'high' to all 500 common test rows and finds none of class"
+    assert f"- WARNING: {warning} 'low' (468 rows)." in text
+    assert text.index(warning) < text.index("| accuracy |")
+    assert "| class | test rows | recall on common test rows |\n| --- | --- | --- |\n| low | 468 | 0.0000 |" in text
+    assert "Roc auc and average precision are of class 'high'." in text
+    card = _card(record)
+    assert card.evaluation["by class"]["common test rows"]["high"] == {"test rows": 32, "recall": 1.0}
+    assert "useless" not in json.dumps({**json.loads(card.to_json()), "evaluation": None})
+    record.party("ann").federated["own"] = never
+    text = card_text(_card(record, party="ann"))
+    assert "- WARNING: This model is useless: it gives class 'high' to all 500 own test rows" in text
+
+
+def test_a_card_says_how_the_cells_of_a_column_are_written_because_numeric_is_not_enough_for_dates():
+    written = Reading(dates="day-first").words
+    day = {"name": "day", "kind": "numeric", "categories": [], "written": written}
+    text = card_text(_card(_record(), columns=[day], reads=["day"]))
+    assert "| day | numeric: dates (12.03.2021), the day first, as days since 1970-01-01 |" in text
 
 
 def test_what_no_claim_covers_stands_in_the_part_for_the_operator_alone():
