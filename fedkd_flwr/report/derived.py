@@ -22,6 +22,7 @@ __all__ = [
     "answered",
     "baseline",
     "class_name",
+    "consensus_rows",
     "figure_used",
     "figures",
     "fixed_answer",
@@ -175,6 +176,24 @@ def fixed_answer(record: RunRecord, rows: str) -> float | None:
         if supports:
             return statistics.fmean(1 / sum(map(bool, support)) for support in supports)
     return None
+
+
+def consensus_rows(record: RunRecord, done: RoundRecord) -> tuple[int, str] | None:
+    """Return on how many public rows a round's consensus accuracy was measured, as a number and in words.
+
+    None where that is not known. The record holds how many rows have a label; where the true class of some of them may
+    not be known, or is one of the known rows, it is "at most" so many.
+    """
+    if is_number(done.labelled_share):
+        rows = round(done.labelled_share * record.num_public)  # type: ignore[operator]
+    elif drawn := [rows for rows in record.settings("transfer-rows") if isinstance(rows, int)]:
+        rows = min(drawn[0], record.num_public or drawn[0])
+    elif record.sends == "weights" and record.num_public:
+        rows = record.num_public
+    else:
+        return None
+    words = f"{rows:,} row{'' if rows == 1 else 's'}"
+    return rows, words if record.simulation and record.consensus_rule != "known-rows" else f"at most {words}"
 
 
 def rarest_class(record: RunRecord, rows: str) -> tuple[int, int] | None:

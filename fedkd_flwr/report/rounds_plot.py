@@ -79,6 +79,11 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
             f"accuracy of always answering the commonest class, {fixed:.3f}: a model at or below it may find "
             "no other class."
         )
+    judged = [found for r in rounds if _known([r.consensus_accuracy]) and (found := derived.consensus_rows(record, r))]
+    if judged:
+        (least, words), (most, _) = min(judged), max(judged)
+        span = words if least == most else f"{least:,} to {most:,} rows"
+        caption += f" The accuracy of the consensus labels is of {span} in a round."
     if any(bands) and derived.simulation_only(record):
         caption += f" The parties' accuracies are {derived.SIMULATION_ONLY}."
     if _known([r.agreement for r in rounds]):

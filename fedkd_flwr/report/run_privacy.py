@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedkd_flwr.report.claims import Claim, bound_text, bounded, claim_words, ordered, public, relation, side
+from fedkd_flwr.report.derived import consensus_rows
 from fedkd_flwr.report.formatting import is_number, plain
 from fedkd_flwr.report.standing import moment
 from fedkd_flwr.run_record import WITHHELD, RunRecord
@@ -108,9 +109,10 @@ def noise_effect(record: RunRecord) -> list[str]:
         span = _percent(high) if high - low < 5e-4 else f"{_percent(low)} to {_percent(high)}"
         if sides == {"party"}:
             bits = any("one-hot" in str(claim.get("mechanism", "")) for claim in record.claims)
+            what = "bits (one per row and class) a party sent" if bits else "labels a party sent by another class"
             found.append(
-                f"Noise replaced {span} of the {'bits (one per row and class)' if bits else 'labels'} a party sent, on "
-                "average. This is a property of the mechanism and does not depend on data."
+                f"Noise replaced {span} of the {what}, on average. This is a property of the mechanism and does not "
+                "depend on data."
             )
         else:
             found.append(
@@ -119,13 +121,15 @@ def noise_effect(record: RunRecord) -> list[str]:
             )
     elif sides == {"party"} and record.rounds:
         found.append("Only the parties know how many answers the noise changed.")
-    known = [r.consensus_accuracy for r in record.rounds]
-    right = [share for share in known if share is not None and is_number(share)]
+    known = [(r, r.consensus_accuracy) for r in record.rounds]
+    right = [(r, share) for r, share in known if share is not None and is_number(share)]
     if right:
-        last = _percent(right[-1])
+        done, last = right[-1]
         when = " in the last round" if len(right) > 1 else ""
+        where = f"{rows[1]} with a label" if (rows := consensus_rows(record, done)) else "the rows"
         found.append(
-            f"After noise, {last} of the server's labels were right{when}, on the rows whose true class is known."
+            f"After noise, {_percent(last)} of the server's labels were right{when}, on {where} whose true class is "
+            "known."
         )
     return found
 

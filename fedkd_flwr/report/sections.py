@@ -13,7 +13,7 @@ from fedkd_flwr.report.html import Html, join, table, tag
 from fedkd_flwr.report.reasons import note_sentence, reason_sentence
 from fedkd_flwr.report.recommendation import LEAST_ROWS, LEVEL, recommendation
 from fedkd_flwr.report.standing import progress
-from fedkd_flwr.run_record import WITHHELD, PartyRecord, RunRecord
+from fedkd_flwr.run_record import WITHHELD, PartyRecord, RoundRecord, RunRecord
 
 __all__ = ["advice", "again", "columns", "configuration", "left_out", "parties", "privacy", "rounds"]
 
@@ -152,7 +152,7 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
         "rows labelled": [share(r.labelled_share) for r in record.rounds],
         "noise replaced": [share(None if r.kept_share is None else 1 - r.kept_share) for r in record.rounds],
         "labels changed": [share(r.changed_share) for r in record.rounds],
-        "consensus right": [share(r.consensus_accuracy) for r in record.rounds],
+        "consensus right": [_consensus_right(record, r) for r in record.rounds],
         "parties' mean accuracy": [share(spread.mean if spread else None) for spread in spreads],
         "accuracy of the server's model": [share(r.server_accuracy) for r in record.rounds],
     }
@@ -179,6 +179,13 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
     if fixed_answers:
         said = " and ".join(f"{base:.3f} on {derived.ROWS[rows]}" for base, rows in fixed_answers)
         yield tag("p", f"The accuracy of always answering the commonest class is {said}.", class_="soft")
+
+
+def _consensus_right(record: RunRecord, done: RoundRecord) -> str:
+    """Return the share of the labelled rows on which the consensus is right, and how many rows that are."""
+    found = derived.consensus_rows(record, done)
+    of = f" of {found[1]}" if found and is_number(done.consensus_accuracy) else ""
+    return share(done.consensus_accuracy) + of
 
 
 def left_out(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:

@@ -90,8 +90,10 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
         ("server model's accuracy", [r.server_accuracy for r in rounds] if len(rounds) > 1 else []),
     ):
         if any(is_number(v) for v in values):
-            later = f"first round {share(values[0])}, last {share(values[-1])}"
-            yield label, later if len(values) > 1 else share(values[0])
+            ends = [rounds[0], rounds[-1]] if label == "consensus accuracy" else []
+            of = [f" of {found[1]}" if (found := derived.consensus_rows(record, r)) else "" for r in ends] or [""] * 2
+            later = f"first round {share(values[0])}{of[0]}, last {share(values[-1])}{of[1]}"
+            yield label, later if len(values) > 1 else share(values[0]) + of[0]
     if line := agreement_line(record):
         yield "agreement by party", line
     for rows, where in ROWS.items():

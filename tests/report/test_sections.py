@@ -96,6 +96,18 @@ def test_the_effect_of_noise_is_shown_per_round_and_in_words(make_record, tmp_pa
     assert "measured on the votes without noise, so it is for the operator only" in text
 
 
+def test_the_rows_of_a_consensus_accuracy_are_counted_on_the_page(make_record, tmp_path, claims):
+    record = make_record(3, 2, algorithm="privatekt")
+    record.claims, record.config["privatekt.transfer-rows"] = [claims[0]], 2
+    for r, right in zip(record.rounds, (1.0, 0.0), strict=True):
+        r.labelled_share, r.kept_share, r.consensus_accuracy = None, 0.8, right
+    text = Page(written(record, tmp_path)).text
+    end = "of the server's labels were right in the last round, on 2 rows with a label whose true class is known."
+    assert f"After noise, 0 % {end}" in text
+    assert "1.000 of 2 rows" in text
+    assert "Noise replaced 20 % of the labels a party sent by another class, on average." in text
+
+
 def test_the_publishable_page_of_a_run_without_noise_tells_of_no_more_than_the_first_round(make_record, tmp_path):
     def page(rounds):
         record = make_record(4, rounds)

@@ -83,6 +83,22 @@ def test_a_record_of_accuracies_alone_needs_no_such_lines(make_record):
     assert "metrics (means)" not in summary_table(make_record(3, 2))
 
 
+def test_a_consensus_accuracy_says_of_how_many_rows_it_is_because_it_may_be_of_two(make_record):
+    record = make_record(3, 2)
+    assert "consensus accuracy        first round 0.809 of 6,889 rows, last 0.845 of 8,034 rows" in summary_table(
+        record
+    )
+    record.rounds, record.simulation = record.rounds[:1], False
+    assert "consensus accuracy        0.809 of at most 6,889 rows" in summary_table(record)
+    record = make_record(3, 2, algorithm="privatekt")
+    record.config["privatekt.transfer-rows"] = 2
+    for r in record.rounds:
+        r.labelled_share, r.consensus_accuracy = None, 0.5
+    assert "first round 0.500 of 2 rows, last 0.500 of 2 rows" in summary_table(record)
+    record.config.clear()
+    assert "first round 0.500, last 0.500" in summary_table(record)
+
+
 def test_own_rows_stand_beside_common_ones(make_record):
     text = summary_table(make_record(4, 2))
     assert "accuracy, own rows" in text

@@ -71,7 +71,7 @@ class RandomizedResponse:
     def words(self) -> str:
         """The mechanism and its parameters, for a claim."""
         what = f"randomised response over {self.num_classes} classes"
-        return f"{what}, epsilon {self.epsilon:g} a label (kept: {self.keep:.4g})"
+        return f"{what}, epsilon {self.epsilon:g} a label (kept as it was: {self.keep:.4g}, else drawn anew)"
 
     @cached_property
     def _words(self) -> tuple[int, int]:

@@ -314,3 +314,9 @@ def test_debias_inverts_the_expectation_by_hand() -> None:
     # e^(eps/2) = 3: a bit is flipped with 1/4
     flips = BitFlip(epsilon=2 * math.log(3), num_classes=2)
     np.testing.assert_allclose(flips.debias(np.array([[6, 2]]), 8), [[8, 0]], atol=1e-12)
+
+
+def test_a_claim_says_that_a_label_is_kept_or_drawn_anew_because_a_drawn_one_may_be_the_same() -> None:
+    mechanism = RandomizedResponse(epsilon=5.0, num_classes=4)
+    assert mechanism.words.endswith("a label (kept as it was: 0.9736, else drawn anew)")
+    assert kept_share(mechanism) > mechanism.keep
