@@ -234,8 +234,10 @@ def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
     for line in note_lines(pool.columns) if pool.columns else ():
         log(INFO, "%s", line)
     if pool.next_command:
-        # without this run's name: two runs of one name cannot be told apart by it
-        again = shlex.join(word for word in shlex.split(pool.next_command) if not word.startswith("name="))
+        # without this run's name: two runs of one name cannot be told apart by it. Without the run that it continues:
+        # a run with other columns cannot, and a continued run would say the same twice
+        dropped = ("name=", "resume-from=")
+        again = shlex.join(word for word in shlex.split(pool.next_command) if not word.startswith(dropped))
         _take_notes([f"columns were left out, or look like identifiers; to say so: {again}"], record)
 
 

@@ -1,4 +1,7 @@
-"""The plain-text table at the end of a run's log: at most 100 columns wide, without colours."""
+"""The plain-text table at the end of a run's log: at most 100 columns wide, without colours.
+
+Only what a reader may copy is wider: a word such as a path, and a command, which stands on a line of its own.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _MANY_NOTES = 12  # further notes are counted, not printed
 
 
 def summary_table(record: RunRecord) -> str:
-    """Return a run's result as lines of at most 100 characters, without a line break at the end.
+    """Return a run's result as lines of at most 100 characters (but for commands), without a line break at the end.
 
     Parameters
     ----------
@@ -268,7 +271,20 @@ def _footer(record: RunRecord) -> Iterator[str]:
 
 
 def _wrapped(label: str, text: str) -> list[str]:
-    """Return ``label`` and ``text`` as lines, the later ones indented to the text's first column."""
+    """Return ``label`` and ``text`` as lines, the later ones indented to the text's first column.
+
+    No word is broken, and a command that ends the text has a line of its own: both can be copied.
+    """
     indent = " " * len(label)
-    found = textwrap.wrap(plain(" ".join(text.split())), WIDTH, initial_indent=label, subsequent_indent=indent)
-    return found or [label.rstrip()]
+    text = plain(" ".join(text.split()))
+    before, colon, command = text.partition(": fedkd ")
+    alone = bool(colon) and ". " not in command  # else sentences follow
+    found = textwrap.wrap(
+        f"{before}:" if alone else text,
+        WIDTH,
+        initial_indent=label,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    return (found or [label.rstrip()]) + ([f"{indent}fedkd {command}"] if alone else [])

@@ -99,6 +99,20 @@ def test_a_consensus_accuracy_says_of_how_many_rows_it_is_because_it_may_be_of_t
     assert "first round 0.500, last 0.500" in summary_table(record)
 
 
+def test_a_command_stands_on_a_line_of_its_own_and_no_word_is_broken_so_that_both_can_be_copied(make_record):
+    record = make_record(2, 2)
+    command = "fedkd simulate dataset=table " + " ".join(f"num-private-{i}=1200" for i in range(9))
+    path = "/home/ann/" + "a-long-folder/" * 9 + "rows.csv"
+    record.notes = [f"columns were left out, or look like identifiers; to say so: {command}", f"look into {path} again"]
+    lines = summary_table(record).splitlines()
+    at = lines.index("note: columns were left out, or look like identifiers; to say so:")
+    assert lines[at + 1] == f"      {command}"
+    assert any(path in line for line in lines)
+    record.notes = ["done before: fedkd report 7. For more rounds start anew.", " ".join(["sixteen-letters"] * 20)]
+    assert "note: done before: fedkd report 7. For more rounds start anew." in summary_table(record).splitlines()
+    assert not any(line.endswith("sixteen-") for line in summary_table(record).splitlines())
+
+
 def test_own_rows_stand_beside_common_ones(make_record):
     text = summary_table(make_record(4, 2))
     assert "accuracy, own rows" in text
