@@ -13,7 +13,7 @@ __all__ = ["bytes_plot"]
 
 
 def bytes_plot(record: RunRecord, *, prefix: str = "bytes") -> Plot:
-    """Draw the bytes per party and round, beside the bytes that sharing the models would take.
+    """Draw the bytes per party and round, beside the bytes that sharing the models would take where they do not.
 
     Parameters and errors are those of `accuracy_plot`.
     """
@@ -52,7 +52,9 @@ def bytes_plot(record: RunRecord, *, prefix: str = "bytes") -> Plot:
         canvas.title(title)
         svg = canvas.svg(prefix)
     caption = "Bytes of the arrays with their headers, without Flower's envelope. 1 KB is 1,000 bytes."
-    if model is None:
+    if record.sends == "weights":
+        caption += " The parties send the model itself, so there is no model sharing to compare this with."
+    elif model is None:
         caption += " The size of the models is not known for this run."
     elif averageable:
         caption += (

@@ -25,6 +25,7 @@ __all__ = [
     "consensus_rows",
     "figure_used",
     "figures",
+    "final_result",
     "fixed_answer",
     "heard",
     "known",
@@ -341,15 +342,29 @@ def traffic(record: RunRecord) -> Traffic:
 
 
 def model_sharing(record: RunRecord) -> tuple[float | None, bool]:
-    """Return the mean size of a party's model in bytes (None if unknown), and whether FedAvg could average the models.
+    """Return the mean size of a party's model in bytes, and whether FedAvg could average the models.
 
-    FedAvg averages weights, so every party must have the same kind of model, and that kind must have weights.
+    FedAvg averages weights, so every party must have the same kind of model, and that kind must have weights. The size
+    is None if it is not known, and where weights are what the parties send: that is no alternative then.
     """
+    if record.sends == "weights":
+        return None, False
     sizes = spread(p.model_bytes for p in record.parties)
     kinds = {p.model.lower() for p in record.parties}
     words = re.split(r"[^a-z0-9]+", next(iter(kinds), ""))
     averageable = len(kinds) == 1 and any(word.startswith(_AVERAGEABLE) for word in words)
     return (sizes.mean if sizes else None), averageable
+
+
+def final_result(record: RunRecord) -> str:
+    """Return what the parties get at the end, in a word: labels, averages (of scores) or the server's model.
+
+    >>> final_result(RunRecord(run_id="7", algorithm="fedmd", sends="scores"))
+    'averages'
+    """
+    if record.settings("transfer-rows"):  # PrivateKT's alone: its server teaches a net from the labels, and sends that
+        return "model"
+    return {"labels": "labels", "scores": "averages", "weights": "model"}.get(record.sends, "result")
 
 
 @dataclass(kw_only=True)

@@ -185,7 +185,10 @@ def _bytes(record: RunRecord) -> Iterator[tuple[str, str]]:
             later = f" (up: {size(sent.up_first)} in the first round, {size(sent.up_later)} later)"
         yield "bytes a party and round", f"{size(sent.up)} up, {size(sent.down)} down{later}"
     if record.final_bytes_down and record.parties:
-        yield "  final labels", f"{size(record.final_bytes_down / len(record.parties))} down a party, once"
+        yield (
+            f"  final {derived.final_result(record)}",
+            f"{size(record.final_bytes_down / len(record.parties))} down a party, once",
+        )
     model, averageable = derived.model_sharing(record)
     if model is not None:
         rival = "FedAvg of the same model" if averageable else "the model itself; FedAvg cannot average it"

@@ -45,3 +45,12 @@ def test_the_axis_has_a_label_even_if_all_sizes_are_alike(make_record):
 
 def test_what_the_parties_send_is_named(make_record):
     assert "scores sent, first round" in texts(bytes_plot(make_record(5, 3, algorithm="fedmd")).svg)
+
+
+def test_weights_are_not_compared_with_sharing_weights(make_record):
+    record = make_record(3, 3, algorithm="fedavg", model="mlp")
+    record.sends = "weights"
+    plot = bytes_plot(record)
+    assert plot.title.startswith("A party sends ")
+    assert "FedAvg" not in plot.title + plot.caption + " ".join(texts(plot.svg))
+    assert "The parties send the model itself" in plot.caption

@@ -113,6 +113,27 @@ def test_a_command_stands_on_a_line_of_its_own_and_no_word_is_broken_so_that_bot
     assert not any(line.endswith("sixteen-") for line in summary_table(record).splitlines())
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "sends", "what"),
+    [
+        ("fedct", "labels", "labels"),
+        ("privatekt", "labels", "model"),
+        ("fedmd", "scores", "averages"),
+        ("fedavg", "weights", "model"),
+        ("theirs:CARD", "labels", "labels"),
+    ],
+)
+def test_what_goes_down_at_the_end_is_named_by_what_it_is_and_weights_have_no_model_sharing_beside_them(
+    make_record, algorithm, sends, what
+):
+    record = make_record(3, 1, algorithm=algorithm, model="mlp")
+    record.sends, record.final_bytes_down = sends, 3000
+    record.config |= {"privatekt.transfer-rows": 2} if algorithm == "privatekt" else {}
+    text = summary_table(record)
+    assert f"  final {what}".ljust(26) + "1.0 KB down a party, once" in text
+    assert ("sharing models instead" in text) is (sends != "weights")
+
+
 def test_own_rows_stand_beside_common_ones(make_record):
     text = summary_table(make_record(4, 2))
     assert "accuracy, own rows" in text
