@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.figure import BLUE, GREEN, INK, ORANGE, PINK, Canvas, Plot
 from fedkd_flwr.report.formatting import is_number
@@ -79,6 +80,8 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
             f"accuracy of always answering the commonest class, {fixed:.3f}: a model at or below it may find "
             "no other class."
         )
+        if derived.figure_used(record, _accuracy_rows(record, bands)) == "balanced_accuracy":
+            caption += " A class is rare, so that accuracy says little of it; a record has no other figure of a round."
     judged = [found for r in rounds if _known([r.consensus_accuracy]) and (found := derived.consensus_rows(record, r))]
     if judged:
         (least, words), (most, _) = min(judged), max(judged)
@@ -141,6 +144,16 @@ def _beside(reached: float, fixed: float | None) -> str:
     return f", {word} {fixed:.3f} of always answering the commonest class"
 
 
+def _balanced(
+    record: RunRecord, measured: Sequence[Mapping[str, Metrics]], bands: Sequence[derived.Spread | None]
+) -> str:
+    """Return the balanced accuracy at the end where it leads, as a sentence: a rising accuracy may hide a loss."""
+    rows = _accuracy_rows(record, bands)
+    figure = derived.figure_used(record, rows)
+    found = derived.spread(derived.known(one, rows, figure) for one in measured)
+    return f". Balanced accuracy at the end: {found.mean:.3f}" if found and figure == "balanced_accuracy" else ""
+
+
 def _rounds_title(record: RunRecord, bands: Sequence[derived.Spread | None]) -> str:
     last = record.rounds[-1].server_round
     fixed = _fixed_answer(record, bands)
@@ -151,12 +164,12 @@ def _rounds_title(record: RunRecord, bands: Sequence[derived.Spread | None]) -> 
             said = f"The parties' mean accuracy stays at {means[-1]:.3f} over {last} rounds"
         else:
             said = f"The parties' mean accuracy {word} from {means[0]:.3f} to {means[-1]:.3f} in {last} rounds"
-        return said + _beside(means[-1], fixed)
+        return said + _beside(means[-1], fixed) + _balanced(record, [p.federated for p in record.parties], bands)
     model = _known([r.server_accuracy for r in record.rounds])
     if len(model) > 1:
         word = "rises" if model[-1] > model[0] + 5e-4 else "falls" if model[-1] < model[0] - 5e-4 else "goes"
         said = f"The accuracy of the server's model {word} from {model[0]:.3f} to {model[-1]:.3f} in {last} rounds"
-        return said + _beside(model[-1], fixed)
+        return said + _beside(model[-1], fixed) + _balanced(record, [record.server], bands)
     agreement = _known([r.agreement for r in record.rounds])
     if len(agreement) > 1:
         return f"Agreement goes from {agreement[0]:.2f} to {agreement[-1]:.2f} in {last} rounds"

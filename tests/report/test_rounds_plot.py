@@ -48,6 +48,19 @@ def test_the_accuracy_of_one_fixed_answer_is_drawn_because_models_that_flag_nobo
     assert "commonest" not in (plot := rounds_plot(record)).title + plot.caption
 
 
+def test_where_a_class_is_rare_the_title_ends_with_balanced_accuracy_because_accuracy_may_rise_as_it_falls(make_record):
+    record = make_record(3, 2)
+    for party in record.parties:
+        party.federated["common"] = Metrics(n=500, accuracy=0.94, balanced_accuracy=0.553, support=[32, 468])
+        party.solo = {}
+    plot = rounds_plot(record)
+    assert plot.title.endswith(" in 2 rounds. Balanced accuracy at the end: 0.553")
+    record.server = {"common": Metrics(n=500, accuracy=0.95, balanced_accuracy=0.6, support=[32, 468])}
+    for r in record.rounds:
+        r.accuracy, r.server_accuracy = {}, r.server_round / 2
+    assert rounds_plot(record).title.endswith("Balanced accuracy at the end: 0.600")
+
+
 def test_a_title_says_that_a_server_models_figure_is_its_accuracy(make_record):
     record = make_record(3, 2)
     record.server = {"common": Metrics(n=500, accuracy=0.95, baseline=0.9)}
