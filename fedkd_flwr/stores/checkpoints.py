@@ -36,6 +36,8 @@ class Lineage:
         leaves only with a run that continues another. Nobody else can name a run to a party and be believed.
     finished : bool
         Whether the last of the runs has its result: nothing is left to continue.
+    released : bool
+        Whether one of the runs had begun to let noisy votes out, which must not be drawn again.
 
     Examples
     --------
@@ -48,6 +50,7 @@ class Lineage:
     runs: tuple[str, ...]
     secret: str
     finished: bool = False
+    released: bool = False
 
     @classmethod
     def new(cls, run_id: str) -> Lineage:
@@ -56,7 +59,7 @@ class Lineage:
 
     def then(self, run_id: str) -> Lineage:
         """Return the lineage of a run that continues the last of these."""
-        return Lineage(runs=(*self.runs, run_id), secret=self.secret)
+        return Lineage(runs=(*self.runs, run_id), secret=self.secret, released=self.released)
 
     @property
     def earlier(self) -> tuple[str, ...]:
@@ -83,7 +86,12 @@ class Lineage:
         path = folder / _LINEAGE
         try:
             data = json.loads(path.read_bytes())
-            found = cls(runs=tuple(map(str, data["runs"])), secret=data["secret"], finished=data["finished"] is True)
+            found = cls(
+                runs=tuple(map(str, data["runs"])),
+                secret=data["secret"],
+                finished=data["finished"] is True,
+                released=data.get("released") is True,  # not there in what an earlier release wrote
+            )
             if data["version"] != 1 or not found.runs or len(bytes.fromhex(found.secret)) != 32:
                 raise ValueError("other fields, or another version")
             return found

@@ -9,18 +9,19 @@ How votes are counted and made noisy is `fedkd_flwr.algorithms.one_shot_vote`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from logging import INFO
 from typing import Any, Self
 
 import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.common import log
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept, tally
-from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.distillation import teach
@@ -102,7 +103,21 @@ class OneShotVote(LabelExchange):
     def prepare(self, grid: Grid, num_rounds: int) -> None:
         """Wait for the nodes; the round may follow."""
         _ = self.plan  # noise that cannot be made is refused before anybody is waited for
+        lineage, ledger = self.checkpoints.lineage, self.ledger
+        gone_out = lineage is not None and lineage.released
+        if gone_out and ledger is not None and ledger.answered(self.charged_run, 1) is None:
+            way_out = "Restore the server's ledger that the lost run wrote, or start a new run, which is charged."
+            rule = f"hold the noisy votes of run {self.charged_run}, which had begun to go out"
+            raise DataError(explain(f"ledger {ledger.path}", rule, "no such entry", way_out), code=Code.LEDGER_LOST)
         super().prepare(grid, num_rounds)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Send the final result; where it comes from noisy votes, that is written down first."""
+        if self.plan is not None and self.vote is not None:
+            self.checkpoints.releasing()
+        return super().configure_evaluate(server_round, arrays, config, grid)
 
     @cached_property
     def queries(self) -> NDArray[np.int64]:

@@ -289,6 +289,15 @@ class Checkpoints:
         if server_round > strategy.rounds_done:
             self.asked(strategy)  # who said that it answered the same round of the run before counts once
 
+    def releasing(self) -> None:
+        """Write down that noisy votes are about to leave: also in the folder that this run continues from."""
+        if self.lineage is None:
+            return
+        self.lineage = replace(self.lineage, released=True)
+        for folder in (self.folder, self.resume_from):
+            if folder is not None:
+                replace(Lineage.load(folder), released=True).save(folder)
+
     # ---------------------------------------------------------------- what travels
 
     def told(self) -> dict[str, Scalar]:

@@ -48,13 +48,14 @@ LEVELS = {
     ),
     "FedCT xor": (FedCT, FedCTConfig, {"label_mechanism": "xor", "label_epsilon": 3.0}, FedCTClient),
 }
+KEYWORDS = ("ledger", "budget", "record", "noise_rng", "checkpoint", "resume_from")
 AT_THE_PARTY = ("L2", "L2 counts", "FedCT response", "FedCT xor")
 
 
 def _strategy(case, **changes):
     kind, config, settings, _ = LEVELS[case]
     server = {} if kind is FedCT else {"final_model": model, "test": rows(200, seed=5)}
-    keywords = {name: changes.pop(name) for name in ("ledger", "budget", "record", "noise_rng") if name in changes}
+    keywords = {name: changes.pop(name) for name in KEYWORDS if name in changes}
     return kind(config=config(**{**QUICK, **settings, **changes}), public=public_set(), **server, **keywords)
 
 
@@ -540,6 +541,35 @@ def test_noisy_votes_that_may_be_drawn_twice_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"ledger must be given where a noisy run is kept or continued"):
         FedKT(config=FedKTConfig(**QUICK, **LEVELS["L1"][2]), public=public_set(), final_model=model,
               checkpoint=tmp_path, record=RunRecord(run_id="1", algorithm="fedkt"))  # fmt: skip
+
+
+def test_a_run_that_goes_on_without_the_ledger_of_votes_that_left_is_refused(tmp_path):
+    """It would let them out with other noise, and claim one draw; with the ledger they are the same."""
+    found = []
+    for number, ledgers in (("1", "kept"), ("2", "kept"), ("3", "empty")):
+        strategy = _strategy(
+            "L1",
+            record=RunRecord(run_id=number, algorithm="fedkt"),
+            ledger=LedgerStore(tmp_path / ledgers, party="server", data_digest="ab" * 32),
+            checkpoint=tmp_path / number,
+            resume_from=tmp_path / "1" if found else None,
+        )
+        answer = handler([FedKTClient(one) for one in parties(3)])
+
+        def lost(message, context, answer=answer):
+            if message.metadata.message_type == "evaluate":
+                raise KeyboardInterrupt  # the server is killed while the result is on its way
+            return answer(message, context)
+
+        grid = InProcessGrid(lost, [{}] * 3)
+        if ledgers == "kept":
+            with pytest.raises(KeyboardInterrupt):
+                strategy.start(grid, num_rounds=1)
+            found.append(strategy.vote.tolist())
+        else:
+            with pytest.raises(DataError, match=r"ledger .* must hold the noisy votes of run 1, which had begun to go"):
+                strategy.start(grid, num_rounds=1)
+    assert found[0] == found[1]
 
 
 def test_noise_at_the_server_does_not_satisfy_a_party_that_requires_privacy():
