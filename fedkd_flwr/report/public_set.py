@@ -54,8 +54,9 @@ def public_set(record: RunRecord) -> Iterator[Html]:
     yield table(header, body, numbers=range(1, len(header)), label="How well the public rows fit each party")
     text = (
         "Public set fit is 1 where the public rows show all of a party's kinds of rows, and 0 where they come from "
-        "elsewhere; models that are never sure give less, and so do few rows. It needs no labels. A bad public set is "
-        "the first reason why such a federation fails: a party with a low fit gains little from these rows."
+        "elsewhere; forests, which are never quite sure, give less, and so do few rows, and a model that says the same "
+        "of every row gives 1 whatever they are. It needs no labels. A bad public set is the first reason why such a "
+        "federation fails: a party with a low fit gains little from these rows."
     )
     yield tag("p", text, class_="soft")
 
