@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "SETTLED",
+    "TELLING",
     "Code",
     "ConfigError",
     "DataError",

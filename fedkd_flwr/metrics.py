@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["BINS", "MOST_CLASSES", "NAMES", "Metrics", "check_names", "measure"]
+__all__ = ["BINS", "MOST_CLASSES", "NAMES", "RARE", "Metrics", "check_names", "imbalanced", "measure"]
 
+RARE = 1 / 3  # of an equal share: a class with less is rare
 BINS = 15  # of equal width, for calibration, as in Guo et al.
 MOST_CLASSES = 100  # of more classes no confusion matrix is kept
 
@@ -166,6 +167,18 @@ class Metrics:
         except (ValueError, RecursionError):
             return None
         return cls(**found) if isinstance(found, dict) and _valid(found, num_classes) else None
+
+
+def imbalanced(counts: Iterable[int]) -> bool:
+    """Tell whether the rarest class that occurs has less than `RARE` of an equal share of the rows.
+
+    Where it has, accuracy praises who never finds that class, and balanced accuracy is compared and shown first.
+
+    >>> imbalanced([9, 1, 0]), imbalanced([3, 1]), imbalanced([])
+    (True, False, False)
+    """
+    occurring = [count for count in counts if count > 0]
+    return bool(occurring) and min(occurring) * len(occurring) < RARE * sum(occurring)
 
 
 def check_names(names: Collection[str]) -> frozenset[str]:

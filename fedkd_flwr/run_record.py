@@ -228,7 +228,7 @@ class AuditRecord:
 class RunRecord:
     """Everything one run leaves behind besides its models.
 
-    ``sends`` and ``one_shot`` are facts about the algorithm. The app copies them from the algorithm's card.
+    ``sends``, ``returns`` and ``one_shot`` are facts about the algorithm. The app copies them from its card.
 
     Notes
     -----
@@ -242,6 +242,7 @@ class RunRecord:
     run_id: str  # the name of its folder
     algorithm: str  # the card's name
     sends: str = ""  # what leaves a party: "labels", "scores" or "weights"
+    returns: str = ""  # what parties get at the end, likewise; "": not known
     one_shot: bool = False  # the algorithm has one round, whatever the votes are
     schema_version: int = SCHEMA_VERSION  # of these fields; other versions are refused
     started: str = ""  # ISO 8601, UTC
@@ -425,8 +426,8 @@ class RunRecord:
 
         A field that is not named here is left out; this includes fields added later. These fields stay, because:
 
-        - They are known before any private row is touched: ``run_id algorithm sends one_shot schema_version started
-          simulation seed versions num_rounds num_public num_classes classes fingerprint server_model
+        - They are known before any private row is touched: ``run_id algorithm sends returns one_shot schema_version
+          started simulation seed versions num_rounds num_public num_classes classes fingerprint server_model
           centralised_model`` and ``config changed``. Folders are cut off, and a ``sensitivity-labels`` estimated from
           private rows is removed.
         - They were computed without looking at private rows: ``claims`` that may be published. Of another claim only
@@ -464,6 +465,7 @@ class RunRecord:
             run_id=self.run_id,
             algorithm=self.algorithm,
             sends=self.sends,
+            returns=self.returns,
             one_shot=self.one_shot,
             schema_version=self.schema_version,
             started=self.started,

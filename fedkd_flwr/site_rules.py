@@ -18,7 +18,7 @@ from typing import Any
 
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import epsilon_of, plain_events
-from fedkd_flwr.rounding import bound_text
+from fedkd_flwr.privacy.ledger.filter import ROUNDING, spent_text
 
 __all__ = ["RuleResult", "SettingRule", "SiteRules", "parse_hours", "parse_setting_rules", "refuse_broken"]
 
@@ -170,8 +170,7 @@ class SiteRules:
         if self.reply_epsilon < math.inf:
             cost = math.inf if events is None else epsilon_of(plain_events(events), self.delta)
             wanted = f"at most {self.reply_epsilon:g} at delta {self.delta:g}"
-            seen = bound_text(cost / (1 + 1e-9), 6) if cost < math.inf else "inf"
-            kept = cost <= self.reply_epsilon * (1 + 1e-9)
+            seen, kept = spent_text(cost), cost <= self.reply_epsilon * (1 + ROUNDING)
             results.append(RuleResult(rule="reply-epsilon", wanted=wanted, seen=seen, kept=kept))
         return results
 

@@ -176,7 +176,19 @@ def test_publishable_twice_is_publishable_once(record):
 # ------------------------------------------------------------- what a publishable record holds, level by level
 
 ALWAYS = {
-    *("run_id", "algorithm", "sends", "schema_version", "started", "status", "reason", "simulation", "seed", "config"),
+    *(
+        "run_id",
+        "algorithm",
+        "sends",
+        "returns",
+        "schema_version",
+        "started",
+        "status",
+        "reason",
+        "simulation",
+        "seed",
+        "config",
+    ),
     *("changed", "versions", "num_public", "num_classes", "classes", "fingerprint"),
     *("server_model", "centralised_model", "doing", "num_rounds", "final_asked"),
     *("rounds.server_round", "rounds.asked", "rounds.answered", "rounds.rejected.party", "rounds.rejected.code"),

@@ -315,6 +315,8 @@ class Card:
         What leaves a party.
     default_rounds : int
         Rounds where the run names no number.
+    returns : {"", "labels", "scores", "weights"}
+        What parties get at the end; "" becomes the same as what leaves. ``weights``: the server's net.
     one_shot : bool
         Whether it has one round and no more.
     noise : tuple of {"server", "party"}
@@ -340,6 +342,7 @@ class Card:
     client: str
     sends: Literal["labels", "scores", "weights"]
     default_rounds: int
+    returns: Literal["", "labels", "scores", "weights"] = ""
     one_shot: bool = False
     noise: tuple[Literal["server", "party"], ...] = ()
     allowed: bool = False
@@ -347,3 +350,11 @@ class Card:
     samples: bool = False
     extends: bool = False
     train_pooled: Callable[..., object] = fit
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "returns", self.returns or self.sends)
+
+    @property
+    def one_net(self) -> bool:
+        """Whether parties get the server's net, so that all need the same one."""
+        return self.returns == "weights"

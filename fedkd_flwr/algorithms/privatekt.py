@@ -284,6 +284,7 @@ CARD = Card(
     strategy="fedkd_flwr.strategies.privatekt:PrivateKT",
     client="fedkd_flwr.clients.privatekt:PrivateKTClient",
     sends="labels",
+    returns="weights",
     default_rounds=100,
     noise=("party",),
     allowed=True,

@@ -32,7 +32,7 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import write_atomic
-from fedkd_flwr.report.attack import found_texts
+from fedkd_flwr.report.attack import found_texts, interval_text
 from fedkd_flwr.report.page import write_page
 from fedkd_flwr.rounding import bound_text, least_text
 from fedkd_flwr.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
@@ -44,7 +44,6 @@ __all__ = ["audit", "audit_text"]
 _NEAREST = 256  # public rows looked through for each private row
 _NOTE = "audited run: each party trained on a random half of its rows; the other half are the fresh rows of the attack"
 _COVERED = ("replace one record", "add, remove or replace one record", "any change of the party's data")
-_ANSWERS = {"labels", "bits", "probs", "logits", "scores", "ratios"}
 Coins = list[NDArray[np.bool_]]
 
 
@@ -191,7 +190,7 @@ class _Attack:
             self.sent |= said.kinds
         # the same columns for each run and party, whatever one of them refused
         self._weights = "model" in self.sent
-        self._answers = bool(self.sent & _ANSWERS) or not self._weights
+        self._answers = any(said.answers.given for said in target.transcripts) or not self._weights
         self._counts = "class-counts" in self.sent
         self._orders: dict[int, NDArray[np.int64]] = {}
 
@@ -291,16 +290,15 @@ def audit_text(found: AuditRecord) -> str:
     """Return what was found as a table of plain text."""
 
     def row(name: str, of: AttackFigures) -> str:
-        cells = (f"{of.auc.value:.3f} ({of.auc.low:.3f} to {of.auc.high:.3f})", *found_texts(of))
+        cells = (interval_text(of.auc), *found_texts(of))
         return f"{name:<14} {of.members:>8} {of.fresh:>6} " + "  ".join(f"{cell:<24}" for cell in cells).rstrip()
 
-    alone = found.without_shadows
     lines = [
         f"sent: {', '.join(found.sent)}; likelihood ratios over {found.shadows} shadow runs",
         f"{'':<14} {'members':>8} {'fresh':>6} {'attack AUC':<24}  {'found at 1 % FPR':<24}  found at 0.1 % FPR",
         row("all parties", found.everybody),
         *(row(name, of) for name, of in found.parties.items()),
-        f"without shadow runs: AUC {alone.value:.3f} ({alone.low:.3f} to {alone.high:.3f})",
+        f"without shadow runs: AUC {interval_text(found.without_shadows)}",
         *(
             f"claimed epsilon {bound_text(of.epsilon)} at delta {bound_text(of.delta)} ({of.unit}): "
             f"the attack proves {least_text(of.proven)}"

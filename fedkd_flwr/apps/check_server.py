@@ -14,7 +14,7 @@ import numpy as np
 from fedkd_flwr.apps.check import Finding, Level, check_disk, check_extras, finding_of
 from fedkd_flwr.apps.check_link import Link, check_link
 from fedkd_flwr.apps.config import RunConfig, parse_run_config
-from fedkd_flwr.apps.models import final_model, global_model, model_factory, takes_one_net
+from fedkd_flwr.apps.models import final_model, global_model, model_factory
 from fedkd_flwr.apps.output import output_root
 from fedkd_flwr.apps.simulate import DEFAULT_PARTIES
 from fedkd_flwr.apps.simulated import check_simulation, simulated_pool
@@ -125,7 +125,7 @@ def _models(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
     try:
         if "final" in config.card.roles:
             final_model(config, public)(seed=0)
-        elif takes_one_net(config):
+        elif config.card.one_net:
             global_model(config, public)(seed=0).initialize()
         else:
             model_factory(pick_model(config.model, 0), config.model_params, public, of_run=":" not in config.model)(

@@ -12,7 +12,7 @@ from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import DEFAULT_MIX, make_model, parse_params, pick_model
 
-__all__ = ["check_role", "final_model", "global_model", "model_factory", "own_model", "party_roles", "takes_one_net"]
+__all__ = ["check_role", "final_model", "global_model", "model_factory", "own_model", "party_roles"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -52,11 +52,6 @@ def final_model(config: RunConfig, public: PublicSet) -> ModelFactory:
             make(seed=0)
             return make
     raise DataError(explain("model", "be given", "", 'Use model="random-forest".'))
-
-
-def takes_one_net(config: RunConfig) -> bool:
-    """Tell whether one net goes round, so that all parties need the same (`global_model`)."""
-    return config.card.sends == "weights" or config.algorithm == "privatekt"
 
 
 def global_model(config: RunConfig, public: PublicSet) -> ModelFactory:

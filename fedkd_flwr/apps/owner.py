@@ -46,6 +46,7 @@ def owners_page(
             run_id=run_id,
             algorithm=config.card.name,
             sends=config.card.sends,
+            returns=config.card.returns,
             one_shot=config.card.one_shot,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             status="completed",

@@ -66,6 +66,7 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
         run_id=str(context.run_id),
         algorithm=config.card.name,
         sends=config.card.sends,
+        returns=config.card.returns,
         one_shot=config.card.one_shot,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=config.seed,

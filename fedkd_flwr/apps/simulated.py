@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.apps.config import TABLE_RULES, RunConfig
-from fedkd_flwr.apps.models import check_role, global_model, model_factory, takes_one_net
+from fedkd_flwr.apps.models import check_role, global_model, model_factory
 from fedkd_flwr.apps.output import continued, first_run, output_root
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.look import Rules
@@ -236,7 +236,7 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
         check_goes_on(folder, config.card, config.rounds)
     pool = simulated_pool(config)
     dealt(config, num_parties)
-    if takes_one_net(config):
+    if config.card.one_net:
         global_model(config, pool.public)(seed=0).initialize()
     made: dict[tuple[str, str], Any] = {}
     for role in ("model", *config.card.roles):

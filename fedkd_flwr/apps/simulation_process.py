@@ -142,7 +142,6 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     record = RunRecord.load(folder / "record.json")
     report = folder / "report.html"
     balanced = derived.figure_used(record, derived.rows_used(record)) == "balanced_accuracy"
-    measured = derived.figures(record)
     fixed = {rows: derived.baseline(record, rows) for rows in derived.ROWS}
     fixed_balanced = {rows: derived.fixed_answer(record, rows) for rows in derived.ROWS if balanced}
     ended = Ended(
@@ -153,7 +152,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
         reason=record.reason,
         figures=record.figures_by_model(),
         balanced=record.figures_by_model("balanced_accuracy") if balanced else {},
-        n={rows: max(sizes) for rows in derived.ROWS if (sizes := [one.n for one in measured if one.rows == rows])},
+        n=derived.test_rows(record),
         baseline={rows: value for rows, value in fixed.items() if value is not None},
         balanced_baseline={rows: value for rows, value in fixed_balanced.items() if value is not None},
         warnings=warnings(record),

@@ -79,6 +79,11 @@ class Answers:
         self.total = np.zeros((num_public, num_classes))
         self._count = np.zeros(num_public)
 
+    @property
+    def given(self) -> bool:
+        """Whether anything was said."""
+        return bool(self._count.any())
+
     def add(self, rows: NDArray[np.integer[Any]], values: NDArray[np.floating[Any]]) -> None:
         """Add a round's answers (n, num_classes) on ``rows``, as `log_odds` or frequencies."""
         new = rows[self._count[rows] == 0]

@@ -42,8 +42,9 @@ def choose(
 
     from flwr.common.config import flatten_dict
 
-    from fedkd_flwr.apps.choose import WHOSE, comparison_text
+    from fedkd_flwr.apps.choose import WHOSE
     from fedkd_flwr.apps.choose import choose as compare_candidates
+    from fedkd_flwr.apps.choose_text import comparison_text
 
     if (table is None) == (not dataset):
         seen = "neither" if table is None else "both"

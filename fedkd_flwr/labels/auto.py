@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_number, check_whole
-from fedkd_flwr.labels.density import RARE
+from fedkd_flwr.metrics import RARE
 
 __all__ = ["MIN_COVERAGE", "MIN_SKEW", "RuleChoice", "RuleName", "choose_rule", "label_skew"]
 

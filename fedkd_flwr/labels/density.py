@@ -18,10 +18,10 @@ from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.trust import Said, can_tell, confirmed_by_ratios, trusts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
+from fedkd_flwr.metrics import RARE
 
 __all__ = [
     "OTHER_FLOOR",
-    "RARE",
     "DensityVote",
     "Robust",
     "default_ratio_bits",
@@ -60,7 +60,6 @@ _FAMILIAR = 0.5  # of the public density: a row that is at least so dense among 
 _MOST_LIFT = 4.0  # of a class whose ratios are too small on average
 _MOST_TOLD = 10.0  # times the median party's weight: what one party's counts may say of the class shares
 _OTHER_SHARES = 0.2  # of the rows of other classes than among the private rows: no chance (found: 0.00-0.12)
-RARE = 1 / 3  # of an equal share: with less, a report too calls the classes imbalanced
 _TRIMMED = 0.3  # of a class's weight, at either end
 _MIXTURE_STEPS = 100
 _LEAST_LABELLED = 0.5  # of the rows that have a label without trust

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import Ties, majority
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
+from fedkd_flwr.metrics import imbalanced
 
 __all__ = [
     "KNOWN_ROWS",
@@ -30,7 +31,6 @@ __all__ = [
     "KnownVote",
     "best_by_known_rows",
     "draw_known",
-    "imbalanced",
     "judged_consensus",
     "known_vote",
     "shares_right",
@@ -155,19 +155,6 @@ def draw_known(truth: Labels, count: int, *, num_classes: int, rng: np.random.Ge
     return KnownRows(rows, truth[rows])
 
 
-def imbalanced(labels: Labels) -> bool:
-    """Tell whether the rarest class that occurs has less than a third of an equal share of these labels.
-
-    It is the rule by which a report shows balanced accuracy first (`fedkd_flwr.report.derived.figure_used`).
-
-    >>> imbalanced(np.array([0] * 9 + [1], np.int16)), imbalanced(np.array([0] * 3 + [1], np.int16))
-    (True, False)
-    """
-    counts = np.bincount(labels)
-    counts = counts[counts > 0]
-    return bool(3 * counts.min() * len(counts) < counts.sum())
-
-
 def shares_right(consensuses: Mapping[str, Labels], known: KnownRows, *, by_class: bool = False) -> dict[str, float]:
     """Return the share of known rows that each consensus labels right; a row without a label counts as wrong.
 
@@ -199,7 +186,7 @@ def best_by_known_rows(consensuses: Mapping[str, Labels], known: KnownRows) -> s
     >>> best_by_known_rows({"a": np.array([0, 1, 1, 0]), "b": np.array([1, 0, 1, 0])}, known)
     'b'
     """
-    weights = _row_weights(known, by_class=imbalanced(known.labels))
+    weights = _row_weights(known, by_class=imbalanced(np.bincount(known.labels).tolist()))
     right = {name: (labels[known.rows] == known.labels).astype(np.float64) for name, labels in consensuses.items()}
     best, *others = right
     for name in others:
@@ -331,6 +318,6 @@ def judged_consensus(
     rules = {rule: filled, KNOWN_ROWS: vote.labels} | ({} if own is None else {OWN_FOREST: own})
     best, count = best_by_known_rows(rules, known), len(answers)
     parties = vote._replace(gains=vote.gains[:count], right=vote.right[:count], by_chance=vote.by_chance[:count])
-    by_class = shares_right(rules, known, by_class=True) if imbalanced(known.labels) else None
+    by_class = shares_right(rules, known, by_class=True) if imbalanced(np.bincount(known.labels).tolist()) else None
     commonest = float(np.bincount(known.labels).max() / len(known.labels))
     return JudgedConsensus(rules[best], best, shares_right(rules, known), by_class, commonest, parties)

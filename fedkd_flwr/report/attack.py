@@ -10,7 +10,7 @@ from fedkd_flwr.report.html import Html, table, tag
 from fedkd_flwr.rounding import bound_text, least_text
 from fedkd_flwr.run_record import AttackFigures, Measured, RunRecord
 
-__all__ = ["attack", "found_texts", "roc_plot"]
+__all__ = ["attack", "found_texts", "interval_text", "roc_plot"]
 
 _COLUMNS = {"auc": "attack AUC", "found-at-1%": "found at 1 % false alarms", "found-at-0.1%": "at 0.1 %"}
 
@@ -35,7 +35,7 @@ def attack(record: RunRecord) -> Iterator[Html]:
         "AUC 0.5 is guessing, 1 is certainty. Found is the share of members named at so many false alarms; a dash "
         "stands where one fresh row is more than that share. In "
         "brackets: 95 % intervals, DeLong's and Clopper and Pearson's, which take rows for independent. Without shadow "
-        f"runs the AUC is {_interval(found.without_shadows)}. An attack shows what leaks at least: another may "
+        f"runs the AUC is {interval_text(found.without_shadows)}. An attack shows what leaks at least: another may "
         "find more. Only a claim says what leaks at most.",
         class_="soft",
     )
@@ -61,16 +61,17 @@ def attack(record: RunRecord) -> Iterator[Html]:
 
 
 def _cells(name: str, of: AttackFigures) -> list[str]:
-    return [name, f"{of.members:,}", _interval(of.auc), *found_texts(of)]
+    return [name, f"{of.members:,}", interval_text(of.auc), *found_texts(of)]
 
 
 def found_texts(of: AttackFigures) -> tuple[str, str]:
     """Return the shares of members found at 1 % and 0.1 % false alarms; a dash where the fresh rows are too few."""
-    at_percent, at_permille = _interval(of.found_at_1_percent), _interval(of.found_at_1_permille)
+    at_percent, at_permille = interval_text(of.found_at_1_percent), interval_text(of.found_at_1_permille)
     return at_percent if of.fresh >= 100 else "–", at_permille if of.fresh >= 1000 else "–"
 
 
-def _interval(of: Measured) -> str:
+def interval_text(of: Measured) -> str:
+    """Return a figure with its interval."""
     return f"{of.value:.3f} ({of.low:.3f} to {of.high:.3f})"
 
 
@@ -83,7 +84,7 @@ def roc_plot(record: RunRecord, *, prefix: str = "roc") -> Plot:
     if record.audit is None or not points:
         return Plot(title="Members found", svg="", caption="Not drawn: the record holds no attack.")
     least = min(x for x, _ in points)
-    title = f"Members found against false alarms: AUC {_interval(record.audit.everybody.auc)}"
+    title = f"Members found against false alarms: AUC {interval_text(record.audit.everybody.auc)}"
     with Canvas(3.2) as canvas:
         axes = canvas.figure.add_subplot()
         axes.set_xscale("log")

@@ -142,7 +142,7 @@ class Line:
         if gain >= 0 or gain < -self.spread:
             return "as good or better" if gain >= 0 else "worse"
         clear = self.error is not None and gain < -2 * self.error
-        return "short of it, within one deviation" if clear else "within one deviation"
+        return "short of the print, within one deviation" if clear else "within one deviation"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the line as plain JSON types."""

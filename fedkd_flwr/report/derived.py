@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.metrics import Metrics, imbalanced
 from fedkd_flwr.report.formatting import is_number, plain
 from fedkd_flwr.run_record import PartyRecord, RoundRecord, RunRecord
 
@@ -41,6 +41,7 @@ __all__ = [
     "rows_used",
     "simulation_only",
     "spread",
+    "test_rows",
     "traffic",
 ]
 
@@ -145,15 +146,13 @@ def rows_counted(rows: str) -> str:
 def figure_used(record: RunRecord, rows: str) -> str:
     """Return the figure to report first on these test rows: ``"balanced_accuracy"`` or ``"accuracy"``.
 
-    It is balanced accuracy where the classes are imbalanced: the rarest of those that occur has less than a third of
-    an equal share of all test rows. It is also used where nobody reports an accuracy.
+    It is balanced accuracy where the classes of all test rows are `imbalanced`, or where nobody reports an accuracy.
     """
     found = [m for _, measured in models(record) for one in measured if (m := one.get(rows))]
     supports = [m.support for m in found if m.support and None not in m.support]
-    pooled = [total for counts in zip(*supports, strict=True) if (total := sum(c or 0 for c in counts))]
-    imbalanced = bool(pooled) and 3 * min(pooled) * len(pooled) < sum(pooled)
+    rare = imbalanced(sum(c or 0 for c in counts) for counts in zip(*supports, strict=True))
     has = {name for name in ("accuracy", "balanced_accuracy") if any(getattr(m, name) is not None for m in found)}
-    return "balanced_accuracy" if "balanced_accuracy" in has and (imbalanced or "accuracy" not in has) else "accuracy"
+    return "balanced_accuracy" if "balanced_accuracy" in has and (rare or "accuracy" not in has) else "accuracy"
 
 
 def baseline(record: RunRecord, rows: str) -> float | None:
@@ -276,6 +275,11 @@ def _counted(measured: Sequence[Metrics], rows: str) -> int:
     return max(m.n for m in measured) if rows == "common" else sum(m.n for m in measured)
 
 
+def test_rows(record: RunRecord) -> dict[str, int]:
+    """Return how many test rows there are of each kind; of the parties' own: of all of them together."""
+    return {one.rows: one.n for one in sorted(figures(record), key=lambda one: one.n)}
+
+
 def of_fewer(found: Sequence[Figures], who: Mapping[str, str]) -> list[str]:
     """Return sentences on figures that only some parties have: of how many, and on how many test rows.
 
@@ -359,12 +363,10 @@ def model_sharing(record: RunRecord) -> tuple[float | None, bool]:
 def final_result(record: RunRecord) -> str:
     """Return what the parties get at the end, in a word: labels, averages (of scores) or the server's model.
 
-    >>> final_result(RunRecord(run_id="7", algorithm="fedmd", sends="scores"))
+    >>> final_result(RunRecord(run_id="7", algorithm="fedmd", returns="scores"))
     'averages'
     """
-    if record.settings("transfer-rows"):  # PrivateKT's alone: its server teaches a net from the labels, and sends that
-        return "model"
-    return {"labels": "labels", "scores": "averages", "weights": "model"}.get(record.sends, "result")
+    return {"labels": "labels", "scores": "averages", "weights": "model"}.get(record.returns, "result")
 
 
 @dataclass(kw_only=True)

@@ -61,7 +61,7 @@ def _as_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
 
 def new_record(card: Card) -> RunRecord:
     """Return an empty record of a run of this algorithm."""
-    return RunRecord(run_id="", algorithm=card.name, sends=card.sends, one_shot=card.one_shot)
+    return RunRecord(run_id="", algorithm=card.name, sends=card.sends, returns=card.returns, one_shot=card.one_shot)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fedkd_flwr.apps import choose as module
-from fedkd_flwr.apps.choose import ALONE, FIXED, Comparison, Outcome, candidates, choose, comparison_text
+from fedkd_flwr.apps.choose import ALONE, FIXED, Comparison, Outcome, candidates, choose
+from fedkd_flwr.apps.choose_text import comparison_text
 from fedkd_flwr.commands import main as command
 from fedkd_flwr.errors import ConfigError
 

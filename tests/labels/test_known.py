@@ -14,14 +14,10 @@ from fedkd_flwr.labels.known import (
     KnownRows,
     best_by_known_rows,
     draw_known,
-    imbalanced,
     judged_consensus,
     known_vote,
     shares_right,
 )
-from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.report.derived import figure_used
-from fedkd_flwr.run_record import RunRecord
 
 CLASSES, ROWS, KNOWN = 3, 600, 120
 TRUTH = np.random.default_rng(5).integers(CLASSES, size=ROWS).astype(np.int16)
@@ -241,14 +237,6 @@ def test_one_rare_row_more_is_luck_and_does_not_choose_the_rule():
     better[:16] = np.arange(16) >= 1
     assert best_by_known_rows({"base": base, "lucky": lucky}, known) == "base"
     assert best_by_known_rows({"base": base, "better": better}, known) == "better"
-
-
-def test_rules_are_compared_by_class_exactly_where_reports_show_balanced_accuracy_first():
-    """The rarest class has less than a third of an equal share, as in `fedkd_flwr.report.derived.figure_used`."""
-    for sick in range(1, 100):
-        metrics = Metrics(n=200, accuracy=0.5, balanced_accuracy=0.5, support=[200 - sick, sick])
-        record = RunRecord(run_id="one", algorithm="FedKT", server={"common": metrics})
-        assert imbalanced(_rare(sick).labels) == (figure_used(record, "common") == "balanced_accuracy"), sick
 
 
 def test_a_judged_consensus_says_by_which_figure_and_what_the_commonest_class_has():

@@ -45,8 +45,13 @@ def test_the_error_of_a_difference_counts_both_spreads_and_the_verdict_its_sign(
 
 def test_a_shortfall_that_many_runs_make_sure_is_said_though_it_is_within_one_deviation():
     values = dict(enumerate([0.80, 0.82, 0.84] * 4))
-    assert Line(row="a", figure="server", values=values, printed=0.83).verdict == "short of it, within one deviation"
-    assert Line(row="a", figure="auc", values=values, printed=0.81).verdict == "short of it, within one deviation"
+    assert (
+        Line(row="a", figure="server", values=values, printed=0.83).verdict
+        == "short of the print, within one deviation"
+    )
+    assert (
+        Line(row="a", figure="auc", values=values, printed=0.81).verdict == "short of the print, within one deviation"
+    )
 
 
 def _found(*lines, **more):

@@ -4,6 +4,7 @@ import unicodedata
 import numpy as np
 import pytest
 
+from fedkd_flwr.algorithms import cards
 from fedkd_flwr.metrics import Metrics, measure
 from fedkd_flwr.report.table import summary_table
 from fedkd_flwr.run_record import RunRecord
@@ -114,24 +115,17 @@ def test_a_command_stands_on_a_line_of_its_own_and_no_word_is_broken_so_that_bot
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "sends", "what"),
-    [
-        ("fedct", "labels", "labels"),
-        ("privatekt", "labels", "model"),
-        ("fedmd", "scores", "averages"),
-        ("fedavg", "weights", "model"),
-        ("theirs:CARD", "labels", "labels"),
-    ],
+    ("algorithm", "what"),
+    [("fedct", "labels"), ("privatekt", "model"), ("fedmd", "averages"), ("fedavg", "model"), ("fedkt", "labels")],
 )
 def test_what_goes_down_at_the_end_is_named_by_what_it_is_and_weights_have_no_model_sharing_beside_them(
-    make_record, algorithm, sends, what
+    make_record, algorithm, what
 ):
-    record = make_record(3, 1, algorithm=algorithm, model="mlp")
-    record.sends, record.final_bytes_down = sends, 3000
-    record.config |= {"privatekt.transfer-rows": 2} if algorithm == "privatekt" else {}
+    record, card = make_record(3, 1, algorithm=algorithm, model="mlp"), cards()[algorithm]
+    record.sends, record.returns, record.final_bytes_down = card.sends, card.returns, 3000
     text = summary_table(record)
     assert f"  final {what}".ljust(26) + "1.0 KB down a party, once" in text
-    assert ("sharing models instead" in text) is (sends != "weights")
+    assert ("sharing models instead" in text) is (card.sends != "weights")
 
 
 def test_own_rows_stand_beside_common_ones(make_record):

@@ -35,9 +35,7 @@ SEEDED = "none: seeded"
 NOT_COVERED = "how long a party takes to answer, but for what reply-at hides; and whether its machine answers at all"
 """What a claim against the server leaves out, whatever the mechanism: the server cannot know what a node has set."""
 
-NOT_COVERED_AT_SERVER = (
-    "when a result comes, and who answered, where the operator tells (a publishable record names them)"
-)
+NOT_COVERED_AT_SERVER = "when the result comes; and who answered, if the operator tells it (a publishable record does)"
 """What a claim of noise at the server leaves out: what others see besides the result."""
 
 BASES = ("proven", "assumed sensitivity", "estimated sensitivity", "none")
