@@ -290,7 +290,7 @@ class ExchangeConfig(Config):
         return self
 
 
-def fit(model: Any, X: Any, y: Any, *, config: Any, rounds: int) -> object:
+def fit(model: Any, X: Any, y: Any, *, config: Any, rounds: int, num_public: int) -> object:
     """Fit a model on pooled rows as it always fits."""
     return model.fit(X, y)
 
@@ -330,8 +330,8 @@ class Card:
     extends : bool
         Whether a run may be continued with more rounds than it was planned with, also where it has its result.
     train_pooled : callable
-        ``train_pooled(model, X, y, config=..., rounds=...)`` trains a model on all private rows for as long as the
-        parties trained theirs in so many rounds, for comparison.
+        ``train_pooled(model, X, y, config=..., rounds=..., num_public=...)`` trains a model on all private rows, for
+        comparison: for as long as the parties trained theirs in so many rounds, or, by default, as it always fits.
     """
 
     name: str

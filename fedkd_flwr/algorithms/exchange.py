@@ -291,11 +291,15 @@ def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes
     return VoterWeights(np.array(weights, dtype=np.int64), HALF, alike, discounted, None)
 
 
-def steps_on_pooled(model: Any, X: NDArray[Any], y: NDArray[Any], *, config: StepsConfig, rounds: int) -> object:
-    """Train a model on pooled rows: gradient learners take the steps that parties took, others fit."""
-    return model.update(X, y, steps=config.steps_per_round * (rounds + 1)) if model.continues else model.fit(X, y)
+def steps_on_pooled(
+    model: Any, X: NDArray[Any], y: NDArray[Any], *, config: StepsConfig, rounds: int, num_public: int
+) -> object:
+    """Train a model on pooled rows: nets take the steps that parties took, others fit."""
+    return model.update(X, y, steps=config.steps_per_round * (rounds + 1)) if model.takes_steps else model.fit(X, y)
 
 
-def epochs_on_pooled(model: Any, X: NDArray[Any], y: NDArray[Any], *, config: LocalEpochsConfig, rounds: int) -> object:
+def epochs_on_pooled(
+    model: Any, X: NDArray[Any], y: NDArray[Any], *, config: LocalEpochsConfig, rounds: int, num_public: int
+) -> object:
     """Train a net on pooled rows for as many passes as a party asked in each of ``rounds`` rounds."""
     return model.train_epochs(X, y, epochs=config.local_epochs * rounds)

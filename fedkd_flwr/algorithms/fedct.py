@@ -23,11 +23,11 @@ from fedkd_flwr.algorithms.exchange import (
     weigh_voters,
 )
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.consensus import dawid_skene, majority, qualified_majority
+from fedkd_flwr.labels.consensus import dawid_skene, majority, reaches
 from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, Uninformative, VoteCounter, voter_weights
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share
 
-__all__ = ["CARD", "FedCTConfig", "aggregate"]
+__all__ = ["CARD", "FedCTConfig", "aggregate", "train_as_long"]
 
 
 class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
@@ -158,27 +158,31 @@ def aggregate(
         # probabilities that are equal up to rounding are a tie like any other
         picked = majority(np.round(probs, 9), ties=config.ties, rng=rng)
         return np.where(sure, picked, ABSTAIN).astype(np.int16), facts
-    quorum = config.quorum if config.consensus == "qualified-majority" else 0.0
-    return qualified_majority(votes, quorum=quorum, num_voters=int(weights.sum()), ties=config.ties, rng=rng), facts
+    # what noise adds is the same for every class and never decides which has most, but estimated counts may all be
+    # below 0 on a row that everybody answered: only the quorum asks how many votes there truly are
+    labels = majority(votes, ties=config.ties, rng=rng)
+    if config.consensus == "qualified-majority":
+        noise = config.mechanism(num_classes=num_classes)
+        truly = votes if noise is None else noise.debias(votes, len(answers))
+        labels[~reaches(truly, quorum=config.quorum, num_voters=int(weights.sum()))] = ABSTAIN
+    return labels, facts
 
 
 def _count(
     answers: Sequence[Labels], config: FedCTConfig, num_classes: int
 ) -> tuple[NDArray[Any], NDArray[np.int64], VoteFacts]:
-    """Return the votes without their bias, each party's weight in them (in half votes, or 1), and the facts."""
+    """Return the votes as they came, each party's weight in them (in half votes, or 1), and the facts."""
     mechanism = config.mechanism(num_classes=num_classes)
     if isinstance(mechanism, BitFlip):
         sums = np.zeros((len(answers[0]) // num_classes, num_classes), dtype=np.int64)
         for bits in answers:
             sums += bits.reshape(sums.shape)
-        votes: NDArray[Any] = mechanism.debias(sums, len(answers))
-        return votes, np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
+        return sums, np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
     counter = VoteCounter(num_public=len(answers[0]), num_classes=num_classes)
     if mechanism is not None:  # after noise every party tells classes apart
         for labels in answers:
             counter.add(labels)
-        votes = mechanism.debias(counter.votes, len(answers))
-        return votes, np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
+        return counter.votes, np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
     weighed = weigh_voters(answers, config=config, num_classes=num_classes)
     weights = weighed.units
     if not weights.any():
@@ -199,6 +203,20 @@ def _count(
     return weighed.join(counter.votes, idle.votes), weights, facts
 
 
+def train_as_long(
+    model: Any, X: NDArray[Any], y: NDArray[Any], *, config: FedCTConfig, rounds: int, num_public: int
+) -> object:
+    """Train a model on rows alone for as long as a party trains its own in so many rounds, and at the end.
+
+    Nets take as many steps, other learners that continue make as many passes (``partial_fit``), all others fit once.
+    """
+    if model.takes_steps or not model.continues:
+        return steps_on_pooled(model, X, y, config=config, rounds=rounds, num_public=num_public)
+    for _ in range(rounds + 1):
+        model.update(X, y)
+    return model
+
+
 CARD = Card(
     name="fedct",
     title="FedCT",
@@ -210,5 +228,5 @@ CARD = Card(
     default_rounds=5,
     noise=("party",),
     allowed=True,
-    train_pooled=steps_on_pooled,
+    train_pooled=train_as_long,
 )

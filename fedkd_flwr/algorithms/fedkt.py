@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal, Self
 
 from fedkd_flwr.algorithms.card import Card, Privacy, setting
-from fedkd_flwr.algorithms.one_shot_vote import STRENGTHS, OneShotVoteConfig
+from fedkd_flwr.algorithms.one_shot_vote import STRENGTHS, OneShotVoteConfig, fit_pooled
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.noise.plan import NoisyVotes
 
@@ -101,4 +101,5 @@ CARD = Card(
     noise=("server", "party"),
     allowed=True,
     roles=("teacher", "student", "final"),
+    train_pooled=fit_pooled,
 )

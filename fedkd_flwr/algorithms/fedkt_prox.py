@@ -41,9 +41,9 @@ class FedKTProxConfig(FedProxConfig, FedKTConfig):
         return FedKTConfig(**{**values, "party_models": False})
 
 
-def train_pooled(model: Any, X: Any, y: Any, *, config: FedKTProxConfig, rounds: int) -> object:
+def train_pooled(model: Any, X: Any, y: Any, *, config: FedKTProxConfig, rounds: int, num_public: int) -> object:
     """Train a net on pooled rows for as many passes as FedProx's rounds, which are all but the first."""
-    return epochs_on_pooled(model, X, y, config=config, rounds=rounds - 1)
+    return epochs_on_pooled(model, X, y, config=config, rounds=rounds - 1, num_public=num_public)
 
 
 CARD = Card(

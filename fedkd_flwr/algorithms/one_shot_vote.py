@@ -16,7 +16,7 @@ from fedkd_flwr.labels.consensus import majority
 from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, VoteCounter, consistent_labels
 from fedkd_flwr.privacy.noise.plan import NOISES, NoisyAnswers, NoisyVotes, make_noise
 
-__all__ = ["STRENGTHS", "OneShotVoteConfig", "aggregate", "kept", "tally"]
+__all__ = ["STRENGTHS", "OneShotVoteConfig", "aggregate", "fit_as_long", "fit_pooled", "kept", "tally"]
 
 STRENGTHS = ("gamma", "sigma", "threshold", "sigma_threshold")
 _TAKES = {
@@ -252,3 +252,31 @@ def kept(counts: NDArray[np.integer[Any]], answers: NoisyAnswers) -> float | Non
     if not answered.any():
         return None
     return float((answers.labels[answered] == counts[answered].argmax(axis=1)).mean())
+
+
+def fit_as_long(model: Any, X: NDArray[Any], y: NDArray[Any], *, num_rows: int) -> Any:
+    """Fit a model; a net takes at least the steps that it would take over ``num_rows`` rows.
+
+    A net makes a number of passes, so over few rows it takes few steps, and what a model of more rows gains on it would
+    partly be longer training.
+
+    Parameters
+    ----------
+    model : Classifier
+        Unfitted.
+    X, y
+        As in `Classifier.fit`.
+    num_rows : int
+        Rows of the model that it is compared with.
+    """
+    steps_of_fit = getattr(model.template, "steps_of_fit", None)  # a user's own net need not say it
+    if num_rows > len(X) and steps_of_fit is not None:
+        return model.update(X, y, steps=steps_of_fit(num_rows))
+    return model.fit(X, y)
+
+
+def fit_pooled(
+    model: Any, X: NDArray[Any], y: NDArray[Any], *, config: OneShotVoteConfig, rounds: int, num_public: int
+) -> object:
+    """Fit a model on pooled rows, a net for as long at least as one takes over all public rows."""
+    return fit_as_long(model, X, y, num_rows=num_public)

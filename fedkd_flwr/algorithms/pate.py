@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fedkd_flwr.algorithms.card import Card, Privacy
-from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig
+from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, fit_pooled
 
 __all__ = ["CARD", "PATEConfig"]
 
@@ -37,4 +37,5 @@ CARD = Card(
     noise=("server",),
     allowed=True,
     roles=("final",),
+    train_pooled=fit_pooled,
 )

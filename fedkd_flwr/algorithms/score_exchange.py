@@ -204,6 +204,10 @@ class DigestConfig(ScoreExchangeConfig):
     digest_order: Literal["digest-first", "revisit-first"] = setting("digest-first", told=True)
     """As published, or as a port of FedMD has it."""
 
+    def revisited(self, rounds: int) -> int:
+        """Return the passes over its own rows that a party makes after digesting in a run of so many rounds."""
+        return self.revisit_epochs * (rounds if self.final_revisit else max(rounds - 1, 0))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreFacts:
@@ -306,7 +310,9 @@ def aggregate(
     return total, ScoreFacts(agreement=float((matrix == total.argmax(axis=1)).mean()), kept_share=share)
 
 
-def passes_on_pooled(model: Any, X: NDArray[Any], y: NDArray[Any], *, config: DigestConfig, rounds: int) -> object:
+def passes_on_pooled(
+    model: Any, X: NDArray[Any], y: NDArray[Any], *, config: DigestConfig, rounds: int, num_public: int
+) -> object:
     """Train a model on pooled rows: nets make the passes that the parties made over their own rows, others fit."""
-    epochs = config.initial_epochs + config.revisit_epochs * rounds
+    epochs = config.initial_epochs + config.revisited(rounds)
     return model.train_epochs(X, y, epochs=epochs) if model.supports_soft_steps else model.fit(X, y)

@@ -81,6 +81,7 @@ class Comparison:
     outcomes: list[Outcome]
     fixed: Outcome | None = None  # what always answering the commonest class of the test rows has; None: not known
     test_rows: dict[str, list[int]] = field(default_factory=dict)  # whose -> test rows of each seed
+    alone_of: str = ""  # with which candidate parties alone were trained as shown; empty: alike with all
 
     @property
     def ranked(self) -> list[Outcome]:
@@ -126,6 +127,7 @@ class Comparison:
             "not_told_from_the_first": sorted(equal) if len(self.seeds) > 1 else None,
             "test_rows": self.test_rows,
             "one_fixed_answer": _figures_by_name(self.fixed) if self.fixed else None,
+            "alone_as_trained_with": self.alone_of or None,
             "candidates": [
                 {
                     "name": one.name,
@@ -232,13 +234,14 @@ def choose(
             beside = [by_seed[seed] for by_seed in records.values() if seed in by_seed]
             _note_missing(outcome, record, beside, "federated")
     alone, fixed, test_rows = Outcome(ALONE), Outcome(FIXED), dict[str, list[int]]()
+    of, differs = _best_alone(records, whose, lead)
     for seed in kept:
         beside = [by_seed[seed] for by_seed in records.values() if seed in by_seed]
-        if beside:  # of any candidate: its parties trained the same models alone, and have the same test rows
-            fullest = max(beside, key=lambda record: len(_who(record, "solo", "common")))
-            _enter(alone, fullest, "solo")
-            _note_missing(alone, fullest, beside, "solo")
-            _enter_fixed(fixed, test_rows, fullest)
+        if beside:
+            shown = records[of].get(seed) or max(beside, key=lambda record: len(_who(record, "solo", "common")))
+            _enter(alone, shown, "solo")
+            _note_missing(alone, shown, beside, "solo")
+            _enter_fixed(fixed, test_rows, shown)
     return Comparison(
         seeds=kept,
         whose=whose,
@@ -246,7 +249,31 @@ def choose(
         outcomes=[alone, *outcomes.values()],
         fixed=fixed,
         test_rows=test_rows,
+        alone_of=of if differs else "",
     )
+
+
+def _best_alone(records: Mapping[str, Mapping[int, RunRecord]], whose: Whose, lead: str) -> tuple[str, bool]:
+    """Return with which candidate parties alone are best, and whether they differ between candidates.
+
+    Nets alone are trained for as long as the federation trained them, which is not the same with each algorithm. All
+    candidates are measured against the best of these, whichever is named first. Figures of more seeds and more parties
+    go before better ones.
+    """
+    rows = "own" if whose == "home" else "common"
+    found = {
+        name: [record.mean_accuracies(lead).get(f"solo-{rows}") for record in by_seed.values()]
+        for name, by_seed in records.items()
+    }
+
+    def standing(name: str) -> tuple[int, int, float, str]:
+        known = [value for value in found[name] if value is not None]
+        tested = sum(len(_who(record, "solo", rows)) for record in records[name].values())
+        return len(records[name]), tested, statistics.fmean(known) if known else -math.inf, name
+
+    best = max(records, key=standing)
+    as_full = [name for name in records if standing(name)[:2] == standing(best)[:2]]
+    return best, any(found[name] != found[best] for name in as_full)
 
 
 def _who(record: RunRecord, kind: str, rows: str) -> set[str]:

@@ -34,6 +34,8 @@ def comparison_text(found: Comparison) -> str:
         cells = "".join(f"  {_cell(one.of(whose, figure)):>16}" for whose, figure in columns)
         cost = f"  {_mean(one.kilobytes, 1):>8}  {_mean(one.seconds, 1):>6}"
         lines.append(f"{one.name:<{width}}{cells}{cost}")
+    if found.alone_of:
+        lines.append(f"{ALONE}: trained for as long as with {found.alone_of}, which is best for it.")
     if found.fixed:
         lines.append(f"{FIXED}: always the commonest class of the test rows.")
     lines.append("")

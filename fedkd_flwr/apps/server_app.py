@@ -282,7 +282,8 @@ def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None
         return
     if (epochs := config.setting("pretrain_epochs", 0)) and model.supports_soft_steps:
         pretrain_on(pool.public, model, epochs=epochs, seed=config.seed)
-    config.card.train_pooled(model, X, y, config=config.own, rounds=len(record.rounds))
+    rounds, num_public = len(record.rounds), pool.public.num_rows
+    config.card.train_pooled(model, X, y, config=config.own, rounds=rounds, num_public=num_public)
     record.centralised = _measured(model, config, num_parties)
     record.centralised_model = spec
 

@@ -24,6 +24,7 @@ from fedkd_flwr.apps.simulated import simulated_pool
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesError, cause, explain, is_users, place_of
+from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import pick_model
 
 __all__ = ["try_final_model", "try_models"]
@@ -150,11 +151,11 @@ def _notes(spec: str, params: str, pool: Pool, copied: Path) -> list[str]:
     return notes
 
 
-def _kept(model: object, spec: str) -> list[str]:
-    from fedkd_flwr.models.serialize import dumps
+def _kept(model: Classifier, spec: str) -> list[str]:
+    from fedkd_flwr.models.serialize import dumps, loads
 
     try:
-        dumps(model)  # type: ignore[arg-type]
+        loads(dumps(model), trusted=model.type_names)  # as in the next round
     except ModelBytesError as error:
         return [f"{spec} cannot be stored, so it starts afresh in each round: {error}"]
     return []

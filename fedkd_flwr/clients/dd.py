@@ -36,6 +36,10 @@ class DDClient(ScoreClient):
         weight, steps = instruction.config.distillation_weight, instruction.config.steps_per_round
         model.joint_steps(X, y, lesson.X, lesson.targets, steps=steps, weight=weight, loss=lesson.loss)
 
+    def weight(self, instruction: Instruction) -> float:
+        """Return the weight of the joint loss, for models that have none: rows of averages weigh as much."""
+        return float(instruction.config.distillation_weight)
+
     def practise(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
         """Take as many steps again as all rounds had."""
         steps = instruction.config.steps_per_round * instruction.server_round

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig
+from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, train_as_long
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.density import public_answers, with_ratios
 from fedkd_flwr.clients.kept_model import restore
@@ -86,7 +86,7 @@ class FedCTClient(PartyClient):
         return config.mechanism(num_classes=self.party.public.num_classes)
 
     def finish(self, instruction: Instruction) -> Finished:
-        """Train once more on the final consensus; SOLO is trained on private rows for equally many steps."""
+        """Train once more on the final consensus; SOLO is trained on private rows for as long."""
         party = self.party
         model, _ = self._restore(instruction)
         self._train(model, instruction)
@@ -95,8 +95,8 @@ class FedCTClient(PartyClient):
         if not party.keep_model and not model.continues and saved is not None and "alone" in saved.meta:
             return Finished(model=model, solo=unpack_metrics(saved.meta["alone"]))
         alone = party.model(seed=instruction.seed("model"))
-        steps = instruction.config.steps_per_round * (instruction.server_round + 1)
-        alone.update(party.X, party.y, steps=steps)
+        told = {"config": instruction.config, "rounds": instruction.server_round}
+        train_as_long(alone, party.X, party.y, **told, num_public=party.public.num_rows)
         return Finished(model=model, solo=party.metrics(alone), alone=alone)
 
     def _restore(self, instruction: Instruction) -> tuple[Classifier, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from fedkd_flwr.clients.party import Instruction, Party
-from fedkd_flwr.errors import Note
+from fedkd_flwr.errors import ModelBytesError, Note
 from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["restore"]
@@ -45,4 +45,8 @@ def restore(party: Party, instruction: Instruction, fresh: Classifier) -> tuple[
     from fedkd_flwr.models.serialize import loads
 
     # the file is this party's own; it may hold the types of this party's own estimator and no others
-    return loads(saved.model, trusted=fresh.type_names), notes
+    try:
+        return loads(saved.model, trusted=fresh.type_names), notes
+    except ModelBytesError as error:
+        logger.warning("%s: the model it kept cannot be read, so it starts afresh: %s", party.name, error)
+        return None, [*notes, Note.STATE_LOST]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedkd_flwr.algorithms.one_shot_vote import fit_as_long
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Finished, Instruction
 from fedkd_flwr.labels import ABSTAIN
@@ -21,14 +22,15 @@ class OneShotVoteClient(PartyClient):
     """
 
     def finish(self, instruction: Instruction) -> Finished:
-        """Fit this party's own model on its rows and the public rows with their final labels."""
+        """Fit this party's own model on its rows and the public rows with their final labels; SOLO for as long."""
         party = self.party
-        alone = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
-        if not instruction.config.party_models:
-            return Finished(model=alone, solo=party.metrics(alone), learnt=False)
         X, y = party.X, party.y
+        if not instruction.config.party_models:
+            alone = party.model(seed=instruction.seed("model")).fit(X, y)
+            return Finished(model=alone, solo=party.metrics(alone), learnt=False)
         if instruction.labels is not None and (labelled := instruction.labels != ABSTAIN).any():
             X = np.concatenate([X, party.public.X[labelled]])
             y = np.concatenate([y, instruction.labels[labelled]])
         model = party.model(seed=instruction.seed("model")).fit(X, y)
+        alone = fit_as_long(party.model(seed=instruction.seed("model")), party.X, party.y, num_rows=len(X))
         return Finished(model=model, solo=party.metrics(alone), alone=alone)

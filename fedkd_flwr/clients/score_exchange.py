@@ -100,6 +100,10 @@ class ScoreClient(PartyClient):
     ) -> None:
         """Train a net on from where it is, on a party's own rows and a lesson."""
 
+    def weight(self, instruction: Instruction) -> float:
+        """Return what the averages of a row weigh beside an own label, where a model is refitted on both."""
+        return 1.0
+
     @abstractmethod
     def practise(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
         """Train a net that has begun as long on its own rows as `improve` did in all rounds (SOLO)."""
@@ -166,7 +170,7 @@ class ScoreClient(PartyClient):
         X, y = self._own_rows(instruction)
         lesson, model = self.lesson(instruction), kept or fresh
         if not model.supports_soft_steps:
-            self._refit(model, X, y, lesson)
+            self._refit(model, X, y, lesson, self.weight(instruction))
             return model, notes
         if kept is None:
             self._start(model, X, y, instruction)
@@ -201,12 +205,12 @@ class ScoreClient(PartyClient):
             pretrain_on(self.party.public, model, epochs=epochs, seed=instruction.config.seed)
         self.begin(model, X, y, instruction)
 
-    def _refit(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson | None) -> None:
-        if lesson is None:
+    def _refit(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson | None, weight: float) -> None:
+        if lesson is None or not weight:
             model.fit(X, y)
             return
         own = np.eye(self.party.public.num_classes)[y]
-        model.fit_soft(np.concatenate([X, lesson.X]), np.concatenate([own, lesson.targets]))
+        model.fit_soft(np.concatenate([X, lesson.X]), np.concatenate([own, weight * lesson.targets]))
 
     def lesson(self, instruction: Instruction) -> Lesson | None:
         """Return what the last averages teach; None before there are any."""
@@ -427,6 +431,6 @@ class DigestClient(ScoreClient):
             model.train_epochs(X, y, epochs=revisit)
 
     def practise(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
-        """Train for the T3 epochs of every round."""
-        if epochs := instruction.config.revisit_epochs * instruction.server_round:
+        """Train for T3 epochs as often as with the averages."""
+        if epochs := instruction.config.revisited(instruction.server_round):
             model.train_epochs(X, y, epochs=epochs)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
-__all__ = ["Ties", "agreement", "dawid_skene", "majority", "qualified_majority"]
+__all__ = ["Ties", "agreement", "dawid_skene", "majority", "qualified_majority", "reaches"]
 
 Ties = Literal["random", "lowest"]
 
@@ -90,12 +90,22 @@ def qualified_majority(
     >>> qualified_majority(votes, quorum=0.9, num_voters=10, ties="lowest").tolist()
     [0, -1, -1]
     """
+    labels = majority(votes, ties=ties, rng=rng)
+    labels[~reaches(votes, quorum=quorum, num_voters=num_voters)] = ABSTAIN
+    return labels
+
+
+def reaches(votes: NDArray[Any], *, quorum: float, num_voters: int) -> NDArray[np.bool_]:
+    """Tell of each row whether its first class has at least ``ceil(quorum * num_voters)`` votes; see there.
+
+    >>> reaches(np.array([[9, 1], [5, 5]]), quorum=0.9, num_voters=10).tolist()
+    [True, False]
+    """
     if not 0.0 <= quorum <= 1.0:
         raise ConfigError(explain("quorum", "be within [0, 1]", quorum, "Use 0.9 for nine of ten parties."))
-    labels = majority(votes, ties=ties, rng=rng)
     # 0.9 * 10 is 9.000000000000002 in floats on some ways to compute it: do not ask for a tenth party
-    labels[votes.max(axis=1) < np.ceil(quorum * num_voters - 1e-9)] = ABSTAIN
-    return labels
+    enough: NDArray[np.bool_] = votes.max(axis=1) >= np.ceil(quorum * num_voters - 1e-9)
+    return enough
 
 
 def dawid_skene(
@@ -132,7 +142,8 @@ def dawid_skene(
     consensus : ndarray of shape (num_public,), int16
         Most probable class, ``ABSTAIN`` for rows without any vote.
     probs : ndarray of shape (num_public, num_classes), float64
-        Posterior class probabilities; a row without votes holds the class prior.
+        Posterior class probabilities; a row without votes holds the class prior. A class that nobody gave to any row
+        has probability 0: with equal classes, nothing that parties say would speak against it.
 
     Examples
     --------
@@ -158,7 +169,8 @@ def dawid_skene(
     voted = np.zeros(num_public, dtype=bool)
     voted[rows] = True
     probs: NDArray[np.float64] = counts.reshape(num_public, num_classes).astype(np.float64)
-    probs[~voted] = 1.0
+    named = probs.any(axis=0) if voted.any() else np.ones(num_classes, dtype=bool)
+    probs[~voted] = named
     probs /= probs.sum(axis=1, keepdims=True)
 
     tiny = 1e-10
@@ -175,6 +187,7 @@ def dawid_skene(
             prior = np.full(num_classes, 1.0 / num_classes)
         # E: posterior of every row
         log_joint = onehot @ np.log(confusion).reshape(-1, num_classes) + np.log(prior)
+        log_joint[:, ~named] = -np.inf
         top = log_joint.max(axis=1, keepdims=True)
         probs = np.exp(log_joint - top)
         total = probs.sum(axis=1, keepdims=True)

@@ -140,6 +140,11 @@ class TorchNet(NetEstimator):
         self._train(self._passes(rows, wanted, self.epochs, max_steps=self.max_steps))
         return self
 
+    def steps_of_fit(self, num_rows: int) -> int:
+        """Return the minibatch steps that `fit` takes over so many rows."""
+        steps = self.epochs * max(-(-num_rows // self.batch_size), 1)
+        return steps if self.max_steps is None else min(steps, self.max_steps)
+
     def update_steps(
         self,
         X: NDArray[Any],

@@ -1,7 +1,8 @@
 """How much public rows look like a party's own: probabilities of its classes and of "other", by its own kind of model.
 
 A model with one class more than the party's learns its rows and, as class "other", the public rows; either side has the
-same total weight. A public row is scored by a model that did not learn it, or hardly:
+same total weight, and weights that the model gives its classes do not count. A public row is scored by a model that did
+not learn it, or hardly:
 
 - a forest by those of its trees that did not draw the row: one fit, of twice as many trees (three times as many, up to
   150, of a small forest). A single tree is scored as a forest of such trees, because its own probabilities are 0 and 1;
@@ -104,7 +105,7 @@ def open_set(
 def widened(fresh: Classifier) -> Classifier | None:
     """Return an unfitted model of the same kind with one class more; None where its outputs are fixed."""
     count = fresh.num_classes + 1
-    template = fresh.fresh_estimator()
+    template = _unweighted(fresh)
     params = template.get_params() if callable(getattr(template, "get_params", None)) else {}
     named = {name: count for name in params if name == "num_classes" or name.endswith("__num_classes")}
     if named:
@@ -112,6 +113,19 @@ def widened(fresh: Classifier) -> Classifier | None:
     elif fresh.keeps_label_space:
         return None
     return Classifier(template, num_classes=count)
+
+
+def _unweighted(fresh: Classifier) -> Any:
+    """Return an unfitted estimator without weights of its classes.
+
+    Densities are what probabilities give once they are divided by the shares of the classes among the rows
+    (`fedkd_flwr.labels.density`). Weights such as "balanced" divide by them already, and they move the weight of own
+    rows against that of public ones.
+    """
+    estimator = fresh.fresh_estimator()
+    params = estimator.get_params() if callable(getattr(estimator, "get_params", None)) else {}
+    named = {name: None for name in params if name.rpartition("__")[2] in ("class_weight", "scale_pos_weight")}
+    return estimator.set_params(**named) if named else estimator
 
 
 def _refitted(
@@ -163,14 +177,14 @@ def _of_two(
     fresh: Classifier, X: NDArray[Any], y: NDArray[np.int64], X_public: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Tell own rows from public ones with two classes, and the classes among themselves by a model of the own rows."""
-    telling = Classifier(fresh.fresh_estimator(), num_classes=fresh.num_classes)
+    telling = Classifier(_unweighted(fresh), num_classes=fresh.num_classes)
     probs = np.zeros((len(X_public), fresh.num_classes + 1))
     own = np.zeros(len(X), dtype=np.int64)
     for inside, outside in _folds(len(X_public), _FOLDS, rng):
         _fit_balanced(telling, X, own, X_public[inside], 1, rng)
         two = telling.predict_proba(X_public[outside])[:, :2]
         probs[outside, -1] = two[:, 1] / np.maximum(two.sum(axis=1), 1e-12)
-    of_classes = Classifier(fresh.fresh_estimator(), num_classes=fresh.num_classes).fit(X, y).predict_proba(X_public)
+    of_classes = Classifier(_unweighted(fresh), num_classes=fresh.num_classes).fit(X, y).predict_proba(X_public)
     probs[:, :-1] = of_classes * (1 - probs[:, -1:])
     return probs
 

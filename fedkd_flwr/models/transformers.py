@@ -106,6 +106,10 @@ class TextTransformer(NetEstimator):
         self._train(tokens, epochs_of(rows, wanted, epochs=self.epochs, batch_size=self.batch_size))
         return self
 
+    def steps_of_fit(self, num_rows: int) -> int:
+        """Return the minibatch steps that `fit` takes over so many rows."""
+        return self.epochs * max(-(-num_rows // self.batch_size), 1)
+
     def update_steps(
         self,
         X: NDArray[Any],

@@ -516,5 +516,5 @@ def test_pooled_rows_are_fitted_as_a_model_always_fits():
         def fit(self, X, y):
             return (X, y)
 
-    assert fit(Model(), 1, 2, config=None, rounds=3) == (1, 2)
+    assert fit(Model(), 1, 2, config=None, rounds=3, num_public=9) == (1, 2)
     assert Card.train_pooled is fit

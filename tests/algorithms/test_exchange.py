@@ -182,7 +182,7 @@ class Model:
     """Writes down how it was trained."""
 
     def __init__(self, continues):
-        self.continues, self.calls = continues, []
+        self.takes_steps, self.calls = continues, []
 
     def fit(self, X, y):
         self.calls.append(("fit", X, y))
@@ -205,7 +205,7 @@ def test_on_pooled_rows_learners_train_for_as_long_as_parties_did():
         (epochs_on_pooled, epochs, True, ("epochs", "X", "y", 12)),
     ):
         model = Model(continues)
-        assert train(model, "X", "y", config=config, rounds=4) is model
+        assert train(model, "X", "y", config=config, rounds=4, num_public=9) is model
         assert model.calls == [call]
 
 

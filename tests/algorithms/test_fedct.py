@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkd_flwr.algorithms.exchange import VoteFacts
-from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate
+from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate, train_as_long
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.consensus import dawid_skene
 from fedkd_flwr.labels.voting import ABSTAIN
@@ -195,6 +195,15 @@ def test_bits_belong_to_their_row_and_their_class():
     one = np.array([[0, 0, 1], [1, 0, 0]], dtype=np.int16).reshape(-1)
     settings = {"label_mechanism": "xor", "label_epsilon": CLEAR}
     assert _consensus([one], num_classes=3, **settings)[0].tolist() == [2, 0]
+
+
+def test_a_row_whose_estimated_counts_are_all_below_zero_keeps_the_class_with_most_bits():
+    """Twenty parties answered with strong noise; few bits are set, fewer than noise alone sets on average."""
+    answers = [np.array(bits, dtype=np.int16) for bits in [[1, 0]] * 7 + [[0, 1]] * 5 + [[0, 0]] * 8]
+    settings = {"label_mechanism": "xor", "label_epsilon": 0.1}
+    assert (BitFlip(epsilon=0.1, num_classes=2).debias(np.array([[7, 5]]), 20) < 0).all()
+    assert _consensus(answers, consensus="majority", **settings)[0].tolist() == [0]
+    assert _consensus(answers, consensus="qualified-majority", quorum=0.1, **settings)[0].tolist() == [ABSTAIN]
 
 
 def test_the_bias_of_noise_is_taken_out_before_the_quorum_is_asked():
@@ -395,3 +404,32 @@ def test_three_liars_that_give_nearly_all_rows_the_rare_class_do_not_win_among_p
     assert steadied
     assert found > honest - 0.05
     assert found > with_liars + 0.02
+
+
+# ------------------------------------------------------------------------------------------------ training alone
+
+
+@pytest.mark.parametrize(
+    ("takes_steps", "continues", "calls"),
+    [
+        (True, True, [("update", 35)]),  # four rounds and the end, seven steps each
+        (False, True, [("update", None)] * 5),  # a learner with partial_fit makes a pass in each of them
+        (False, False, [("fit", None)]),
+    ],
+)
+def test_alone_a_learner_trains_for_as_long_as_in_the_federation(takes_steps, continues, calls):
+    done = []
+
+    class Model:
+        def fit(self, X, y):
+            done.append(("fit", None))
+            return self
+
+        def update(self, X, y, *, steps=None):
+            done.append(("update", steps))
+            return self
+
+    Model.takes_steps, Model.continues = takes_steps, continues
+    train_as_long(Model(), "X", "y", config=FedCTConfig(steps_per_round=7), rounds=4, num_public=9)
+    assert done == calls
+    assert CARD.train_pooled is train_as_long

@@ -46,7 +46,11 @@ def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
         def train_epochs(self, X, y, *, epochs):
             return (X, y, epochs)
 
-    assert train_pooled(Model(), "X", "y", config=FedKTProxConfig(local_epochs=3), rounds=5) == ("X", "y", 12)
+    assert train_pooled(Model(), "X", "y", config=FedKTProxConfig(local_epochs=3), rounds=5, num_public=9) == (
+        "X",
+        "y",
+        12,
+    )
     assert CARD.train_pooled is train_pooled
 
 

@@ -394,5 +394,8 @@ def test_on_pooled_rows_nets_make_the_passes_that_parties_made_over_their_own_ro
             return ("fit", X, y)
 
     config = DigestConfig(initial_epochs=7, revisit_epochs=2)
-    found = passes_on_pooled(Model(), "X", "y", config=config, rounds=5)
+    found = passes_on_pooled(Model(), "X", "y", config=config, rounds=5, num_public=9)
     assert found == (("epochs", "X", "y", 17) if net else ("fit", "X", "y"))
+    ends_with_a_digest = config.changed(final_revisit=False)  # parties revisit in rounds 2 to 5 alone
+    found = passes_on_pooled(Model(), "X", "y", config=ends_with_a_digest, rounds=5, num_public=9)
+    assert found == (("epochs", "X", "y", 15) if net else ("fit", "X", "y"))

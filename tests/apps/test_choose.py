@@ -1,6 +1,7 @@
 """The comparison of candidates: what it says of noise by hand, and one through whole runs."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -125,6 +126,34 @@ def test_a_candidate_that_lost_a_party_is_not_ranked_by_the_mean_over_the_others
     found = choose(SMALL, names=["fedct:majority", "fedkt:majority"], seeds=3)
     assert "fedct:majority is not ranked: seed 2: no figure of party-000." in comparison_text(found)
     assert sorted(one.name for one in found.ranked) == [ALONE, "fedkt:majority"]
+
+
+@pytest.mark.parametrize("names", [["fedct:majority", "fedkt:majority"], ["fedkt:majority", "fedct:majority"]])
+def test_all_are_measured_against_parties_that_are_alone_at_their_best_whoever_is_named_first(monkeypatch, names):
+    """Nets alone are trained for as long as the federation, so they are not as good with each algorithm."""
+    real = module._run
+
+    def run(config):
+        record = real(config)
+        for party in record.parties:
+            accuracy = (0.3 if config.algorithm == "fedct" else 0.6) + config.seed / 100
+            party.solo["common"] = replace(party.solo["common"], accuracy=accuracy, balanced_accuracy=accuracy)
+        return record
+
+    monkeypatch.setattr(module, "_run", run)
+    found = choose(SMALL, names=names, seeds=3)
+    alone = next(one for one in found.outcomes if one.name == ALONE)
+    assert alone.of("parties", "accuracy") == pytest.approx([0.61, 0.62, 0.63])
+    assert found.alone_of == found.as_dict()["alone_as_trained_with"] == "fedkt:majority"
+    assert "each party alone: trained for as long as with fedkt:majority, which is best for it." in comparison_text(
+        found
+    )
+
+
+def test_parties_alone_that_are_alike_with_all_candidates_are_those_of_none():
+    found = choose(SMALL, names=["fedct:majority", "fedkt:majority", "pate:majority"], seeds=2)
+    assert found.alone_of == ""
+    assert "trained for as long as" not in comparison_text(found)
 
 
 def test_dawid_skene_is_no_candidate_with_two_classes():

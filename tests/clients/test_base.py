@@ -16,7 +16,7 @@ from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, Party, RefusingClient
-from fedkd_flwr.errors import Code, DataError, LimitError
+from fedkd_flwr.errors import Code, DataError, LimitError, ModelBytesError
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
@@ -254,6 +254,19 @@ def test_a_net_does_not_carry_rows_into_an_answer_that_other_rows_pay_for(tmp_pa
         asked = {**RESPONSE, "privacy": "party", "server-round": server_round, "last-round": server_round - 1}
         assert len(_fit(_of_run(tmp_path, *rows(20, seed=seed)), **asked)[0]) == 1
     assert len(restored) == (0 if changed else 1)
+
+
+def test_a_party_whose_kept_model_cannot_be_read_starts_afresh_and_says_so(tmp_path, monkeypatch):
+    """Not all that can be written can be read again: what a fit adds to an estimator may be of a type of its own."""
+    monkeypatch.setattr(serialize, "loads", lambda *a, **w: (_ for _ in ()).throw(ModelBytesError("an unknown type")))
+    told = []
+    for server_round in (1, 2):
+        asked = {"server-round": server_round, "last-round": server_round - 1}
+        arrays, count, metrics = _fit(_of_run(tmp_path, *rows(20, seed=0)), **asked)
+        assert (len(arrays), count) == (1, 60)
+        told.append(str(metrics.get("notes", "")))
+    assert "state-lost" not in told[0]
+    assert "state-lost" in told[1]
 
 
 @pytest.mark.parametrize("changed", [False, True])

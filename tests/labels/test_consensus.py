@@ -146,6 +146,20 @@ def test_dawid_skene_with_either_prior_is_what_plain_loops_find(class_prior, ite
     assert (consensus.dtype, consensus.tolist()) == (np.int16, probs.argmax(axis=1).tolist())
 
 
+@pytest.mark.parametrize("class_prior", ["estimated", "uniform"])
+def test_a_class_that_nobody_named_is_no_row_s_and_changes_no_other_label(class_prior):
+    """With equal classes such a class would fit any votes, as nobody's errors on it are known."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 4, 400)
+    answers = [np.where(rng.random(400) < 0.5, truth, rng.integers(0, 4, 400)).astype(np.int16) for _ in range(5)]
+    how = {"max_iterations": 5, "tolerance": 0.0, "class_prior": class_prior}
+    labels, probs = dawid_skene(answers, num_classes=5, **how)
+    without, known = dawid_skene(answers, num_classes=4, **how)
+    assert not probs[:, 4].any()
+    assert labels.tolist() == without.tolist()
+    assert probs[:, :4] == pytest.approx(known, abs=1e-6)
+
+
 def test_an_unknown_class_prior_is_refused():
     with pytest.raises(ConfigError, match='class_prior must be "estimated" or "uniform", got \'flat\''):
         dawid_skene([np.array([0], np.int16)], num_classes=2, class_prior="flat")

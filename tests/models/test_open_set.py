@@ -193,3 +193,46 @@ class TestNets:
         fresh = self.net()
         assert widened(fresh).template.num_classes == 4
         assert fresh.template.num_classes == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("logistic-regression", {"class_weight": "balanced"}),
+        ("random-forest", {"class_weight": "balanced"}),
+        ("hist-gradient-boosting", {"class_weight": "balanced"}),
+        ("xgboost", {"scale_pos_weight": 9.0}),
+    ],
+)
+def test_weights_that_a_model_gives_its_classes_change_no_density(name, weights):
+    """Densities are divided by the classes' shares: weights that do so too would count a rare class twice."""
+    pytest.importorskip("xgboost")
+    rng = np.random.default_rng(1)
+    y = (rng.random(200) < 0.1).astype(np.int64)
+    X = (rng.normal(size=(200, 2)) + 2 * y[:, None]).astype(np.float32)
+    plain, weighed = (
+        open_set(
+            make_model(name, num_classes=2, num_features=2, seed=0, params=params),
+            X,
+            y,
+            PUBLIC,
+            rng=np.random.default_rng(0),
+        ).probs
+        for params in ({}, weights)
+    )
+    assert plain.tolist() == weighed.tolist()
+
+
+def test_a_pipeline_s_class_weights_change_no_density_either():
+    y = (Y == 1).astype(np.int64)
+    plain, weighed = (
+        open_set(
+            Classifier(make_pipeline(StandardScaler(), LogisticRegression(class_weight=how)), num_classes=2),
+            OWN,
+            y,
+            PUBLIC,
+            rng=np.random.default_rng(0),
+        ).probs
+        for how in (None, {0: 1.0, 1: 7.0})
+    )
+    assert plain.tolist() == weighed.tolist()

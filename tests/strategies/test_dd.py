@@ -9,6 +9,7 @@ from grid import InProcessGrid
 from threadpoolctl import threadpool_limits
 
 from fedkd_flwr.clients import DDClient
+from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
@@ -56,6 +57,26 @@ def test_nets_learn_whatever_is_shared(tmp_path, share):
 def test_any_other_learner_is_refitted_on_its_rows_and_the_averages(tmp_path):
     strategy = _run(_members(tmp_path, make=model))
     assert strategy.record.mean_accuracies()["federated-common"] > 0.7
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0, 50.0])
+def test_a_learner_that_is_refitted_gives_the_averages_the_weight_that_the_run_says(tmp_path, monkeypatch, weight):
+    lessons = []
+
+    def fit_soft(self, X, targets, fit_soft=Classifier.fit_soft):
+        lessons.append((targets[:-60].sum(axis=1), targets[-60:].sum(axis=1)))
+        return fit_soft(self, X, targets)
+
+    monkeypatch.setattr(Classifier, "fit_soft", fit_soft)
+    found = _run(_members(tmp_path, make=model), distillation_weight=weight).record.mean_accuracies()
+    if not weight:
+        assert lessons == []
+        assert found["federated-common"] == found["solo-common"]
+        return
+    assert len(lessons) == 4  # two parties, in the second round and at the end
+    for own, averages in lessons:
+        assert own.tolist() == [1.0] * len(own)
+        assert averages == pytest.approx(np.full(60, weight), rel=1e-3)
 
 
 def test_the_averages_teach_a_class_that_a_party_has_never_seen(tmp_path):
