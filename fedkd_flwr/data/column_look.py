@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
-from fedkd_flwr.data.columns import MISSING, canonical, factorize, sorted_texts
+from fedkd_flwr.data.columns import MISSING, canonical, factorize, missing_texts, sorted_texts
 from fedkd_flwr.data.reading import DATES, EMPTY_WORDS, LIMIT, PLAIN, Reading
 from fedkd_flwr.errors import DataError, explain, printable
 
@@ -142,14 +142,14 @@ def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLoo
     kind = values.dtype.kind
     words = Reading(missing=rules.missing)
     if kind in "iuf":
-        numbers, bad = PLAIN.parse(values)
+        numbers, bad = words.parse(values)
         if bad.any():
             way_out = "Correct them or leave them empty."
             row = int(np.flatnonzero(bad)[0]) + 1
             raise DataError(
                 explain(f"column {name!r}", "hold finite numbers", f"{numbers[row - 1]} in row {row}", way_out)
             )
-        if _are_compact_dates(pd.unique(values.dropna())):
+        if _are_compact_dates(pd.unique(values[~np.isnan(numbers)])):
             seen = ColumnLook(name=name, reading=replace(words, dates="compact"))
             numbers, bad = seen.reading.parse(values)
             if not bad.any():
@@ -179,14 +179,13 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
     texts = [str(value).strip() for value in distinct]
     counts = np.bincount(codes[codes >= 0], minlength=len(texts))
     seen = ColumnLook(name=name, reading=Reading(missing=rules.missing))
-    empty = np.array([text in MISSING or text in rules.missing for text in texts], dtype=bool)
+    empty = seen.reading.calls_empty(texts)
     if not counts[~empty].sum():
         return _left_out(seen, "every cell is empty", len(values))
     numbers, unread = seen.reading.distinct(texts)
     if values.dtype.kind == "b":
         return _categorical(seen, texts, counts, len(values))
-    nothing = np.array([text not in MISSING and text not in rules.missing for text in texts]) & ~unread
-    nothing &= np.isnan(numbers)  # a dash among numbers
+    nothing = ~empty & ~unread & np.isnan(numbers)  # a dash among numbers
     compact = _are_compact_dates([text for text, number in zip(texts, numbers, strict=True) if not np.isnan(number)])
     if not compact and not unread.any() and not np.isnan(numbers).all():
         _say_what_is_empty(seen, codes, counts, texts, nothing)
@@ -254,8 +253,9 @@ def _numeric(seen: ColumnLook, numbers: NDArray[np.float64]) -> ColumnLook:
 def _categorical(seen: ColumnLook, texts: list[str], counts: NDArray[np.intp], num_rows: int) -> ColumnLook:
     """Finish a column of texts: categories, free text, or an identifier."""
     rows = Counter[str]()
+    nothing = missing_texts(seen.reading.missing)
     for text, number in zip(texts, counts, strict=True):
-        if (known := canonical(text)) is not None and known not in seen.reading.missing:
+        if (known := canonical(text)) is not None and known not in nothing:
             rows[known] += int(number)
     empty = EMPTY_WORDS - {"none", "nil", "missing"} - ({"-"} if "+" in rows else set())
     words = sorted(text for text in rows if len(text) < 9 and text.casefold() in empty)

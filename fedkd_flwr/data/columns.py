@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["MISSING", "canonical", "column_texts", "factorize", "short_list", "sorted_texts"]
+__all__ = ["MISSING", "canonical", "column_texts", "factorize", "missing_texts", "short_list", "sorted_texts"]
 
 MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "NULL", "null"})
 """Texts that mean "no value": those that pandas reads as missing, and UCI's question mark."""
@@ -58,10 +58,16 @@ def column_texts(values: Any, missing: Collection[str] = ()) -> NDArray[np.objec
     ndarray of shape (n,), object
     """
     codes, uniques = factorize(values)
+    words = missing_texts(missing)
     # code -1 (missing) indexes the additional last slot, which holds None
     texts = np.empty(len(uniques) + 1, dtype=object)
-    texts[:-1] = [None if (text := canonical(value)) in missing else text for value in uniques]
+    texts[:-1] = [None if (text := canonical(value)) in words else text for value in uniques]
     return texts[codes]
+
+
+def missing_texts(words: Collection[str]) -> frozenset[str]:
+    """Return words for "no value" as a canonical text may have them: ``-999.0`` means ``-999`` too."""
+    return frozenset({*words, *(text for word in words if (text := canonical(word)) is not None)})
 
 
 def sorted_texts(texts: NDArray[np.object_]) -> tuple[str, ...]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fedkd_flwr.data.column_look import NO_RULES, ColumnLook, Rules, counted, look_at_column, one_decimal_sign
-from fedkd_flwr.data.columns import column_texts, factorize, short_list, sorted_texts
+from fedkd_flwr.data.columns import MISSING, canonical, column_texts, factorize, short_list, sorted_texts
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column
 from fedkd_flwr.errors import DataError, explain
@@ -140,6 +140,11 @@ def look(
     if not columns:
         way_out = "Give a table with at least one column that is neither label nor identifier."
         raise DataError(explain("table", "hold a column to learn from", f"columns {short_list(names)}", way_out))
+    readings = {one.name: one.reading for one in seen if one.kind == "numeric"}
+    about_words: list[ColumnNote] = []
+    if strange := _words_of_no_cell(table.drop(columns=[name for name in names if name in left_out]), readings, rules):
+        said = f"missing: no cell of the table is {' or '.join(map(repr, strange))}"
+        about_words = [ColumnNote(name="", read_as="file", note=said)]
     notes += [
         ColumnNote(
             name=one.name,
@@ -155,7 +160,7 @@ def look(
         columns=columns,
         classes=classes,
         id_column=changes.get("id-column"),
-        notes=tuple(sorted(notes, key=lambda note: order[note.name])),
+        notes=(*about_words, *sorted(notes, key=lambda note: order[note.name])),
         command=command(changes) if changes != rules.words() else "",
     )
 
@@ -213,6 +218,21 @@ def _look_at_label(
         said.append(f"classes {short_list(twins, 6)} differ only in case, and are different classes")
     note = f"{short_list(classes, 6)}" + "".join(f"; {text}" for text in said)
     return classes, ColumnNote(name=label, read_as=f"label, {len(classes)} classes", missing=missing, note=note)
+
+
+def _words_of_no_cell(table: pd.DataFrame, readings: Mapping[str, Reading], rules: Rules) -> list[str]:
+    """Return the words of ``missing`` that no cell of a table holds, in any spelling: they may be misspelt."""
+    left = list(rules.missing)
+    for name in table.columns if left else ():
+        distinct = factorize(table[name])[1]
+        known = {*(str(value).strip() for value in distinct), *map(canonical, distinct)}
+        texts = [text for text in known if text not in MISSING and text is not None]
+        plain = readings.get(str(name))
+        for word in left.copy():
+            by_number = plain is not None and replace(plain, missing=(word,)).calls_empty(texts).any()
+            if by_number or not known.isdisjoint((word, canonical(word) or word)):
+                left.remove(word)
+    return left
 
 
 def _changes(seen: list[ColumnLook], rules: Rules) -> dict[str, str]:

@@ -173,6 +173,5 @@ def _readable(table: pd.DataFrame, columns: Sequence[Column]) -> pd.DataFrame:
     for column in columns:
         values[column.name] = table[column.name]
         if column.kind == "numeric":
-            numbers, bad = column.reading.parse(table[column.name])
-            values[column.name] = np.where(bad, np.nan, numbers)
+            values[column.name] = table[column.name].where(~column.reading.parse(table[column.name])[1])
     return pd.DataFrame(values, index=table.index)

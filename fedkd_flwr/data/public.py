@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts
 from fedkd_flwr.data.preprocessor import Preprocessor, Table, check_columns, column_of, pixels_of
-from fedkd_flwr.data.reading import column_numbers
+from fedkd_flwr.data.reading import PLAIN, column_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows, text_values
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
@@ -193,13 +193,14 @@ def make_public_set(
         raise DataError(explain("public set", "have at least one row", 0), code=Code.NO_ROWS)
     if y is not None and y.shape != (len(table),):
         raise DataError(explain("y", f"have shape ({len(table)},)", y.shape))
-    table = _parsed(table, schema)
-    preprocessor = Preprocessor().fit(table, schema) if scale else None
-    X = raw_matrix(table, schema) if preprocessor is None else preprocessor.transform(table)
+    table, parsed = _parsed(table, schema)
+    preprocessor = Preprocessor().fit(table, parsed) if scale else None
+    X = raw_matrix(table, parsed) if preprocessor is None else preprocessor.transform(table)
     texts = TextRows(schema).transform(table) if schema.text_columns else None
-    return PublicSet(
-        X=X, fingerprint=fingerprint(table, schema), schema=schema, preprocessor=preprocessor, y=y, texts=texts
-    )
+    digest = _digest(table, parsed, schema.to_toml())
+    if preprocessor is not None:
+        preprocessor = Preprocessor.restored(schema, preprocessor.state())
+    return PublicSet(X=X, fingerprint=digest, schema=schema, preprocessor=preprocessor, y=y, texts=texts)
 
 
 def raw_matrix(table: Table, schema: Schema) -> NDArray[np.float32]:
@@ -236,8 +237,13 @@ def fingerprint(table: Table, schema: Schema) -> str:
         64 hexadecimal digits.
     """
     check_columns(table, schema)
+    return _digest(table, schema, schema.to_toml())
+
+
+def _digest(table: Table, schema: Schema, toml: str) -> str:
+    """Return the digest of raw columns, read by ``schema``, and of the text of the schema that everybody holds."""
     digest = hashlib.sha256(f"fedkd public set, preprocessing {PREPROCESSING_VERSION}\n".encode())
-    digest.update(schema.to_toml().encode())
+    digest.update(toml.encode())
     digest.update(f"rows {len(table)}\n".encode())
     if schema.shape is not None:
         digest.update(np.ascontiguousarray(pixels_of(table, schema)).data)
@@ -285,13 +291,17 @@ def require_same_set(fingerprint: str, agreed: str) -> None:
         raise DataError(message, code=Code.PUBLIC_SET_MISMATCH)
 
 
-def _parsed(table: Table, schema: Schema) -> Table:
-    """Return the table with numeric columns as numbers, so that their text is parsed only once."""
+def _parsed(table: Table, schema: Schema) -> tuple[Table, Schema]:
+    """Return the table with numeric columns as numbers, so that their text is parsed only once, and its schema.
+
+    No rule applies twice: a number that was read from ``<5`` or a date may be a word for "no value" elsewhere.
+    """
     check_columns(table, schema)
     if isinstance(table, np.ndarray) or schema.shape is not None:
-        return table
+        return table, schema
     columns = {
         c.name: column_numbers(table[c.name], c.name, c.reading) if c.kind == "numeric" else table[c.name]
         for c in schema.columns
     }
-    return pd.DataFrame(columns, index=table.index)
+    plain = tuple(replace(c, reading=PLAIN) if c.kind == "numeric" else c for c in schema.columns)
+    return pd.DataFrame(columns, index=table.index), replace(schema, columns=plain)

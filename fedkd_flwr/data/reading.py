@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import cached_property
 from numbers import Real
 from typing import Any
 from unicodedata import normalize
@@ -106,7 +107,8 @@ class Reading:
     limits : {"", "number", "missing"}
         What ``<0.5`` is: no number, the number 0.5, or an empty cell.
     missing : tuple of str
-        Further texts that mean "no value"; also in columns of categories and texts.
+        Further texts that mean "no value"; also in columns of categories and texts. One that is a number, such as -999,
+        means it in every spelling (-999.0), and where a file holds it as a number.
 
     Raises
     ------
@@ -181,6 +183,7 @@ class Reading:
         array = values if isinstance(values, np.ndarray) else pd.Series(values).to_numpy()
         if array.dtype.kind in "biuf":
             numbers = array.astype(np.float64)
+            numbers[_among(array, self._named[0])] = np.nan
             if self.dates == "compact" and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
                 bad = np.isinf(numbers)
                 numbers[dates], bad[dates] = self.distinct([str(int(number)) for number in numbers[dates]])
@@ -190,6 +193,7 @@ class Reading:
             days = array.astype("datetime64[us]").astype(np.int64) / 86_400e6
             empty = np.isnat(array)
             fits = self.dates not in ("", "time")
+            empty |= _among(days, self._named[1])
             return np.where(empty | (not fits), np.nan, days), ~empty & (not fits)
         codes, distinct = factorize(values)
         numbers, bad = np.full(len(distinct) + 1, np.nan), np.zeros(len(distinct) + 1, dtype=bool)
@@ -216,7 +220,8 @@ class Reading:
                 where.append(i)
         if texts:
             found = self._dates(texts) if self.dates else self._numbers(texts)
-            numbers[where], bad[where] = found, np.isnan(found)
+            named = self._are_named(texts, found)
+            numbers[where], bad[where] = np.where(named, np.nan, found), np.isnan(found) & ~named
             if self.limits == "missing":
                 below = [i for i, text in zip(where, texts, strict=True) if LIMIT.match(text)]
                 numbers[below] = np.where(bad[below], np.inf, np.nan)
@@ -226,11 +231,13 @@ class Reading:
         """Return a value that is no text: numbers as they are, dates in the form that is looked for, others as text."""
         if isinstance(value, Real | Decimal | np.bool_):  # as in an array of numbers, which has no empty cell
             number = float(value)
+            if number in self._named[0]:
+                return math.nan
             of_date = self.dates == "compact" and math.isfinite(number) and number >= _DIGITS_OF_DATE
             return str(int(number)) if of_date else number
         if isinstance(value, date) and self.dates not in ("", "time"):
             with suppress(ArithmeticError, ValueError, NotImplementedError):  # pandas' dates may be of the year 30,000
-                return _days(value)
+                return math.nan if (days := _days(value)) in self._named[1] else days
         if isinstance(value, bytes):
             return value.decode("utf-8", errors="replace").strip()
         return str(value).strip()
@@ -240,6 +247,38 @@ class Reading:
         if text in MISSING or text in self.missing:
             return True
         return len(text) < 9 and not text[-1:].isdigit() and text.casefold() in EMPTY_WORDS  # most end in a digit
+
+    def calls_empty(self, texts: list[str]) -> NDArray[np.bool_]:
+        """Tell which stripped texts of a column of numbers `MISSING` or ``missing`` names; not by `EMPTY_WORDS`."""
+        named = np.array([text in MISSING or text in self.missing for text in texts], dtype=bool)
+        if self.missing and not named.all():
+            rest = [text or "-" for text in texts]
+            named |= self._are_named(rest, self._dates(rest) if self.dates else self._numbers(rest))
+        return named
+
+    @cached_property
+    def _named(self) -> tuple[frozenset[float], frozenset[float]]:
+        """The words of ``missing`` that are numbers: as a cell holds a number, and as a cell spells it (or a date)."""
+        words = [word.strip() for word in self.missing if word.strip() and not LIMIT.match(word.strip())]
+        if not words:
+            return frozenset(), frozenset()
+        numbers = Reading()._numbers(words) if self.dates else self._numbers(words)
+        spelt = self._dates(words) if self.dates else numbers
+        return frozenset(numbers[~np.isnan(numbers)].tolist()), frozenset(spelt[~np.isnan(spelt)].tolist())
+
+    def _are_named(self, texts: list[str], found: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Tell which texts, read as ``found``, a word of ``missing`` means in another spelling; <5 is not its 5."""
+        if not self.missing:
+            return np.zeros(len(texts), dtype=bool)
+        words = {normalize("NFC", word) for word in self.missing}
+        named = np.array([not text.isascii() and normalize("NFC", text) in words for text in texts])
+        numbers, spelt = self._named
+        if numbers or spelt:
+            same = _among(found, spelt)
+            if self.dates:
+                same |= _among(Reading()._numbers(texts), numbers)
+            named |= same & [not LIMIT.match(text) for text in texts]
+        return named
 
     def _numbers(self, texts: list[str]) -> NDArray[np.float64]:
         """Return texts as numbers, NaN where one is none: several times faster together than one by one."""
@@ -323,6 +362,15 @@ def readable_numbers(values: Any, reading: Reading = PLAIN, *, pixels: bool = Fa
     if pixels:
         bad |= ~((numbers >= 0) & (numbers <= 255) & (numbers % 1 == 0))
     return ~bad
+
+
+def _among(array: NDArray[Any], numbers: frozenset[float]) -> NDArray[np.bool_]:
+    """Tell which values are one of some numbers, at the precision of the array."""
+    wanted = np.array(sorted(numbers), dtype=np.float64)
+    if array.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            wanted = wanted.astype(array.dtype)
+    return np.isin(array, wanted) if len(wanted) else np.zeros(array.shape, dtype=bool)
 
 
 def _floats(texts: NDArray[np.object_]) -> NDArray[np.float64] | None:

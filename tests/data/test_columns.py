@@ -20,3 +20,9 @@ def test_cells_that_hold_lists_or_tables_are_their_texts():
     """A Parquet file may hold them: an error here would tell a server what is in a private file."""
     values = pd.Series([np.array([1, 2]), {"a": 1}, None, np.array([1, 2])], dtype=object)
     assert column_texts(values).tolist() == ["[1, 2]", "{'a': 1}", None, "[1, 2]"]
+
+
+def test_a_word_for_no_value_that_is_a_number_is_meant_in_every_spelling():
+    values = pd.Series(["-999", "-999.0", -999, -999.0, "a"], dtype=object)
+    for word in ("-999", "-999.0"):
+        assert column_texts(values, (word,)).tolist() == [None, None, None, None, "a"]

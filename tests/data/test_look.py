@@ -334,3 +334,29 @@ def test_an_error_on_a_column_of_numbers_and_words_spells_the_rule_and_holds_no_
     assert "x00" not in text
     assert "different texts: 66 % of the cells are numbers, others are not: 'word0' in row 1" in text
     assert "missing=word0,word3,word1,word4,word2 reads them as empty" in text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.Series([-999.0] * 20 + list(NUMBERS[20:])),
+        pd.Series([-999] * 20 + list(range(100, 200))),
+        pd.Series(["-999"] * 20 + [str(number) for number in NUMBERS[20:]]),
+        pd.Series(["-999.0"] * 20 + [str(number) for number in NUMBERS[20:]]),
+        pd.Series(["-999"] * 20 + [f"{number:.2f}".replace(".", ",") for number in NUMBERS[20:]]),
+        pd.Series([-999.0] * 20 + ["a", "b"] * 50, dtype=object),
+    ],
+)
+def test_a_number_named_as_no_value_is_empty_whatever_the_type_of_its_column(values):
+    _, note = _found(values, missing=("-999",))
+    assert note.missing == 20
+    assert _found(values)[1].missing == 0
+
+
+def test_a_word_for_no_value_that_no_cell_is_gets_a_note():
+    table = _table(x=[-999.0] * 20 + list(NUMBERS[20:]), other=["unknown"] + ["a"] * (N - 1))
+    found = look(table, label="y", rules=Rules(missing=("-999", "unknown", "unknwon", "-9999")))
+    assert [note.note for note in found.notes if not note.name] == [
+        "missing: no cell of the table is 'unknwon' or '-9999'"
+    ]
+    assert all(note.name for note in look(table, label="y", rules=Rules(missing=("-999",))).notes)

@@ -8,6 +8,7 @@ import pytest
 
 from fedkd_flwr.data import public as public_module
 from fedkd_flwr.data.public import UNKNOWN, Preprocessor, fingerprint, make_public_set, raw_matrix
+from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import Code, DataError
@@ -160,3 +161,15 @@ def test_the_share_that_is_right_leaves_out_what_has_no_label_or_no_known_truth(
     assert public.share_right(np.array([1, 1]), np.array([1, 2])) == 1.0
     assert public.share_right(np.array([-1, -1, 1])) is None
     assert dataclasses.replace(public, y=None).share_right(np.array([0, 0, 1])) is None
+
+
+def test_what_a_cell_was_read_as_is_no_word_for_no_value_a_second_time():
+    """The public rows are parsed once; a party's rows must have the same features by the same rules."""
+    limit = Column(name="crp", kind="numeric", reading=Reading(limits="number", missing=("5",)))
+    day = Column(name="day", kind="numeric", reading=Reading(dates="iso", missing=("0",)))
+    schema = Schema(columns=(limit, day), classes=("no", "yes"))
+    table = pd.DataFrame({"crp": ["<5", "5", "7", "9"], "day": ["1970-01-01", "0", "1970-01-03", "1970-01-04"]})
+    public = make_public_set(table, schema)
+    np.testing.assert_array_equal(public.features(table), public.X)
+    assert public.X[0, 0] < public.X[1, 0]  # "<5" is 5, and 5 is the median, 7
+    assert public.fingerprint == fingerprint(table, schema)

@@ -194,3 +194,34 @@ def test_where_dates_cannot_be_read_the_way_out_is_about_dates_and_not_about_dec
     assert "decimal" not in text
     with pytest.raises(DataError, match=r"Correct or empty such cells; .* \(now: decimal '\.'\)"):
         column_numbers(["1", "x"], "age")
+
+
+CODED = Reading(missing=("-999",))
+
+
+@pytest.mark.parametrize(
+    ("reading", "values", "numbers"),
+    [
+        (CODED, np.array([1.5, -999.0]), [1.5, None]),
+        (CODED, np.array([1, -999]), [1.0, None]),
+        (CODED, pd.Series([1, -999, None], dtype=object), [1.0, None, None]),
+        (CODED, ["1.5", "-999", "-999.0", "-999.00 "], [1.5, None, None, None]),
+        (CODED, ["-9999", "-999.5"], [-9999.0, -999.5]),
+        (Reading(missing=("-999.9",)), np.array([1, -999.9], dtype=np.float32), [1.0, None]),
+        (Reading(missing=("-999,5",), decimal=","), ["-999,50", "-1,5"], [None, -1.5]),
+        (Reading(missing=("-999,5",), decimal=","), np.array([-999.5]), [None]),
+        (Reading(missing=("5",), limits="number"), ["<5", "5.0"], [5.0, None]),
+        (Reading(missing=("<5",), limits="number"), ["<5", "5.0", "< 5"], [None, 5.0, 5.0]),
+        (Reading(missing=("01.01.1900",), dates="day-first"), ["1.1.1900", "02.01.1970"], [None, 1.0]),
+        (Reading(missing=("1900-01-01",), dates="iso"), np.array(["1900-01-01", "1970-01-02"], "M8[D]"), [None, 1.0]),
+        (Reading(missing=("1900-01-01",), dates="iso"), pd.Series([date(1900, 1, 1)], dtype=object), [None]),
+        (Reading(missing=("0",), dates="iso"), ["1970-01-01", "0.0"], [0.0, None]),
+        (Reading(missing=("-999",), dates="compact"), np.array([19700102, -999]), [1.0, None]),
+        (Reading(missing=("99999999",), dates="compact"), np.array([19700102, 99999999]), [1.0, None]),
+        (Reading(missing=("fru\u0308her",)), ["fr\u00fcher", "1"], [None, 1.0]),
+    ],
+)
+def test_a_word_for_no_value_that_is_a_number_means_it_in_every_spelling_and_type(reading, values, numbers):
+    read, bad = reading.parse(values)
+    assert [None if np.isnan(number) else number for number in read] == numbers
+    assert not bad.any()
