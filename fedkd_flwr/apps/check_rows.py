@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.apps.check import Finding, Level
-from fedkd_flwr.data.columns import column_texts, short_list
+from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.own_columns import find_columns
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.shift import FEWEST_ROWS, Shift
@@ -36,6 +36,7 @@ __all__ = [
 _FEW_ROWS, _SURE_ROWS = 50, 200
 _TELLING_AUC, _LITTLE_FIT = 0.9, 0.5
 _ELSEWHERE_AUC, _NO_FIT = 0.98, 0.2
+_MANY_UNKNOWN = 0.05  # of the cells of a column, of no category of the schema
 _DIFFERENT = 0.2  # between the distributions of a column
 
 
@@ -78,9 +79,8 @@ def check_columns(table: pd.DataFrame, schema: Schema, path: str, own: Sequence[
     what = f"{path} lacks {short_list(lone)}" + (f"; it has besides: {short_list(more)}" if more else "")
     rename = {old: new for new, old in pairs.items()}
     way_out = "Export the table with the schema's column names: " + short_list(wanted, 40)
-    if rename and len(rename) == len(missing) and path.endswith((".csv", ".tsv")):
-        out = f"{Path(path).stem}-renamed.csv"
-        way_out = f'Rename them: {_python(path)}.rename(columns={rename!r}).to_csv({out!r}, index=False)"'
+    if rename and len(rename) == len(missing) and path.endswith((".csv", ".tsv", ".parquet")):
+        way_out = f"Rename them: {_python(path)}.rename(columns={rename!r}){_to_file(path, 'renamed')}"
     return Finding(subject="columns", level=Level.FAULT, what=what, way_out=way_out, private=True)
 
 
@@ -103,39 +103,79 @@ def check_own_columns(table: pd.DataFrame, schema: Schema, names: Sequence[str])
 
 _COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+")
 _POINT = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)\.\d+")
+_SIGNS = {",": "commas", ".": "points"}
 
 
 def check_values(table: pd.DataFrame, schema: Schema, path: str) -> Iterator[Finding]:
-    """Yield which columns of numbers hold cells that are none as the schema has them: decimal commas, above all."""
-    if readable_rows(table, schema).all():
-        yield Finding(subject="values", level=Level.READY, what="all cells are as the schema has them", private=True)
-        return
-    for column in schema.columns:
-        if column.kind != "numeric":
-            continue
-        bad = column.reading.parse(table[column.name])[1]
-        if not bad.any():
-            continue
-        cells = table[column.name][bad].astype(str).str.strip()
+    """Yield which columns hold cells that are none as the schema has them: decimal commas, above all.
+
+    A category that the schema does not name is legal and counts as empty; a column with many of them gets a warning.
+    """
+    readable, told = readable_rows(table, schema).all(), False
+    bad = {} if readable else _bad_numbers(table, schema)
+    signs = {name: sign for name, rows in bad.items() if (sign := _other_sign(table, schema, name, rows))}
+    for name, rows in bad.items():
+        cells = table[name][rows].astype(str).str.strip()
         shown = ", ".join(repr(cell[:30]) for cell in cells.unique()[:3])
-        what = f"column {column.name!r}: {_rows_words(bad)} hold no number as the schema has it: {shown}"
-        other = "," if column.reading.decimal == "." else "."
-        pattern = _COMMA if other == "," else _POINT
-        if cells.map(lambda cell, rule=pattern: bool(rule.fullmatch(cell))).mean() > 0.5:
-            sign = {",": "commas", ".": "points"}
+        what = f"column {name!r}: {_rows_words(rows)} hold no number as the schema has it: {shown}"
+        way_out = "Correct these cells, or leave these rows out. What a cell may be stands in schema.toml."
+        if name in signs:
+            other, own = signs[name], "," if signs[name] == "." else "."
             what = (
-                f"column {column.name!r} has decimal {sign[other]} ({shown}) in {int(bad.sum()):,} of {len(bad):,} "
-                f"rows; the schema's numbers have decimal {sign[column.reading.decimal]}"
+                f"column {name!r} has decimal {_SIGNS[other]} ({shown}) in {int(rows.sum()):,} of {len(rows):,} "
+                f"rows; the schema's numbers have decimal {_SIGNS[own]}"
             )
-            out = f"{Path(path).stem}-{sign[column.reading.decimal]}.csv"
-            command = (
-                f"python -c \"import pandas as pd; pd.read_csv({path!r}, sep=None, engine='python', decimal={other!r})"
-                f'.to_csv({out!r}, index=False, decimal={column.reading.decimal!r})"'
-            )
-            way_out = f"Export the table with decimal {sign[column.reading.decimal]}, or turn them: {command}"
-        else:
-            way_out = "Correct these cells, or leave these rows out. What a cell may be stands in schema.toml."
+            command = _python(path) + _with_other_signs(signs) + _to_file(path, _SIGNS[own])
+            way_out = f"Export the table with decimal {_SIGNS[own]}, or turn them: {command}"
         yield Finding(subject="values", level=Level.FAULT, what=what, way_out=way_out, private=True)
+    few = []
+    for column in schema.columns:
+        if column.kind != "categorical":
+            continue
+        texts = column_texts(table[column.name], column.reading.missing)
+        known = {None, *map(canonical, column.categories)}
+        unknown = np.array([text not in known for text in texts], dtype=bool)
+        filled = int((texts != None).sum())  # noqa: E711 - elementwise
+        if unknown.sum() > _MANY_UNKNOWN * filled:
+            shown = short_list([repr(text[:30]) for text in dict.fromkeys(texts[unknown])], 3)
+            share = round(100 * unknown.sum() / filled)
+            what = (
+                f"column {column.name!r}: {_rows_words(unknown)}, {share} % of its cells that are not empty, hold a "
+                f"category that the schema does not name, and count as empty: {shown}"
+            )
+            way_out = (
+                f"The schema names {short_list([repr(one) for one in column.categories], 5)}. Write the cells so; or, "
+                "if they are right, have their values added to schema.toml at the server and at every party."
+            )
+            told = True
+            yield Finding(subject="values", level=Level.WARNING, what=what, way_out=way_out, private=True)
+        elif unknown.any():
+            few.append(f"{column.name!r} {int(unknown.sum()):,}")
+    if readable and not told:
+        what = "all cells are as the schema has them"
+        if few:
+            what = f"all numbers are as the schema has them; cells of no category count as empty: {short_list(few)}"
+        yield Finding(subject="values", level=Level.READY, what=what, private=True)
+
+
+def _bad_numbers(table: pd.DataFrame, schema: Schema) -> dict[str, NDArray[np.bool_]]:
+    """Return which rows hold no number, by column of numbers that has such rows."""
+    read = {one.name: one.reading.parse(table[one.name])[1] for one in schema.columns if one.kind == "numeric"}
+    return {name: rows for name, rows in read.items() if rows.any()}
+
+
+def _other_sign(table: pd.DataFrame, schema: Schema, name: str, rows: NDArray[np.bool_]) -> str:
+    """Return the decimal sign of most cells of these rows, if it is not the schema's."""
+    decimal = next(one.reading.decimal for one in schema.columns if one.name == name)
+    other, pattern = (",", _COMMA) if decimal == "." else (".", _POINT)
+    cells = table[name][rows].astype(str).str.strip().str.replace("\u2212", "-")
+    return other if cells.map(lambda cell: bool(pattern.fullmatch(cell))).mean() > 0.5 else ""
+
+
+def _with_other_signs(signs: Mapping[str, str]) -> str:
+    """Return the part of a command that turns decimal signs, given those that stand in each column."""
+    turned = {name: {",": "."} if sign == "," else {"[.]": ","} for name, sign in signs.items()}
+    return f".replace({turned!r}, regex=True)"
 
 
 def check_classes(table: pd.DataFrame, schema: Schema, path: str) -> Iterator[Finding]:
@@ -143,12 +183,13 @@ def check_classes(table: pd.DataFrame, schema: Schema, path: str) -> Iterator[Fi
     texts = column_texts(table[schema.label])
     known = schema.known_labels(table[schema.label])
     empty = np.array([text is None for text in texts], dtype=bool)
-    kept = f"{Path(path).stem}-labelled.csv"
     if empty.any():
-        way_out = (
-            f"Fill them in, or leave these rows out: {_python(path)}"
-            f'.dropna(subset=[{schema.label!r}]).to_csv({kept!r}, index=False)"'
-        )
+        raw = table[schema.label][empty]
+        spelt = sorted({str(cell).strip() for cell in raw[raw.notna()]})  # such as "?", which pandas takes for a text
+        rows = f".dropna(subset=[{schema.label!r}])" if raw.isna().any() else ""
+        if spelt:
+            rows += f".loc[lambda t: ~t[{schema.label!r}].astype(str).str.strip().isin({spelt!r})]"
+        way_out = f"Fill them in, or leave these rows out: {_python(path)}{rows}{_to_file(path, 'labelled')}"
         what = f"{_rows_words(empty)} without a label in column {schema.label!r}"
         yield Finding(subject="classes", level=Level.FAULT, what=what, way_out=way_out, private=True)
     if (~known & ~empty).any():
@@ -227,5 +268,17 @@ def _rows_words(chosen: NDArray[np.bool_]) -> str:
 
 
 def _python(path: str) -> str:
-    """Return the start of a command that reads a CSV file."""
-    return f"python -c \"import pandas as pd; pd.read_csv({path!r}, sep=None, engine='python', dtype=str)"
+    """Return the start of a command that reads a file of CSV or Parquet, each cell as it stands there."""
+    how = "sep=None, engine='python', dtype=str, keep_default_na=False"
+    read = f"read_parquet({path!r})" if _is_parquet(path) else f"read_csv({path!r}, {how})"
+    return f'python -c "import pandas as pd; pd.{read}'
+
+
+def _to_file(path: str, what: str) -> str:
+    """Return the end of such a command, which writes another file of the same kind."""
+    name = f"{Path(path).stem}-{what}"
+    return f'.to_parquet({name + ".parquet"!r})"' if _is_parquet(path) else f'.to_csv({name + ".csv"!r}, index=False)"'
+
+
+def _is_parquet(path: str) -> bool:
+    return Path(path).suffix.lower() == ".parquet"

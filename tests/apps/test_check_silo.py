@@ -153,7 +153,7 @@ def _from_elsewhere(silo, folder):
 
 # what is planted; subject of the finding, words of its cause and of its way out, whether a private row decides it
 FAULTS = {
-    "missing label": (_missing_label, "classes", "1 of 120 rows (first: row 4) without a label", "dropna", True),
+    "missing label": (_missing_label, "classes", "1 of 120 rows (first: row 4) without a label", ".isin([''])", True),
     "unknown class": (
         lambda s, f: _edit(s, lambda t: t.replace({"income": {">50K": ">50k."}})),
         "classes",
@@ -175,7 +175,7 @@ FAULTS = {
         "rename(columns={'Hours': 'hours'})",
         True,
     ),
-    "decimal commas": (_decimal_commas, "values", "column 'hours' has decimal commas", "decimal=','", True),
+    "decimal commas": (_decimal_commas, "values", "column 'hours' has decimal commas", "{'hours': {',': '.'}}", True),
     "commas without quotes": (
         lambda s, f: (f / "own.csv").write_text((f / "own.csv").read_text().replace(",smith", ",5,smith")),
         "private file",
