@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedkd_flwr.data.columns import column_name
 from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.preprocessor import Table, check_columns
 from fedkd_flwr.data.public import PublicSet
@@ -90,6 +91,8 @@ class SavedModel:
         if not isinstance(table, pd.DataFrame | np.ndarray):
             way_out = "Use pandas.DataFrame(...)."
             raise DataError(explain("rows", "be a DataFrame or a NumPy array", type(table).__name__, way_out))
+        if isinstance(table, pd.DataFrame) and (names := _names(table)) != list(table.columns):
+            table = table.set_axis(names, axis=1)
         if isinstance(table, np.ndarray) or self.columns == self.encoder.schema.column_names:
             check_columns(table, self.encoder.schema)
         return self.encoder.features(table)
@@ -105,6 +108,10 @@ class SavedModel:
         as `features`.
         """
         return self.classifier.predict_proba(self.features(table))
+
+
+def _names(table: pd.DataFrame) -> list[Any]:
+    return [column_name(name) if isinstance(name, str) else name for name in table.columns]
 
 
 def pack(data: bytes, encoder: Encoder) -> bytes:

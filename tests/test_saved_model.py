@@ -181,6 +181,13 @@ def test_columns_are_found_by_name_and_a_missing_one_is_named(ages):
     assert ages.features(table)[1, 1:4].tolist() == [0.0, 0.0, 0.0]  # an unknown category is none
 
 
+def test_a_column_is_found_by_name_however_its_accents_are_written(tmp_path):
+    schema = Schema(columns=(Column(name="gr\u00f6sse", kind="numeric"),), classes=("small", "tall"))
+    table = pd.DataFrame({"gr\u00f6sse": [1.5, 1.6, 1.9, 2.0]})
+    model = load(_saved(tmp_path, table, schema, np.array([0, 0, 1, 1]))[0])
+    assert model.predict(pd.DataFrame({"gro\u0308sse": [1.95], "more": [0]})).tolist() == ["tall"]
+
+
 def test_words_and_pixels_are_encoded_as_in_the_run(tmp_path):
     texts = Schema(columns=(Column(name="said", kind="text", max_terms=3),), classes=("no", "yes"))
     table = pd.DataFrame({"said": ["good film", "bad film", "good good day", ""]})
@@ -213,7 +220,7 @@ def test_a_model_without_schema_or_of_another_problem_is_refused(tmp_path, ages)
     [
         ('"kind": "features"', '"kind": "pickle"'),
         ('"numeric": {"age"', '"numeric": {"agE"'),
-        ('"preprocessing": 1', '"preprocessing": 2'),
+        ('"preprocessing": 2', '"preprocessing": 1'),
         ("[45.0, 45.0,", "[45.0, NaN,"),
         ("classes =", "class ="),
         ('"state": {', '"state": [{'),

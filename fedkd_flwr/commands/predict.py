@@ -51,6 +51,7 @@ def predict(
     cat rows.csv | fedkd predict model.fedkd - --json
     """
     from fedkd_flwr.apps.predict import find_model, notes, predictions, read_rows
+    from fedkd_flwr.data.columns import column_name
     from fedkd_flwr.files import write_atomic
     from fedkd_flwr.saved_model import load
 
@@ -58,6 +59,7 @@ def predict(
         find_own_modules()
     loaded = load(find_model(model, output_dir), trusted=trust or ())
     table = read_rows(rows, loaded)
+    id_column = column_name(id_column)
     found = predictions(loaded, table, id_column=id_column, probabilities=proba)
     for line in notes(loaded, table, id_column=id_column):
         typer.echo(f"note: {line}", err=True)

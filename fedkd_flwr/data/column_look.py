@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
-from fedkd_flwr.data.columns import MISSING, canonical, factorize, missing_texts, sorted_texts
+from fedkd_flwr.data.columns import MISSING, canonical, column_name, factorize, missing_texts, sorted_texts
 from fedkd_flwr.data.reading import DATES, EMPTY_WORDS, LIMIT, PLAIN, Reading
 from fedkd_flwr.errors import DataError, explain, printable
 
@@ -78,6 +78,9 @@ class Rules:
     limits: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "id_column", column_name(self.id_column))
+        for key in ("drop", "text"):
+            object.__setattr__(self, key, tuple(map(column_name, getattr(self, key))))
         check_choice("decimal", self.decimal, ("", ".", ","), error=DataError)
         check_choice("dates", self.dates, ("", "day-first", "month-first"), error=DataError)
         check_choice("limits", self.limits, ("", "number", "missing"), error=DataError)

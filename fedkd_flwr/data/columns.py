@@ -1,7 +1,8 @@
 """The values of one raw column, the same for every file format.
 
 A value may be text in a CSV file and a number in a Parquet file: ``"1"``, ``1`` and ``1.0`` are one class and one
-category. Values are compared by their canonical text, so parties with different file formats agree.
+category, as are ``true``, ``TRUE`` and the truth value itself, and an accented letter as one character or two. Values
+are compared by their canonical text, so parties with different file formats agree.
 """
 
 from __future__ import annotations
@@ -9,12 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["MISSING", "canonical", "column_texts", "factorize", "missing_texts", "short_list", "sorted_texts"]
+__all__ = [
+    "MISSING",
+    "canonical",
+    "column_name",
+    "column_texts",
+    "factorize",
+    "missing_texts",
+    "short_list",
+    "sorted_texts",
+]
 
 MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "NULL", "null"})
 """Texts that mean "no value": those that pandas reads as missing, and UCI's question mark."""
@@ -28,6 +39,8 @@ def canonical(value: object) -> str | None:
 
     >>> [canonical(v) for v in (" >50K ", 1, 1.0, "1.0", "+1", "007", "?", float("nan"))]
     ['>50K', '1', '1', '1', '1', '007', None, None]
+    >>> [canonical(v) for v in (True, "true", "FALSE")]  # Python, Arrow and spreadsheets write them differently
+    ['True', 'True', 'False']
     """
     if value is None or value is pd.NA or value is pd.NaT:
         return None
@@ -36,11 +49,19 @@ def canonical(value: object) -> str | None:
     text = str(value).strip()
     if text in MISSING:
         return None
-    if not isinstance(value, bool) and _NUMBER.fullmatch(text):
+    text = column_name(text)
+    if text.lower() in ("true", "false"):
+        return text.capitalize()
+    if _NUMBER.fullmatch(text):
         whole, _, fraction = text.lstrip("+").partition(".")
         fraction = fraction.rstrip("0")
         text = f"{whole}.{fraction}" if fraction else ("0" if whole == "-0" else whole)
     return text
+
+
+def column_name(name: str) -> str:
+    """Return a name, or another text, with each accented letter as one character (NFC); macOS may write two."""
+    return name if name.isascii() else normalize("NFC", name)
 
 
 def column_texts(values: Any, missing: Collection[str] = ()) -> NDArray[np.object_]:

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.column_look import NO_RULES, ColumnLook, look_at_column, one_decimal_sign
-from fedkd_flwr.data.columns import column_texts
+from fedkd_flwr.data.columns import column_name, column_texts
 from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.preprocessor import Preprocessor
 from fedkd_flwr.data.public import PublicSet
@@ -54,7 +54,7 @@ def find_columns(
         return (), dict.fromkeys(names, "the shared columns are the pixels of images")
     looked: list[ColumnLook] = []
     left_out: dict[str, str] = {}
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(map(column_name, names)):
         if name == schema.label:
             left_out[name] = "it is the label"
         elif name in schema.column_names:

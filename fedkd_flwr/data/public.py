@@ -39,7 +39,7 @@ __all__ = [
 UNKNOWN = -1
 """The true label of a public row that nobody has labelled."""
 
-PREPROCESSING_VERSION = 1
+PREPROCESSING_VERSION = 2
 """Part of the fingerprint, because parties whose releases compute other features must not vote together."""
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from hashlib import blake2b, sha256
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
@@ -97,6 +96,6 @@ def _numbered(texts: NDArray[np.object_], *, size: int = 4) -> NDArray[Any]:
     codes, distinct = pd.factorize(texts)
     numbers = np.zeros(len(distinct) + 1, dtype=f"<u{size}")  # code -1 (missing) takes the last one
     for i, text in enumerate(distinct):
-        canonical = normalize("NFC", text).encode("utf-8", "surrogatepass")
+        canonical = text.encode("utf-8", "surrogatepass")
         numbers[i] = int.from_bytes(blake2b(canonical, digest_size=size).digest(), "little")
     return numbers[codes][:, None]

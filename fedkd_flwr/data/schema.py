@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
-from fedkd_flwr.data.columns import canonical, column_texts, short_list
+from fedkd_flwr.data.columns import canonical, column_name, column_texts, short_list
 from fedkd_flwr.data.reading import PLAIN, Reading
 from fedkd_flwr.errors import Code, DataError, explain
 
@@ -248,7 +248,7 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
     try:
         columns = tuple(
             Column(
-                name=_text(item["name"], f"name of a column in {path}"),
+                name=_name(item["name"], f"name of a column in {path}"),
                 kind=item["kind"],
                 categories=_texts(item.get("categories", []), f"categories of column {item['name']!r} in {path}"),
                 max_terms=item.get("max-terms", MAX_TERMS),
@@ -259,8 +259,8 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
         return Schema(
             columns=columns,
             classes=_texts(data["classes"], f"classes in {path}"),
-            label=_text(data.get("label", "label"), f"label in {path}"),
-            id_column=_text(data["id-column"], f"id-column in {path}") if "id-column" in data else None,
+            label=_name(data.get("label", "label"), f"label in {path}"),
+            id_column=_name(data["id-column"], f"id-column in {path}") if "id-column" in data else None,
             shape=_shape(data["shape"], path) if "shape" in data else None,
         )
     except (KeyError, TypeError) as error:
@@ -271,6 +271,10 @@ def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise DataError(explain(name, "be a text in quotes", value))
     return value
+
+
+def _name(value: Any, name: str) -> str:
+    return column_name(_text(value, name))
 
 
 def _texts(value: Any, name: str) -> tuple[str, ...]:

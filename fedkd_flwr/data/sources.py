@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_texts, short_list, sorted_texts
+from fedkd_flwr.data.columns import column_name, column_texts, short_list, sorted_texts
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look
 from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.schema import Column, Schema
@@ -136,7 +136,7 @@ def read_user_table(
         one way.
     """
     schema = Schema.read(schema_path) if schema_path else None
-    label = schema.label if schema is not None else (label or "label")
+    label = schema.label if schema is not None else column_name(label or "label")
     said: list[str] = []
     num_features = len(schema.columns) if schema is not None else 0
     frame = read_table(table, label=label, num_features=num_features, notes=said)

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_texts, short_list, sorted_texts
+from fedkd_flwr.data.columns import column_name, column_texts, short_list, sorted_texts
 from fedkd_flwr.data.public import UNKNOWN, Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
 from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema
@@ -100,6 +100,7 @@ def read_table(
     Returns
     -------
     DataFrame
+        Accented letters in its columns' names are one character each, as in a schema.
 
     Raises
     ------
@@ -116,6 +117,7 @@ def read_table(
             table = _read_csv(path, zipped, lenient=lenient, notes=[] if notes is None else notes)
         elif kind == "parquet":
             table = _read_parquet(path, lenient=lenient)
+            table.columns = pd.Index([column_name(str(name)) for name in table.columns])
         elif kind == "npz":
             table = _read_npz(path, label)
         else:
@@ -348,6 +350,7 @@ def _truth(values: pd.Series[Any], schema: Schema) -> NDArray[np.int16] | None:
 
 
 def _public_labels(table: pd.DataFrame, schema: Schema, name: str, path: Path) -> PublicLabels:
+    name = column_name(name)
     if name not in table.columns:
         way_out = "Name a column of the public file, or leave public-label empty."
         raise DataError(explain("public-label", f"be a column of {path}", name, way_out))
@@ -509,7 +512,7 @@ def _read_csv(path: Path, zipped: bool, *, lenient: bool, notes: list[str]) -> p
         raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty file"), code=Code.NO_ROWS)
     rows = {s: _cells(header_line, s)[0] for s in ",;\t|"}
     separator = max(rows, key=lambda s: len(rows[s]))  # the comma if there is one column
-    found = [name.strip() for name in rows[separator]]
+    found = [column_name(name.strip()) for name in rows[separator]]
     names = [name or f"column-{i + 1}" for i, name in enumerate(found)]
     _refuse_repeated(names, path)
     table, wrong = _csv_rows(text, separator, names, before)
@@ -673,7 +676,7 @@ def _read_parquet(path: Path, *, lenient: bool) -> pd.DataFrame:
     pyarrow = _require_pyarrow(path)
     try:
         meta = pyarrow.parquet.read_metadata(path)
-        names = pyarrow.parquet.read_schema(path).names
+        names = [column_name(name) for name in pyarrow.parquet.read_schema(path).names]
         unpacked = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error

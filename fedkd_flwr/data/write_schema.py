@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedkd_flwr.data.columns import short_list
+from fedkd_flwr.data.columns import column_name, short_list
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
@@ -77,6 +77,7 @@ def look_at_file(
     DataError
         As `read_table`, `infer_schema` and `look` do.
     """
+    label = column_name(label)
     said: list[str] = []
     table = read_table(path, label=label, notes=said)
 

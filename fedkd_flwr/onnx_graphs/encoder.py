@@ -70,10 +70,14 @@ def _categories(graph: Graph, name: str, categories: tuple[str, ...]) -> str:
     codes: dict[str, int] = {}
     for code, category in enumerate(categories):
         text = canonical(category)
-        # a whole number may be written as pandas writes it, too
-        for spelling in (category, text, f"{text}.0" if str(text).lstrip("-").isdecimal() else text):
-            if spelling is not None:
-                codes.setdefault(spelling, code)
+        if text is None:
+            codes.setdefault(category, code)
+            continue
+        # a whole number may be written as pandas writes it, too, and a truth value as Arrow and spreadsheets write it
+        others = [f"{text}.0"] if text.lstrip("-").isdecimal() else []
+        others += [text.lower(), text.upper()] if text in ("True", "False") else []
+        for spelling in (category, text, *others):
+            codes.setdefault(spelling, code)
     found = graph.add(
         "LabelEncoder",
         graph.input(name, object, 1),

@@ -26,3 +26,14 @@ def test_a_word_for_no_value_that_is_a_number_is_meant_in_every_spelling():
     values = pd.Series(["-999", "-999.0", -999, -999.0, "a"], dtype=object)
     for word in ("-999", "-999.0"):
         assert column_texts(values, (word,)).tolist() == [None, None, None, None, "a"]
+
+
+def test_a_truth_value_is_one_category_in_every_spelling():
+    """Python writes True, Arrow's CSV writer true, and a spreadsheet TRUE."""
+    values = pd.Series([True, np.True_, "True", "true", " TRUE ", False, "false"], dtype=object)
+    assert column_texts(values).tolist() == ["True"] * 5 + ["False"] * 2
+    assert column_texts(np.array([True, False])).tolist() == ["True", "False"]
+
+
+def test_an_accented_letter_is_the_same_as_one_character_or_two():
+    assert canonical("Mu\u0308nchen") == canonical("M\u00fcnchen") == "M\u00fcnchen"

@@ -506,3 +506,23 @@ def test_an_array_whose_header_names_a_hostile_shape_is_refused(tmp_path):
         archive.writestr("X.npy", array.getvalue())
     with pytest.raises(DataError, match="be an NPZ file of plain arrays"):
         read_table(tmp_path / "t.npz")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_column_name_with_accents_is_the_schemas_whoever_wrote_the_file(tmp_path, suffix):
+    """On macOS an accented letter may be two characters."""
+    table = pd.DataFrame({"Gro\u0308\u00dfe": ["1.5", "2.5"], "stra\u00dfe": ["Mu\u0308hlweg", "M\u00fchlweg"]})
+    path = tmp_path / f"rows.{suffix}"
+    if suffix == "csv":
+        table.to_csv(path, index=False)
+    else:
+        pytest.importorskip("pyarrow")
+        table.to_parquet(path)
+    size, street = "Gr\u00f6\u00dfe", "stra\u00dfe"
+    assert read_table(path).columns.tolist() == [size, street]
+    toml = 'version = 1\nclasses = ["a", "b"]\n[[columns]]\nname = "Gro\u0308\u00dfe"\nkind = "numeric"\n'
+    toml += f'[[columns]]\nname = "{street}"\nkind = "categorical"\ncategories = ["Mu\u0308hlweg"]\n'
+    schema = Schema.from_toml(toml)
+    X = make_public_set(read_table(path), schema).X
+    assert X[:, 1].tolist() == [1.0, 1.0]
+    assert infer_schema(read_table(path), classes=["a", "b"]).column_names == (size, street)
