@@ -48,7 +48,7 @@ LIMIT = re.compile(r"([<>]=?|[≤≥])\s*(?=[+-]?[\d.,])")
 """The start of a value below or above a limit: ``<0.5``."""
 
 _CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d+)?))?\s*(?P<half>[AaPp][Mm])?"
-_TIME = rf"(?:[T ,]\s*{_CLOCK}\s*(?P<zone>Z|[+-]\d{{2}}:?\d{{2}})?)?"
+_TIME = rf"(?:[T ,]\s*{_CLOCK}\s*(?P<zone>Z|[+-]\d{{2}}(?::?\d{{2}})?)?)?"
 _PATTERNS = {
     "iso": re.compile(rf"(?P<year>\d{{4}})([-/.])(?P<month>\d{{1,2}})\2(?P<day>\d{{1,2}}){_TIME}"),
     "day-first": re.compile(rf"(?P<day>\d{{1,2}})([-/.])(?P<month>\d{{1,2}})\2(?P<year>\d{{4}}|\d{{2}}){_TIME}"),
@@ -399,7 +399,8 @@ def _parts(found: dict[str, str | None]) -> tuple[float, ...]:
     if half:
         hour = hour % 12 + 12 * (half == "pm") if 1 <= hour <= 12 else -1.0
     zone = found.get("zone") or "Z"
-    east = 0.0 if zone == "Z" else float(zone[:3]) + float(zone[0] + zone[-2:]) / 60
+    minutes = zone[3:].removeprefix(":") or "0"  # PostgreSQL writes hours only: +01
+    east = 0.0 if zone == "Z" else float(zone[:3]) + float(zone[0] + minutes) / 60
     month, day = float(found.get("month") or 1), float(found.get("day") or found.get("second_day") or 1)
     if "name" in found:
         month = _MONTHS.get((found["name"] or "").casefold(), 0)

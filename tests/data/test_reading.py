@@ -80,6 +80,10 @@ def _one(reading, value):
         (Reading(dates="iso"), "1970-01-02", 1.0),
         (Reading(dates="iso"), "1970-01-02T12:00:00Z", 1.5),
         (Reading(dates="iso"), "1970-01-02 01:00+01:00", 1.0),
+        (Reading(dates="iso"), "1970-01-02 01:00:00+01", 1.0),  # as PostgreSQL writes it
+        (Reading(dates="iso"), "1970-01-02 01:30:00-0130", 1.125),
+        (Reading(dates="iso"), "1970-01-02 01:00:00-01", 1 + 2 / 24),
+        (Reading(dates="iso"), "1970-01-02 01:00:00+1", "bad"),
         (Reading(dates="iso"), "1970-02-30", "bad"),
         (Reading(dates="iso"), date(1969, 12, 31), -1.0),
         (Reading(dates="iso"), datetime(1970, 1, 1, 6, tzinfo=UTC), 0.25),
