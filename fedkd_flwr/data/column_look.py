@@ -24,6 +24,7 @@ _MANY_MIXED = 50  # of which most are numbers
 _FEW_ROWS = 30  # too few rows to tell an identifier from a category
 _FEW_NUMBERS = 10  # a column with fewer different numbers may hold codes
 _FEW_WORDS = 0.05  # greatest share of cells that are no number in a column of numbers
+_FEW_TEXTS = 20  # more different words among numbers are not listed
 _PROSE_WORDS = 5  # a text of at least so many words counts as prose
 _SAMPLE = 2000
 _LONG = 5  # different whole numbers, all longer than so many digits and equally long, may be identifiers
@@ -212,7 +213,8 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
         limited = np.array([bool(LIMIT.match(text)) for text in texts]) & ~bad if reading.limits else np.zeros_like(bad)
         good = ~np.isnan(numbers) & ~bad & ~limited
         share = counts[bad].sum() / counts[good | bad | limited].sum() if (good | bad | limited).any() else 1.0
-        enough = len(np.unique(numbers[good])) >= _FEW_NUMBERS and 2 * counts[good].sum() >= counts[bad].sum()
+        many = len(np.unique(numbers[good])) >= _FEW_NUMBERS
+        enough = many and 2 * counts[good].sum() >= counts[bad].sum()
         sure = not bad.any() and not limited.any()
         if good.any() and (sure or (enough and share <= _FEW_WORDS and bad.sum() <= 50)):
             words = [texts[i] for i in np.flatnonzero(bad)]
@@ -226,6 +228,9 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
             return _numeric(seen, found[codes])
         if good.any() and share < (0.5 if enough else _FEW_WORDS):
             _mixed(seen, codes, counts, texts, good | limited, bad)
+        elif many and (share <= 1 - _FEW_WORDS or _are_words(texts, bad)):
+            _mixed(seen, codes, counts, texts, good | limited, bad)
+            seen.change = seen.change if _are_words(texts, bad) else {}  # codes are categories, however many
     return _categorical(seen, texts, counts, len(values))
 
 
@@ -260,7 +265,7 @@ def _categorical(seen: ColumnLook, texts: list[str], counts: NDArray[np.intp], n
     for text, number in zip(texts, counts, strict=True):
         if (known := canonical(text)) is not None and known not in nothing:
             rows[known] += int(number)
-    empty = EMPTY_WORDS - {"none", "nil", "missing"} - ({"-"} if "+" in rows else set())
+    empty = EMPTY_WORDS - {"none", "nil", "missing"} - ({"-", "\u2212"} if "+" in rows else set())
     words = sorted(text for text in rows if len(text) < 9 and text.casefold() in empty)
     if words:
         seen.reading = replace(seen.reading, missing=(*seen.reading.missing, *words))
@@ -362,7 +367,7 @@ def _shapes(texts: list[str]) -> tuple[Counter[str], set[str], set[str]]:
     shapes: Counter[str] = Counter()
     units, groups = set(), set()
     for text in texts:
-        found = _CELL.fullmatch(text)
+        found = _CELL.fullmatch(text.replace("\u2212", "-"))
         if not found:
             shapes["none"] += 1
             continue
@@ -505,10 +510,15 @@ def _mixed(
     words = [texts[i] for i in np.flatnonzero(bad)]
     percent = int(100 * counts[good].sum() // counts[good | bad].sum())
     seen.notes.append(f"{percent} % of the cells are numbers, others are not: {_shown(codes, texts, bad)}")
-    usable = len(words) <= 20 and not any("," in word for word in words)
+    usable = len(words) <= _FEW_TEXTS and not any("," in word for word in words)
     seen.change = {"missing": ",".join(words)} if usable else {"drop": seen.name}
     if usable:
         seen.notes[-1] += f" ({_rule('missing', ','.join(words))} reads them as empty, and the column as numbers)"
+
+
+def _are_words(texts: list[str], bad: NDArray[np.bool_]) -> bool:
+    """Tell whether what is no number are few words, such as "unknown", and not codes such as E11."""
+    return bool(bad.sum() <= _FEW_TEXTS) and not any(re.search(r"\d", texts[i]) for i in np.flatnonzero(bad))
 
 
 def _shown(codes: NDArray[np.intp], texts: list[str], which: NDArray[np.bool_], most: int = 3) -> str:

@@ -39,12 +39,31 @@ DATES = {
 """The ways to read dates and times, and what becomes of them; a time of day after a date adds a part of a day."""
 
 EMPTY_WORDS = frozenset(
-    {"-", "--", "---", "–", "—", ".", "..", "...", "n.a.", "n. a.", "k.a.", "k. a.", "na", "n/a", "nan", "none", "null"}
+    {
+        "-",
+        "--",
+        "---",
+        "\u2212",
+        "–",
+        "—",
+        ".",
+        "..",
+        "...",
+        "n.a.",
+        "n. a.",
+        "k.a.",
+        "k. a.",
+        "na",
+        "n/a",
+        "nan",
+        "none",
+        "null",
+    }
     | {"nil", "missing", "#n/a", "#na", "#nv", "#div/0!", "#value!", "#wert!", "#ref!", "#num!", "#zahl!", "#name?"}
 )
 """Words, in lower case, that mean "no value" where a number or a date should stand; in other columns only if named."""
 
-LIMIT = re.compile(r"([<>]=?|[≤≥])\s*(?=[+-]?[\d.,])")
+LIMIT = re.compile(r"([<>]=?|[≤≥])\s*(?=[+\-\u2212]?[\d.,])")
 """The start of a value below or above a limit: ``<0.5``."""
 
 _CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d+)?))?\s*(?P<half>[AaPp][Mm])?"
@@ -284,6 +303,7 @@ class Reading:
         """Return texts as numbers, NaN where one is none: several times faster together than one by one."""
         if self.limits:
             texts = [LIMIT.sub("", text, count=1) if text[0] in "<>≤≥" else text for text in texts]
+        texts = [text.replace("\u2212", "-") for text in texts]  # the minus that is no hyphen
         if self.unit:
             texts = [text.removesuffix(self.unit).removeprefix(self.unit).strip() for text in texts]
         if self.thousands == " ":

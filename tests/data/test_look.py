@@ -130,6 +130,49 @@ def test_many_words_among_numbers_are_an_error_only_where_they_would_be_hundreds
     assert _found(many, missing=("unknown",))[0].kind == "numeric"
 
 
+@pytest.mark.parametrize("share", [0.5, 0.7, 0.9])
+def test_words_in_most_cells_of_a_column_of_numbers_are_said_and_many_numbers_are_an_error(share):
+    """Such a column became categories without a word: each number its own."""
+    rng = np.random.default_rng(0)
+    where = rng.permutation(600) < 600 * share
+
+    def found(numbers):
+        values = pd.Series(np.where(where, rng.choice(["unknown", "not taken"], 600), numbers))
+        return look(pd.DataFrame({"x": values, "y": ["no", "yes"] * 300}), label="y")
+
+    few = found([str(number) for number in rng.integers(0, 12, 600)])
+    note = next(note for note in few.notes if note.name == "x").note
+    assert few.columns[0].kind == "categorical"
+    assert note.startswith(f"{round(100 * (1 - share))} % of the cells are numbers, others are not: ")
+    assert "reads them as empty, and the column as numbers" in note
+    with pytest.raises(DataError, match=r"^column 'x' must hold numbers or .*\nNext: .* --missing '?[a-z, ]+'?$"):
+        found([f"{number:.2f}" for number in rng.normal(0, 50, 600)])
+
+
+def test_codes_are_categories_however_many_of_them_are_numbers():
+    codes = [str(100 + i % 40) if i % 2 else f"E{10 + i % 24}" for i in range(10 * N)]
+    found = look(pd.DataFrame({"code": codes, "y": ["no", "yes"] * (5 * N)}), label="y")
+    assert [(column.kind, len(column.categories)) for column in found.columns] == [("categorical", 32)]
+    wards = [f"W{i % 70}" if i % 10 else str(i % 300) for i in range(10 * N)]
+    found = look(pd.DataFrame({"ward": wards, "y": ["no", "yes"] * (5 * N)}), label="y")
+    assert found.columns[0].kind == "categorical"
+    assert len(found.columns[0].categories) > 50
+
+
+def test_a_minus_that_is_no_hyphen_is_read_in_every_shape_of_number():
+    for values in (
+        [str(number) for number in NUMBERS],
+        _german(NUMBERS),
+        [f"{number:.1f} mg/l" for number in NUMBERS],
+    ):
+        column, note = _found([value.replace("-", "\u2212") for value in values])
+        plain, said = _found(values)
+        assert column == plain
+        assert (note.read_as, note.repaired, note.missing) == (said.read_as, said.repaired, said.missing)
+    column, _ = _found(["+", "\u2212"] * (N // 2))
+    assert column.categories == ("+", "\u2212")
+
+
 def test_commas_that_mean_two_things_are_asked_for_or_read_as_the_other_columns():
     values = [f"{i + 1},{i + 100}" for i in range(N)]
     with pytest.raises(DataError, match=r"read in one way, got commas .*'1,100' in row 1") as caught:

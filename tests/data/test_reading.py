@@ -56,6 +56,12 @@ def _one(reading, value):
         (PLAIN, " - ", None),
         (PLAIN, "N.A.", None),
         (PLAIN, "1e3", 1000.0),
+        (PLAIN, "\u22121.5", -1.5),  # a minus that is no hyphen
+        (PLAIN, "1e\u22123", 0.001),
+        (PLAIN, "\u2212", None),
+        (PLAIN, "\u2212\u22121", "bad"),
+        (GERMAN, "\u22121.234,5", -1234.5),
+        (Reading(unit="€", limits="number"), "<\u22121.5 €", -1.5),
         (PLAIN, True, 1.0),  # as in an array of them
         (PLAIN, Decimal("1.5"), 1.5),
         (GERMAN, "-1.234,5", -1234.5),
