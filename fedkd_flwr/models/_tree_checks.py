@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 __all__ = ["check_trees"]
 
 
-def check_trees(model: Any, num_features: int | None) -> None:
-    """Raise ValueError if a node of any tree inside a loaded model points outside the tree or the row.
+_PREDICTOR = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 
-    ``num_features`` is the number of columns of its rows, None if it is not fitted.
+
+def check_trees(model: Any) -> None:
+    """Raise ValueError if a node of any tree inside a loaded model points outside the tree or its estimator's rows.
+
+    Estimators of a pipeline read rows of different widths, and each refuses rows of another width than its own.
     """
     seen: set[int] = set()
+    found, checked = set(), set()  # predictors of histogram gradient boosting, which do not know their own width
     waiting = [model]
     while waiting:
         item = waiting.pop()
@@ -29,8 +33,8 @@ def check_trees(model: Any, num_features: int | None) -> None:
         name = f"{type(item).__module__}.{type(item).__qualname__}"
         if name == "sklearn.tree._tree.Tree":
             _check_tree(item)
-        elif name == "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor":
-            _check_predictor(item, num_features or 0)
+        elif name == _PREDICTOR:
+            found.add(id(item))
         elif isinstance(item, dict):
             waiting += item.values()
         elif isinstance(item, list | tuple | set):
@@ -41,7 +45,11 @@ def check_trees(model: Any, num_features: int | None) -> None:
             tree = getattr(item, "tree_", None)
             if tree is not None and tree.n_features != getattr(item, "n_features_in_", None):
                 raise ValueError("a tree reads another number of columns than its estimator")
+            if hasattr(item, "_predictors"):
+                checked |= _check_boosting(item)
             waiting += vars(item).values()
+    if not found <= checked:
+        raise ValueError("a tree belongs to no estimator that says how many columns it reads")
 
 
 def _check_tree(tree: Any) -> None:
@@ -54,7 +62,21 @@ def _check_tree(tree: Any) -> None:
     _check_nodes(left, right, tree.feature, ~leaf, tree.n_features)
 
 
-def _check_predictor(predictor: Any, num_features: int) -> None:
+def _check_boosting(estimator: Any) -> set[int]:
+    """Check the trees of histogram gradient boosting; return which they are."""
+    num_features = estimator.n_features_in_
+    if type(num_features) is not int:
+        raise ValueError("n_features_in_ of an estimator is no whole number")
+    if estimator._preprocessor is not None:  # it may return rows of another width
+        num_features = estimator._preprocessor.transform(np.zeros((1, num_features))).shape[1]
+    categorical = np.asarray(estimator._bin_mapper.is_categorical_, dtype=bool)
+    predictors = [predictor for trees in estimator._predictors for predictor in trees]
+    for predictor in predictors:
+        _check_predictor(predictor, num_features, categorical)
+    return {id(predictor) for predictor in predictors}
+
+
+def _check_predictor(predictor: Any, num_features: int, is_categorical: NDArray[np.bool_]) -> None:
     nodes = predictor.nodes
     if len(nodes) < 1:
         raise ValueError("a tree has no nodes")
@@ -62,7 +84,9 @@ def _check_predictor(predictor: Any, num_features: int) -> None:
     _check_nodes(nodes["left"], nodes["right"], nodes["feature_idx"], inner, num_features)
     categorical = inner & (nodes["is_categorical"] != 0)
     rows = min(len(predictor.raw_left_cat_bitsets), len(predictor.binned_left_cat_bitsets))
-    if not (nodes["bitset_idx"][categorical] < rows).all():
+    columns = nodes["feature_idx"][categorical]
+    known = len(is_categorical) >= num_features and is_categorical[columns].all()
+    if not (known and (nodes["bitset_idx"][categorical] < rows).all()):
         raise ValueError("a node of a tree points outside its categories")
 
 

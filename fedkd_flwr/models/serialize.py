@@ -351,7 +351,7 @@ def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]
         estimator.load_model(_xgboost_json.unpack(payload, **sizes))
         return template, estimator
     estimator = _load_skops(payload, trusted)
-    check_trees(estimator, meta["num_features"])
+    check_trees(estimator)
     return estimator, estimator if fitted else None
 
 

@@ -10,7 +10,10 @@ import zlib
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier
+from sklearn.decomposition import PCA
+from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier, HistGradientBoostingClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.errors import MissingExtraError, ModelBytesError
@@ -318,6 +321,46 @@ def test_a_forged_histogram_tree_is_refused(digits):
     model.fit(X, y)
     model.estimator._predictors[1][3].nodes["feature_idx"][0] = 64
     with pytest.raises(ModelBytesError, match="reads a column that the rows lack"):
+        serialize.loads(serialize.dumps(model))
+
+
+def _boosting(*steps):
+    """Return a model of histogram gradient boosting behind other steps, and its boosting."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4)).astype(np.float32)
+    estimator = make_pipeline(*steps, HistGradientBoostingClassifier(max_iter=2))
+    model = Classifier(estimator, num_classes=2).fit(X, (X[:, 0] * X[:, 1] > 0).astype(int))
+    return model, model.estimator[-1], X
+
+
+@pytest.mark.parametrize("step", [PolynomialFeatures(), PCA(2), StandardScaler()])
+def test_histogram_trees_behind_a_step_that_changes_the_number_of_columns_can_be_read_again(step):
+    model, _, X = _boosting(step)
+    again = serialize.loads(serialize.dumps(model))
+    assert np.array_equal(model.predict_proba(X), again.predict_proba(X))
+
+
+@pytest.mark.parametrize("what", ["column", "width", "no width", "narrow", "category", "unowned"])
+def test_a_forged_histogram_tree_is_held_against_the_rows_of_its_own_estimator(what):
+    """PCA(2) gives rows of two columns: column 3 of the raw rows is none of them."""
+    model, boosting, _ = _boosting(PCA(2))
+    nodes = boosting._predictors[1][0].nodes
+    if what == "column":
+        nodes["feature_idx"][0] = 3
+    elif what == "width":
+        boosting.n_features_in_ = 1  # rows of another width are refused by scikit-learn
+        nodes["feature_idx"][0] = 1
+    elif what == "no width":
+        boosting.n_features_in_ = None
+    elif what == "narrow":  # fewer columns than the boosting itself reads
+        boosting._preprocessor = PCA(1).fit(np.eye(2))
+        nodes["feature_idx"][0] = 1
+    elif what == "category":
+        nodes["is_categorical"][0] = 1
+    else:
+        model.estimator[0].hidden = boosting._predictors[0]
+        boosting._predictors = boosting._predictors[1:]
+    with pytest.raises(ModelBytesError, match=r"a node of a tree|no whole number|belongs to no estimator"):
         serialize.loads(serialize.dumps(model))
 
 
