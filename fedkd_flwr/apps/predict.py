@@ -121,7 +121,7 @@ def predictions(
 
 
 def notes(model: SavedModel, table: pd.DataFrame, *, id_column: str = "") -> list[str]:
-    """Return what a user should know of how these rows were read: columns not used, categories not known."""
+    """Return what a user should know of how these rows were read: columns not used, categories not known, bad cells."""
     schema, said = model.encoder.schema, []
     unused = [str(name) for name in table.columns if name not in model.columns and name != id_column]
     if carried := _carried(model, table, id_column):
@@ -129,6 +129,14 @@ def notes(model: SavedModel, table: pd.DataFrame, *, id_column: str = "") -> lis
     if unused:
         said.append(f"not used: {short_list(unused)}")
     for column in schema.columns:
+        if column.name in model.encoder.own and column.kind == "numeric":
+            bad = column.reading.parse(table[column.name])[1]
+            if bad.any():
+                shown = short_list([repr(cell) for cell in table[column.name][bad].unique()], 5)
+                said.append(
+                    f"column {column.name!r}: {int(bad.sum())} of {len(bad)} rows hold nothing that can be read there "
+                    f"and count as empty, as in the run: {shown}"
+                )
         if column.kind == "categorical" and column.name in model.columns:
             texts = column_texts(table[column.name], column.reading.missing)
             known = {canonical(category) for category in column.categories}

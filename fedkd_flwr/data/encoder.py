@@ -11,9 +11,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.preprocessor import Preprocessor, Table
+from fedkd_flwr.data.preprocessor import Preprocessor, Table, check_columns, without_bad_cells
 from fedkd_flwr.data.public import PREPROCESSING_VERSION, PublicSet, raw_matrix
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
@@ -61,8 +63,20 @@ class Encoder:
         texts = isinstance(self.preprocessor, TextRows)
         return self.schema.text_columns if texts else self.schema.column_names
 
+    def readable(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return raw rows with cells of own columns that cannot be read as empty ones, as in the run."""
+        columns = [column for column in self.schema.columns if column.name in self.own]
+        if not columns:
+            return table
+        check_columns(table, self.schema)
+        return table.assign(**without_bad_cells(table, columns))
+
     def features(self, table: Table) -> NDArray[Any]:
         """Return raw rows as features; raises `DataError` as `Preprocessor.transform` does."""
+        if self.own:
+            check_columns(table, self.schema)
+            names = list(self.schema.column_names)
+            table = self.readable(pd.DataFrame(table, columns=names) if isinstance(table, np.ndarray) else table)
         return raw_matrix(table, self.schema) if self.preprocessor is None else self.preprocessor.transform(table)
 
     def to_bytes(self) -> bytes:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.data.column_look import NO_RULES, ColumnLook, look_at_column, one_decimal_sign
 from fedkd_flwr.data.columns import column_name, column_texts
 from fedkd_flwr.data.encoder import Encoder
-from fedkd_flwr.data.preprocessor import Preprocessor
+from fedkd_flwr.data.preprocessor import Preprocessor, without_bad_cells
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import DataError, explain
@@ -133,7 +133,7 @@ class OwnColumns:
 
         A cell that cannot be read counts as empty: own columns never decide whether a row can be used.
         """
-        return self.preprocessor.transform(_readable(table, self.columns))
+        return self.preprocessor.transform(without_bad_cells(table, self.columns))
 
     def encoder(self, public: PublicSet) -> Encoder:
         """Return what turns raw rows into the features of a model of all columns: the shared ones, then the own ones.
@@ -164,14 +164,4 @@ class OwnColumns:
 
 def _fitted(table: pd.DataFrame, columns: tuple[Column, ...], schema: Schema) -> Preprocessor:
     alone = Schema(columns=columns, classes=schema.classes, label=schema.label)
-    return Preprocessor().fit(_readable(table, columns), alone)
-
-
-def _readable(table: pd.DataFrame, columns: Sequence[Column]) -> pd.DataFrame:
-    """Return the columns, cells of numbers that cannot be read as empty ones."""
-    values: dict[str, Any] = {}
-    for column in columns:
-        values[column.name] = table[column.name]
-        if column.kind == "numeric":
-            values[column.name] = table[column.name].where(~column.reading.parse(table[column.name])[1])
-    return pd.DataFrame(values, index=table.index)
+    return Preprocessor().fit(without_bad_cells(table, columns), alone)

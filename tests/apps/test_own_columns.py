@@ -102,6 +102,12 @@ def test_a_silo_s_own_model_reads_its_own_columns_and_is_better_for_it(tmp_path)
     fresh.drop(columns="income").to_csv(folder / "fresh.csv", index=False)
     table = predict.read_rows(str(folder / "fresh.csv"), model)
     assert (predict.predictions(model, table)["prediction"] == fresh["income"]).mean() > 0.95
+    table.loc[0, "bonus"] = "spilt"
+    assert len(predict.predictions(model, table)) == 100
+    (said,) = predict.notes(model, table)
+    assert said == (
+        "column 'bonus': 1 of 100 rows hold nothing that can be read there and count as empty, as in the run: 'spilt'"
+    )
     assert load(home / "north.model").columns == ("age", "hours")
     card = (home / "north.extended.card.md").read_text(encoding="utf-8")
     assert "north's model, with its own columns too" in card

@@ -74,6 +74,20 @@ def test_a_cell_that_cannot_be_read_counts_as_empty():
     assert first == empty
 
 
+def test_a_model_reads_own_cells_as_its_run_did_and_shared_ones_strictly():
+    """`fedkd predict` refused the whole file for one cell that the run had read as empty."""
+    table = _table()
+    public, own = make_public_set(PUBLIC, SCHEMA), OwnColumns.fit(table, ["dose", "ward"], SCHEMA)
+    encoder = Encoder.from_bytes(own.encoder(public).to_bytes())
+    table.loc[3, "dose"], table.loc[4, "dose"] = "spilt", "inf"
+    emptied = table.assign(dose=table["dose"].mask([i in (3, 4) for i in range(60)]))
+    assert np.array_equal(encoder.features(table), encoder.features(emptied))
+    assert np.array_equal(encoder.features(table)[:, 1:], own.features(table))
+    assert np.array_equal(encoder.features(table[["age", "dose", "ward"]].to_numpy()), encoder.features(table))
+    with pytest.raises(DataError, match="column 'age' must hold numbers, got 'old'"):
+        encoder.features(table.assign(age="old"))
+
+
 def test_a_simulation_deals_columns_that_public_rows_and_schema_are_without():
     pool = load_pool("breast-cancer", seed=3, own_share=0.1)
     whole = load_pool("breast-cancer", seed=3)
