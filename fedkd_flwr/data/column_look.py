@@ -192,6 +192,10 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
     nothing = ~empty & ~unread & np.isnan(numbers)  # a dash among numbers
     compact = _are_compact_dates([text for text, number in zip(texts, numbers, strict=True) if not np.isnan(number)])
     if not compact and not unread.any() and not np.isnan(numbers).all():
+        if _are_codes([text for text, number in zip(texts, numbers, strict=True) if not np.isnan(number)]):
+            what = f"whole numbers of equal length, some with a leading zero such as {_leading_zero(texts)!r}"
+            seen.notes.append(f'{what}: read as categories (a schema with kind = "numeric" reads them as numbers)')
+            return _categorical(seen, texts, counts, len(values))
         _say_what_is_empty(seen, codes, counts, texts, nothing)
         seen.reading, seen.shapes = replace(seen.reading, limits=rules.limits), _shapes_of_numbers(texts, numbers)
         if seen.shapes["point?"] or not seen.shapes["point"]:
@@ -326,6 +330,17 @@ def _are_compact_dates(values: Any) -> bool:
         return False
     _, bad = Reading(dates="compact").parse(values)
     return int(bad.sum()) <= _FEW_WORDS * len(values)
+
+
+def _are_codes(texts: list[str]) -> bool:
+    """Tell whether numbers are codes such as 007: digits alone, all equally many, some with a leading zero."""
+    equal = len({len(text) for text in texts}) == 1
+    return equal and all(text.isdecimal() for text in texts) and bool(_leading_zero(texts))
+
+
+def _leading_zero(texts: list[str]) -> str:
+    """Return the first text with a zero before another digit, "" without one."""
+    return next((text for text in texts if re.match(r"0\d", text)), "")
 
 
 def _shape_of(dates: str) -> str:

@@ -1,7 +1,7 @@
 """Users' own files: CSV, TSV, Parquet, NPZ and LIBSVM, read into one table.
 
-CSV values are read as text and become numbers only where the schema says so. So ``007`` stays an identifier, and the
-types cannot differ between parties.
+CSV values are read as text and become numbers only where the schema says so. So the types cannot differ between
+parties, and ``007`` is a category of its own where the schema has categories.
 """
 
 from __future__ import annotations

@@ -159,6 +159,29 @@ def test_codes_are_categories_however_many_of_them_are_numbers():
     assert len(found.columns[0].categories) > 50
 
 
+def test_numbers_with_leading_zeros_and_equally_many_digits_are_codes():
+    column, note = _found([f"{i % 30:03d}" for i in range(N)])
+    assert (column.kind, column.categories[7]) == ("categorical", "007")
+    assert note.note == (
+        "whole numbers of equal length, some with a leading zero such as '000': read as categories "
+        '(a schema with kind = "numeric" reads them as numbers)'
+    )
+    assert _found([f"{i % 30:03d}" if i % 5 else "-" for i in range(N)])[1].missing == N // 5
+    for numbers in (
+        [f"0.{i % 30:02d}" for i in range(N)],  # no leading zero of a whole number
+        [f"{i % 30:02d}" if i % 2 else str(100 + i) for i in range(N)],  # of different lengths
+        [str(100 + i % 30) for i in range(N)],
+        [str(i % 2) for i in range(N)],
+    ):
+        assert _found(numbers)[0].kind == "numeric"
+
+
+def test_codes_that_name_rows_are_left_out_as_other_texts_that_do():
+    column, note = _found([f"{7 * i:05d}" for i in range(N)])
+    assert column is None
+    assert note.note.startswith("120 different texts in 120 rows: an identifier or names")
+
+
 def test_a_minus_that_is_no_hyphen_is_read_in_every_shape_of_number():
     for values in (
         [str(number) for number in NUMBERS],
