@@ -20,7 +20,7 @@ from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["NO_RULES", "ColumnNote", "Look", "Rules", "look", "note_lines"]
+__all__ = ["NO_RULES", "ColumnNote", "Look", "Rules", "look", "look_at_images", "note_lines"]
 
 _RARE = 10
 _MANY_COLUMNS = 60  # more are not all listed
@@ -163,6 +163,35 @@ def look(
         notes=(*about_words, *sorted(notes, key=lambda note: order[note.name])),
         command=command(changes) if changes != rules.words() else "",
     )
+
+
+def look_at_images(
+    labels: pd.Series[Any] | None,
+    shape: tuple[int, ...],
+    *,
+    label: str,
+    rules: Rules = NO_RULES,
+    rare: int = _RARE,
+    needs_label: bool = True,
+) -> Look:
+    """Return what was found in a file of images, whose pixels need no look; parameters and errors as `look`.
+
+    Parameters
+    ----------
+    labels : Series or None
+        The label column, if there is one.
+    shape : tuple of int
+        (channels, height, width) of an image.
+    """
+    if given := [key for key in rules.words() if key != "missing"]:
+        way_out = "Leave it out: all pixels are read as they are."
+        raise DataError(explain(given[0], "be given for a table, not for images", rules.words()[given[0]], way_out))
+    notes = [ColumnNote(name="", read_as=f"images, {' x '.join(map(str, shape))} (channels, height, width)")]
+    classes: tuple[str, ...] = ()
+    if labels is not None:
+        classes, note = _look_at_label(labels, label, rules, rare, needs_label)
+        notes.append(note)
+    return Look(columns=(), classes=classes, id_column=None, notes=tuple(notes), command="")
 
 
 def _schema_command(words: Mapping[str, str]) -> str:

@@ -16,10 +16,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_name, column_texts, short_list, sorted_texts
-from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look
+from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look, look_at_images
 from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.data.tables import read_table
+from fedkd_flwr.data.tables import image_shape, read_table
 from fedkd_flwr.data.write_schema import infer_schema, schema_of
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.seeds import derive_seed
@@ -52,11 +52,11 @@ class Source:
         """Return the schema; its categories come from the public rows only."""
         if self.schema is not None:
             return self.schema
+        if self.shape is not None:
+            return Schema(columns=(), classes=self.classes, label=self.label, shape=self.shape)
         if self.looked is not None and not isinstance(public_rows, np.ndarray):
             columns = tuple(_categories_of(column, public_rows) for column in self.looked.columns)
             return replace(schema_of(self.looked, public_rows, label=self.label, classes=self.classes), columns=columns)
-        if self.shape is not None:
-            return Schema(columns=(), classes=self.classes, label=self.label, shape=self.shape)
         if isinstance(public_rows, np.ndarray):
             names = [f"f{i + 1}" for i in range(public_rows.shape[1])]
             public_rows = pd.DataFrame(public_rows, columns=names)
@@ -144,13 +144,18 @@ def read_user_table(
         way_out = f"Its columns are {short_list(list(frame.columns))}."
         raise DataError(explain("label", f"be a column of {table}", label, way_out))
     looked, left_out = None, 0
+    shape = image_shape(table) if schema is None else schema.shape
     if schema is None:
 
         def next_command(words: Mapping[str, str]) -> str:
             given = {"dataset": "table", "table": table, "label": label, **words}
             return shlex.join(["fedkd", "simulate", *(f"{key}={value}" for key, value in given.items()), *command])
 
-        found = look(frame, label=label, rules=rules, command=next_command, rare=max(rare, 10))
+        rare = max(rare, 10)
+        if shape is not None:
+            found = look_at_images(frame[label], shape, label=label, rules=rules, rare=rare)
+        else:
+            found = look(frame, label=label, rules=rules, command=next_command, rare=rare)
         about_file = [ColumnNote(name="", read_as="file", note=text) for text in said]
         looked = replace(found, notes=(*about_file, *found.notes))
         labelled = np.array([text is not None for text in column_texts(frame[label], rules.missing)])
@@ -165,6 +170,8 @@ def read_user_table(
         test_table = read_table(test_file, label=label, num_features=frame.shape[1] - 1)
         if label not in test_table.columns:
             raise DataError(explain("label", f"be a column of {test_file}", label))
+        if schema is None and (other := image_shape(test_file)) != shape:
+            raise DataError(explain(f"images of {test_file}", f"have the shape of those of {table}, {shape}", other))
         test_y = encoder.encode_labels(test_table.pop(label))
     y = encoder.encode_labels(frame.pop(label))
     return Source(
@@ -172,6 +179,7 @@ def read_user_table(
         y=y,
         classes=classes,
         label=label,
+        shape=shape,
         schema=schema,
         test_table=test_table,
         test_y=test_y,

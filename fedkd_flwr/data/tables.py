@@ -35,6 +35,7 @@ from fedkd_flwr.errors import Code, DataError, FedkdError, MissingExtraError, ex
 __all__ = [
     "MAX_UNPACKED_GB",
     "UsableRows",
+    "image_shape",
     "load_party_table",
     "load_public",
     "load_usable_rows",
@@ -49,6 +50,7 @@ __all__ = [
 MAX_UNPACKED_GB = 4.0
 """Gigabytes that a compressed file may unpack to."""
 
+_MOST_CHANNELS = 4  # red, green, blue and what shines through
 _LIMIT_NAME = "FEDKD_MAX_UNPACKED_GB"
 _DEFLATE_RATIO = 1032  # the most that deflate can shrink anything
 
@@ -422,6 +424,32 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     if strange := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
         raise DataError(explain(f"file {path}", "be an NPZ file of plain arrays", f"other members: {strange[:3]}"))
     return found
+
+
+def image_shape(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
+    """Return (channels, height, width) of the images in an NPZ file, None where a file holds a table.
+
+    Images are a uint8 array ``X`` of shape (n, height, width) or (n, channels, height, width).
+
+    Raises
+    ------
+    DataError
+        If the channels come last.
+    """
+    path = Path(path).expanduser()
+    if path.suffix.lower() != ".npz":
+        return None
+    with zipfile.ZipFile(path) as archive, archive.open("X.npy") as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+    if dtype != np.uint8 or len(shape) not in (3, 4):
+        return None
+    channels, height, width = shape[1:] if len(shape) == 4 else (1, *shape[1:])
+    if width <= _MOST_CHANNELS < channels:
+        way_out = "Turn them: X.transpose(0, 3, 1, 2)."
+        raise DataError(explain(f"images of {path}", "have shape (n, channels, height, width)", shape, way_out))
+    return channels, height, width
 
 
 def require_file(path: str | os.PathLike[str], way_out: str = "Check the path.") -> Path:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pandas as pd
 
 from fedkd_flwr.data.columns import column_name, short_list
-from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look
+from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look, look_at_images
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.tables import read_table
+from fedkd_flwr.data.tables import image_shape, read_table
 from fedkd_flwr.errors import DataError, explain
 
 __all__ = ["infer_schema", "look_at_file", "schema_of"]
@@ -81,6 +81,11 @@ def look_at_file(
     said: list[str] = []
     table = read_table(path, label=label, notes=said)
 
+    if shape := image_shape(path):
+        labels = table[label] if label in table.columns else None
+        found = look_at_images(labels, shape, label=label, rules=rules, needs_label=False)
+        return found, schema_of(found, table, label=label, classes=classes, shape=shape)
+
     def next_command(words: Mapping[str, str]) -> str:
         pairs = {"label": label, **options, **words}.items()
         given = [part for key, value in pairs if value for part in (f"--{key}", value)]
@@ -95,8 +100,17 @@ def look_at_file(
     return found, schema_of(found, table, label=label, classes=classes)
 
 
-def schema_of(found: Look, table: pd.DataFrame, *, label: str, classes: Sequence[str] = ()) -> Schema:
+def schema_of(
+    found: Look,
+    table: pd.DataFrame,
+    *,
+    label: str,
+    classes: Sequence[str] = (),
+    shape: tuple[int, ...] | None = None,
+) -> Schema:
     """Return the schema of a table that was looked at; ``classes`` replace the values of its label column.
+
+    ``shape`` is that of its images, None for a table.
 
     Raises
     ------
@@ -109,4 +123,4 @@ def schema_of(found: Look, table: pd.DataFrame, *, label: str, classes: Sequence
         way_out = 'Name that column with --label, or all classes, e.g. --classes "no,yes".'
         raise DataError(explain("classes", rule, f"columns {names}", way_out))
     named = tuple(name.strip() for name in classes) or found.classes
-    return Schema(columns=found.columns, classes=named, label=label, id_column=found.id_column)
+    return Schema(columns=found.columns, classes=named, label=label, id_column=found.id_column, shape=shape)
