@@ -19,6 +19,7 @@ from fedkd_flwr.saved_model import SavedModel
 
 __all__ = ["Difference", "check_onnx", "made_up_rows", "onnx_inputs", "to_onnx"]
 
+OUTPUTS = ("label", "probabilities")
 TOLERANCE = 1e-5
 """The most that a probability may differ between a model and its graph."""
 
@@ -42,7 +43,7 @@ def to_onnx(model: SavedModel) -> bytes:
     ------
     FedkdError
         If there is no graph that answers as the model does (models of raw text; users' own estimators that skl2onnx
-        does not know); the message names it.
+        does not know), or a column is called as an output; the message names it.
     MissingExtraError
         If the extra ``onnx`` is not installed.
     """
@@ -52,7 +53,12 @@ def to_onnx(model: SavedModel) -> bytes:
         way_out = "Use fedkd predict, or fedkd_flwr.load(path).predict(table)."
         seen = "one that reads raw text"
         raise FedkdError(explain(f"A model of {name}", "read numbers or categories to become ONNX", seen, way_out))
-    graph = Graph()
+    columns = encoder.schema.column_names if input_kind(encoder) == "columns" else ()
+    if clash := [name for name in columns if name in OUTPUTS]:
+        rule = f"differ from a graph's outputs, {' and '.join(OUTPUTS)}"
+        way_out = "Use fedkd predict, or name this column otherwise in the table and learn again."
+        raise FedkdError(explain("names of columns of a model that becomes ONNX", rule, ", ".join(clash), way_out))
+    graph = Graph(reserved=columns)
     features = add_encoder(graph, encoder)
     own = classifier.classes
     if classifier.estimator is None:  # one class only, which it answers with whatever comes
@@ -68,9 +74,10 @@ def to_onnx(model: SavedModel) -> bytes:
         place[np.arange(len(own)), own] = 1.0
         probabilities = graph.add("MatMul", probabilities, graph.constant(place))
     names = graph.constant([model.classes[i] for i in own])
+    label = graph.add("Gather", names, answers.codes)
     outputs: dict[str, tuple[str, Any, list[Any]]] = {
-        "label": (graph.add("Gather", names, answers.codes), str, ["n"]),
-        "probabilities": (probabilities, np.float32, ["n", classifier.num_classes]),
+        OUTPUTS[0]: (label, str, ["n"]),
+        OUTPUTS[1]: (probabilities, np.float32, ["n", classifier.num_classes]),
     }
     facts = {
         "classes": json.dumps(model.classes, ensure_ascii=False),
@@ -114,7 +121,7 @@ def check_onnx(model: SavedModel, data: bytes, table: pd.DataFrame | None = None
     else:
         table = made_up_rows(model) if table is None else table
         X, inputs = model.features(table), feed(model.encoder, table)
-    labels, probabilities = session.run(["label", "probabilities"], inputs)
+    labels, probabilities = session.run(list(OUTPUTS), inputs)
     own = np.array(model.classes)[model.classifier.predict(X)]
     known = model.classifier.predict_proba(X)
     found = Difference(len(X), int((labels != own).sum()), float(np.abs(probabilities - known).max(initial=0.0)))

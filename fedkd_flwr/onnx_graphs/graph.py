@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,13 @@ OPSETS = {"": 17, ML: 3}
 class Graph:
     """Nodes and constants of a graph that is being built.
 
+    ``reserved`` are names of columns, which no value made here has.
+
     Raises `MissingExtraError` if onnx is not installed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reserved: Collection[str] = ()) -> None:
+        self.reserved = tuple(reserved)
         self.onnx = import_extra("onnx", "onnx")
         self.inputs: list[Any] = []
         self.nodes: list[Any] = []
@@ -31,8 +35,11 @@ class Graph:
         self._count = 0
 
     def _name(self, kind: str) -> str:
-        self._count += 1
-        return f"{kind}_{self._count}"
+        while True:
+            self._count += 1
+            name = f"{kind}_{self._count}"
+            if not any(one.startswith(name) for one in self.reserved):  # names in a part begin with the part's
+                return name
 
     def input(self, name: str, dtype: Any, width: int) -> str:
         """Declare an input of shape (n, width) and return its name."""

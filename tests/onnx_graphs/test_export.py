@@ -211,3 +211,27 @@ def test_what_a_graph_expects_of_raw_cells_is_what_the_schema_makes_of_them():
     table = pd.DataFrame({"admission": ["02.01.1970"], "seen": ["13:30"], "lactate": ["<0.5"], "crp": ["1'000 mg/l"]})
     read = [float(columns[i].reading.parse(table[name])[0][0]) for i, name in enumerate(table)]
     assert read == [1.0, 13.5, 0.5, 1000.0]
+
+
+def _called(names, model):
+    schema = Schema(columns=tuple(Column(name=name, kind="numeric") for name in names), classes=("no", "yes"))
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(60, len(names))), columns=names)
+    public = make_public_set(rows, schema)
+    model = Classifier(model, num_classes=2).fit(public.X, np.arange(60) % 2)
+    return SavedModel(classifier=model, encoder=Encoder.of(public)), rows
+
+
+@pytest.mark.parametrize("model", [DecisionTreeClassifier(max_depth=3), GaussianNB()])
+def test_a_column_may_be_called_as_a_value_of_the_graph(model):
+    kinds = ["Concat", "constant", "Where", "IsNaN", "Sub", "Div", "Cast", "Gather", "part", "scan"]
+    names = [f"{kind}_{i}" for kind in kinds for i in range(1, 12)] + ["part_12_X"]
+    saved, rows = _called(names, model)
+    assert check_onnx(saved, to_onnx(saved), rows).labels == 0
+
+
+def test_a_column_called_as_an_output_is_refused_by_name():
+    saved, _ = _called(["age", "label"], DecisionTreeClassifier())
+    with pytest.raises(
+        FedkdError, match=r"differ from a graph's outputs, label and probabilities, got 'label'\. Use fedkd"
+    ):
+        to_onnx(saved)
