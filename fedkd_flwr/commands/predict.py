@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -64,9 +65,18 @@ def predict(
     for line in notes(loaded, table, id_column=id_column):
         typer.echo(f"note: {line}", err=True)
     if as_json:
-        print_json(found.to_dict("records"))
+        print_json([{key: _plain(value) for key, value in row.items()} for row in found.to_dict("records")])
     elif output is not None:
         write_atomic(output, found.to_csv(index=False, lineterminator="\n").encode())
         typer.echo(f"{len(found)} rows: {output}", err=True)
     else:
         typer.echo(found.to_csv(index=False, lineterminator="\n"), nl=False)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON holds it; a Parquet file's id column may be dates, or anything."""
+    if isinstance(value, str | bool | int | float):
+        return value
+    if value is None or str(value) in ("NaT", "<NA>", "NaN"):
+        return None
+    return value.isoformat() if isinstance(value, date) else str(value)
