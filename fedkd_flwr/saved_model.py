@@ -9,6 +9,7 @@ model.predict_proba(table)  # one column for each of model.classes
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,14 +20,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_name
+from fedkd_flwr.data.columns import canonical, column_name, column_texts, short_list
 from fedkd_flwr.data.encoder import Encoder
-from fedkd_flwr.data.preprocessor import Table, check_columns
+from fedkd_flwr.data.preprocessor import Table, check_columns, column_of
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import DataError, ModelBytesError, explain
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["SavedModel", "load", "pack", "save"]
 
@@ -86,7 +89,8 @@ class SavedModel:
         ------
         DataError
             If columns are missing (the message names them), or a value of a numeric column is no finite number. A
-            category that the schema does not name counts as missing, as it did in the run.
+            category that the schema does not name counts as missing, as it did in the run; a warning of the logger
+            ``fedkd_flwr`` names its column.
         """
         if not isinstance(table, pd.DataFrame | np.ndarray):
             way_out = "Use pandas.DataFrame(...)."
@@ -95,7 +99,24 @@ class SavedModel:
             table = table.set_axis(names, axis=1)
         if isinstance(table, np.ndarray) or self.columns == self.encoder.schema.column_names:
             check_columns(table, self.encoder.schema)
-        return self.encoder.features(table)
+        X = self.encoder.features(table)
+        for said in self.unknown_categories(table):
+            logger.warning("%s", said)
+        return X
+
+    def unknown_categories(self, table: Table) -> list[str]:
+        """Return, for each column of raw rows with texts that are no category of the schema, how many and which."""
+        said = []
+        for j, column in enumerate(self.encoder.schema.columns):
+            if column.kind == "categorical" and column.name in self.columns:
+                texts = column_texts(column_of(table, column.name, j), column.reading.missing)
+                known = {None, *map(canonical, column.categories)}
+                if unknown := [text for text in texts if text not in known]:
+                    said.append(
+                        f"column {column.name!r}: {len(unknown)} of {len(texts)} rows hold a category that the model "
+                        f"does not know and count as missing there: {short_list(list(dict.fromkeys(unknown)), 5)}"
+                    )
+        return said
 
     def predict(self, table: Table) -> NDArray[np.str_]:
         """Return the class name of each raw row, an array of shape (n,); parameters and errors as `features`."""

@@ -188,6 +188,22 @@ def test_a_column_is_found_by_name_however_its_accents_are_written(tmp_path):
     assert model.predict(pd.DataFrame({"gro\u0308sse": [1.95], "more": [0]})).tolist() == ["tall"]
 
 
+def test_cells_of_no_category_are_a_warning_in_the_log_once_a_call(ages, caplog):
+    table = pd.DataFrame({"hours": [3, None, 1], "job": ["7.0", "astronaut", ""], "age": ["25", "65", "30"]})
+    ages.predict(table)
+    assert [(one.name, one.levelname, one.message) for one in caplog.records] == [
+        (
+            "fedkd_flwr.saved_model",
+            "WARNING",
+            "column 'job': 1 of 3 rows hold a category that the model does not know and count as missing there: "
+            "astronaut",
+        )
+    ]
+    caplog.clear()
+    ages.predict(table[table["job"] != "astronaut"])
+    assert not caplog.records
+
+
 def test_words_and_pixels_are_encoded_as_in_the_run(tmp_path):
     texts = Schema(columns=(Column(name="said", kind="text", max_terms=3),), classes=("no", "yes"))
     table = pd.DataFrame({"said": ["good film", "bad film", "good good day", ""]})

@@ -108,7 +108,7 @@ def predictions(
         way_out = f"Its columns are {short_list(list(table.columns))}."
         raise DataError(explain("--id-column", "be a column of the rows", id_column, way_out))
     _refuse_other_classes(model, table)
-    X = model.features(table)
+    X = model.encoder.features(table)  # `notes` says which categories are not known
     answers = pd.DataFrame({"prediction": np.array(schema.classes)[model.classifier.predict(X)]})
     if probabilities:
         known = model.classifier.predict_proba(X)
@@ -137,16 +137,7 @@ def notes(model: SavedModel, table: pd.DataFrame, *, id_column: str = "") -> lis
                     f"column {column.name!r}: {int(bad.sum())} of {len(bad)} rows hold nothing that can be read there "
                     f"and count as empty, as in the run: {shown}"
                 )
-        if column.kind == "categorical" and column.name in model.columns:
-            texts = column_texts(table[column.name], column.reading.missing)
-            known = {canonical(category) for category in column.categories}
-            unknown = [text for text in texts if text is not None and text not in known]
-            if unknown:
-                said.append(
-                    f"column {column.name!r}: {len(unknown)} of {len(texts)} rows hold a category that the model does "
-                    f"not know and count as missing there: {short_list(_distinct(unknown), 5)}"
-                )
-    return said
+    return [*said, *model.unknown_categories(table)]
 
 
 def _carried(model: SavedModel, table: pd.DataFrame, id_column: str) -> str:

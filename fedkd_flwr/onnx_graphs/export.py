@@ -120,7 +120,7 @@ def check_onnx(model: SavedModel, data: bytes, table: pd.DataFrame | None = None
         inputs = {"features": X}
     else:
         table = made_up_rows(model) if table is None else table
-        X, inputs = model.features(table), feed(model.encoder, table)
+        X, inputs = model.encoder.features(table), feed(model.encoder, table)
     labels, probabilities = session.run(list(OUTPUTS), inputs)
     own = np.array(model.classes)[model.classifier.predict(X)]
     known = model.classifier.predict_proba(X)
