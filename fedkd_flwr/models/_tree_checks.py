@@ -41,7 +41,7 @@ def check_trees(model: Any) -> None:
             waiting += item
         elif isinstance(item, np.ndarray):
             waiting += item.ravel().tolist() if item.dtype == object else []
-        elif hasattr(item, "__dict__"):
+        if hasattr(item, "__dict__"):  # also of a dict that is more than one
             tree = getattr(item, "tree_", None)
             if tree is not None and tree.n_features != getattr(item, "n_features_in_", None):
                 raise ValueError("a tree reads another number of columns than its estimator")

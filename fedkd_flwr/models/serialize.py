@@ -69,7 +69,15 @@ TRUSTED = (
     "fedkd_flwr.models.estimators.RuleFit",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.tree._tree.Tree",
-)  # besides the types that skops trusts; `check_trees` checks the last two, which compiled code reads
+    # Python alone, whose methods compute with NumPy on plain attributes
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    "sklearn.utils._bunch.Bunch",
+)  # besides the types that skops trusts; `check_trees` checks the two kinds of trees, which compiled code reads
 
 
 def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
@@ -446,6 +454,8 @@ def _load_skops(payload: bytes, trusted: tuple[str, ...]) -> Any:
     found = set(skops_io.get_untrusted_types(data=payload))
     refused = sorted(found - set(TRUSTED) - set(trusted))
     if refused:
-        way_out = "If they are yours, pass trusted=(...) with these names."
+        names = ", ".join(f'"{name}"' for name in refused)
+        options = " ".join(f"--trust {name}" for name in refused)
+        way_out = f"If you trust whoever wrote the file: load(path, trusted=[{names}]), or {options}."
         raise ModelBytesError(explain("Types in a model", "be known", ", ".join(refused) + " ", way_out))
     return skops_io.loads(payload, trusted=sorted(found))

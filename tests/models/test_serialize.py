@@ -1,6 +1,7 @@
 import io
 import json
 import pickle
+import re
 import stat
 import subprocess
 import sys
@@ -10,14 +11,26 @@ import zlib
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.decomposition import PCA
-from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier, HistGradientBoostingClassifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    VotingClassifier,
+)
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import Bunch
 
 from fedkd_flwr.errors import MissingExtraError, ModelBytesError
 from fedkd_flwr.models import NAMES, Classifier, make_model, serialize
+from fedkd_flwr.models._tree_checks import check_trees
 
 SMALL = {
     "random-forest": {"n_estimators": 5},
@@ -135,6 +148,52 @@ def test_ensembles_outside_the_zoo_pass_the_checks_of_their_trees(estimator, dig
     model = Classifier(estimator, num_classes=10).fit(X, y)
     again = serialize.loads(serialize.dumps(model))
     assert np.array_equal(model.predict(X_test), again.predict(X_test))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        MLPClassifier([4], max_iter=3),
+        MLPClassifier([4], max_iter=3, solver="sgd", early_stopping=True),
+        CalibratedClassifierCV(GaussianNB()),
+        CalibratedClassifierCV(GaussianNB(), method="isotonic", ensemble=False),
+        VotingClassifier([("a", GaussianNB()), ("b", DecisionTreeClassifier())]),
+        GridSearchCV(DecisionTreeClassifier(), {"max_depth": [2, 3]}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_estimators_of_scikit_learn_that_are_python_alone_need_no_trust(estimator, digits):
+    X, y, X_test, _ = digits
+    model = Classifier(estimator, num_classes=10).fit(X, y)
+    again = serialize.loads(serialize.dumps(model))
+    assert np.array_equal(model.predict(X_test), again.predict(X_test))
+
+
+def test_a_model_that_needs_trust_says_so_as_it_is_typed(digits):
+    X, y, X_test, _ = digits
+    model = Classifier(KNeighborsClassifier(algorithm="kd_tree"), num_classes=10).fit(X, y)
+    data = serialize.dumps(model)
+    with pytest.raises(
+        ModelBytesError, match=r"got sklearn.*KDTree .*--trust sklearn.neighbors._kd_tree.KDTree"
+    ) as caught:
+        serialize.loads(data)
+    trusted = re.findall(r"--trust ([\w.]+\w)", str(caught.value))
+    assert np.array_equal(serialize.loads(data, trusted=trusted).predict(X_test), model.predict(X_test))
+
+
+def test_a_forged_tree_is_found_in_what_a_dictionary_hides(digits):
+    model = Classifier(VotingClassifier([("a", DecisionTreeClassifier())]), num_classes=4)
+    model.fit(ROWS, np.array([0, 1, 3, 3]))
+    tree = model.estimator.estimators_[0].tree_
+    state = tree.__getstate__()
+    state["nodes"]["feature"][0] = 10**6
+    tree.__setstate__(state)
+    bunch = Bunch(a=1)
+    bunch.__dict__["hidden"] = tree
+    with pytest.raises(ValueError, match="reads a column that the rows lack"):
+        check_trees(bunch)
+    with pytest.raises(ModelBytesError, match="reads a column that the rows lack"):
+        serialize.loads(serialize.dumps(model))
 
 
 def test_a_model_weighs_an_upload_without_the_optimiser(digits):
