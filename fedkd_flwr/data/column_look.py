@@ -165,6 +165,9 @@ def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLoo
         reading = replace(words, dates="iso")
         numbers, _ = reading.parse(values)
         return _numeric(ColumnLook(name=name, reading=reading), numbers)
+    if kind == "m":
+        seen = ColumnLook(name=name, reading=words, notes=["durations: read as days"])
+        return _numeric(seen, words.parse(values)[0])
     return _look_at_texts(values, name, rules, rules.decimal)
 
 

@@ -104,7 +104,7 @@ _MONTHS = {
     for name in names.split()
 }
 _EPOCH = date(1970, 1, 1).toordinal()
-_DIGITS_OF_DATE = 10_000_000  # numbers from here on are dates such as 20210312; smaller ones are days already
+_DIGITS_OF_DATE = 10_000_000  # numbers from here on are dates such as 20210312, in a column of other dates none
 _SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d)")
 
 
@@ -203,7 +203,7 @@ class Reading:
         if array.dtype.kind in "biuf":
             numbers = array.astype(np.float64)
             numbers[_among(array, self._named[0])] = np.nan
-            if self.dates == "compact" and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
+            if self.dates not in ("", "time") and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
                 bad = np.isinf(numbers)
                 numbers[dates], bad[dates] = self.distinct([str(int(number)) for number in numbers[dates]])
                 return numbers, bad
@@ -214,6 +214,10 @@ class Reading:
             fits = self.dates not in ("", "time")
             empty |= _among(days, self._named[1])
             return np.where(empty | (not fits), np.nan, days), ~empty & (not fits)
+        if array.dtype.kind == "m":  # durations: days as dates are, hours as times are
+            days = np.where(np.isnat(array), np.nan, array / np.timedelta64(1, "D"))
+            fits = self.dates in ("", "time")
+            return days * 24 if self.dates == "time" else days, ~np.isnan(days) & (not fits)
         codes, distinct = factorize(values)
         numbers, bad = np.full(len(distinct) + 1, np.nan), np.zeros(len(distinct) + 1, dtype=bool)
         numbers[:-1], bad[:-1] = self.distinct(np.asarray(distinct, dtype=object).tolist())
@@ -252,7 +256,7 @@ class Reading:
             number = float(value)
             if number in self._named[0]:
                 return math.nan
-            of_date = self.dates == "compact" and math.isfinite(number) and number >= _DIGITS_OF_DATE
+            of_date = self.dates not in ("", "time") and math.isfinite(number) and number >= _DIGITS_OF_DATE
             return str(int(number)) if of_date else number
         if isinstance(value, date) and self.dates not in ("", "time"):
             with suppress(ArithmeticError, ValueError, NotImplementedError):  # pandas' dates may be of the year 30,000

@@ -426,3 +426,9 @@ def test_a_word_for_no_value_that_no_cell_is_gets_a_note():
         "missing: no cell of the table is 'unknwon' or '-9999'"
     ]
     assert all(note.name for note in look(table, label="y", rules=Rules(missing=("-999",))).notes)
+
+
+def test_durations_of_a_parquet_file_are_numbers_and_said():
+    column, note = _found(pd.to_timedelta(np.arange(N) % 50, unit="h"))
+    assert column.kind == "numeric"
+    assert note.note == "durations: read as days"

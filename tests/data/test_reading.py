@@ -117,6 +117,9 @@ def _one(reading, value):
         (Reading(dates="compact"), "19700102.0", 1.0),
         (Reading(dates="compact"), "19700102T120000Z", 1.5),
         (Reading(dates="compact"), "19701302", "bad"),
+        (Reading(dates="iso"), 20210312, "bad"),  # no 20 million days; in a CSV file it is no such date either
+        (Reading(dates="day-first"), np.float64(20210312), "bad"),
+        (Reading(dates="iso"), 3, 3.0),
         (Reading(dates="time"), "13:45", 13.75),
         (Reading(dates="time"), "24:30", "bad"),
     ],
@@ -235,3 +238,18 @@ def test_a_word_for_no_value_that_is_a_number_means_it_in_every_spelling_and_typ
     read, bad = reading.parse(values)
     assert [None if np.isnan(number) else number for number in read] == numbers
     assert not bad.any()
+
+
+def test_durations_are_days_and_hours_where_the_column_holds_times():
+    durations = np.array([36, "NaT"], dtype="m8[h]")
+    for reading, number in ((PLAIN, 1.5), (Reading(dates="time"), 36.0)):
+        numbers, bad = reading.parse(durations)
+        assert numbers[0] == number
+        assert np.isnan(numbers[1])
+        assert not bad.any()
+    assert Reading(dates="iso").parse(durations)[1].tolist() == [True, False]
+
+
+def test_numbers_of_eight_digits_among_typed_days_are_bad_cells():
+    numbers, bad = Reading(dates="iso").parse(np.array([3, 20210312]))
+    assert (numbers[0], bad.tolist()) == (3.0, [False, True])
