@@ -40,7 +40,8 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     sharpens: ClassVar[bool] = False  # whether the averages are sharpened: then they are probabilities
 
     share: Literal["logits", "softmax", "argmax"] = setting("softmax", told=True)
-    """What parties send of each public row asked: a net's outputs, class probabilities, or labels alone."""
+    """What parties send of each public row asked: a net's outputs (not in DS-FL and SCARLET), class probabilities, or
+    labels alone."""
     public_batch: int = setting(0, ge=0)
     """Public rows a round, drawn from the seed. 0: 5,000, or all where there are fewer."""
     digest_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = setting("auto", told=True)
