@@ -475,7 +475,7 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
     """
     from fedkd_flwr.apps.party_processes import cores
     from fedkd_flwr.errors import MissingExtraError
-    from fedkd_flwr.files import write_atomic
+    from fedkd_flwr.files import make_folder, write_atomic
     from fedkd_flwr.report.bench import BenchTable, lines_of
     from fedkd_flwr.report.bench_plot import draw_bench
     from fedkd_flwr.run_record import RunRecord
@@ -523,6 +523,7 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
             "cores": cores(),
         },
     )
+    make_folder(folder)
     picture = folder / f"{table.name}.svg"
     try:
         drawn = draw_bench(found, picture)

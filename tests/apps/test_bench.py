@@ -135,6 +135,15 @@ def test_a_published_table_is_added_to_without_its_records_and_says_which_seeds_
     assert len(again.missing(plan(_table(_row(model="mlp")), ROOT, seeds=2))) == 2
 
 
+def test_a_published_table_is_written_into_a_new_folder_where_nothing_has_to_be_run(tmp_path, ran):
+    table, lines = _table(_row()), lambda text: None
+    jobs, first = plan(table, ROOT, seeds=2), Bench(tmp_path / "lost")
+    first.run(jobs, lines)
+    write_results(table, jobs, first, tmp_path)
+    write_results(table, jobs, Bench(tmp_path / "new", published=published_runs(tmp_path)), tmp_path / "new")
+    assert (tmp_path / "new" / f"{table.name}.md").is_file()
+
+
 def test_a_folder_without_published_tables_is_refused_with_the_way_out(tmp_path):
     with pytest.raises(DataError, match=r"--add-to must hold published tables.*benchmarks/results/bench"):
         published_runs(tmp_path)
