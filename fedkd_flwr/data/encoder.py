@@ -105,7 +105,7 @@ class Encoder:
         try:
             plain = json.loads(data)
             if plain["preprocessing"] != PREPROCESSING_VERSION:
-                way_out = "Another version of fedkd_flwr wrote the model."
+                way_out = "Another version of fedkd_flwr wrote the model: save it again with this one."
                 seen = plain["preprocessing"]
                 raise ModelBytesError(explain("preprocessing", f"be version {PREPROCESSING_VERSION}", seen, way_out))
             schema = Schema.from_toml(plain["schema"], "the model's file")

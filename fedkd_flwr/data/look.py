@@ -253,10 +253,14 @@ def _words_of_no_cell(table: pd.DataFrame, readings: Mapping[str, Reading], rule
     """Return the words of ``missing`` that no cell of a table holds, in any spelling: they may be misspelt."""
     left = list(rules.missing)
     for name in table.columns if left else ():
-        distinct = factorize(table[name])[1]
-        known = {*(str(value).strip() for value in distinct), *map(canonical, distinct)}
+        values, plain = table[name], readings.get(str(name))
+        if values.dtype.kind in "iuf" and plain is not None:
+            distinct = values.dropna().unique()
+            left = [word for word in left if not np.isnan(replace(plain, missing=(word,)).parse(distinct)[0]).any()]
+            continue
+        distinct = factorize(values)[1]
+        known = {str(value).strip() for value in distinct} | ({*map(canonical, distinct)} if plain is None else set())
         texts = [text for text in known if text not in MISSING and text is not None]
-        plain = readings.get(str(name))
         for word in left.copy():
             by_number = plain is not None and replace(plain, missing=(word,)).calls_empty(texts).any()
             if by_number or not known.isdisjoint((word, canonical(word) or word)):

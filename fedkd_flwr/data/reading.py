@@ -225,11 +225,12 @@ class Reading:
 
     def distinct(self, values: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return what `parse` does for each of a list of values."""
-        if not (self.of_numbers or self.missing) and all(type(value) is str for value in values):
+        if not self.of_numbers and all(type(value) is str for value in values):
             array = np.array(values, dtype=object)
             plain = _floats(np.where(array == "", "nan", array))  # several times quicker
             # float() also reads -nan, which is no word for an empty cell
             if plain is not None and all(self.is_empty(text.strip()) for text in array[np.isnan(plain)]):
+                plain[_among(plain, self._named[1])] = np.nan
                 return plain, np.isinf(plain)
         numbers, bad = np.full(len(values), np.nan), np.zeros(len(values), dtype=bool)
         texts: list[str] = []
