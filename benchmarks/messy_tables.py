@@ -5,7 +5,7 @@
 The same 4,000 rows of Adult are written once clean and in several messy ways: decimal commas, points or commas between
 thousands, dates, units, an identifier, ``<0.5``, words for "no value", empty cells, semicolons, a byte order mark,
 Windows-1252, a rare class. Each messy file is loaded as `fedkd simulate` does. Where an error or a note ends with a
-command, its words are taken as they stand; where two commands are offered, the one that is true for this file.
+command, its words are taken as they stand; where a cell may mean two things, the words that are true for this file.
 Features must then equal those of the clean file, number for number, and so does the accuracy of a forest. The last
 figure is that forest's accuracy if every column that is not plain numbers becomes categories, as before.
 """
@@ -13,6 +13,7 @@ figure is that forest's accuracy if every column that is not plain numbers becom
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import tempfile
 import time
@@ -108,10 +109,11 @@ def follow(path: Path, name: str) -> tuple[Pool, int, dict[str, str]]:
             command = pool.next_command
         except DataError as error:
             print(f"  error: {error}")
-            known = TRUE_CHOICE.get(name, ())
-            lines = [line for line in str(error).splitlines() if "fedkd simulate" in line]
-            line = next((line for line in lines if any(words in line for words in known)), lines[0])
+            line = next(line for line in str(error).splitlines() if "fedkd simulate" in line)
             pool, command = None, line[line.index("fedkd simulate") :]
+            for meaning, word in re.findall(r"[Ii]f ([^;]*?), put (\S+) instead", str(error)):
+                if any(known in meaning for known in TRUE_CHOICE.get(name, ())):
+                    command += f" {word}"  # the last word for a key is the one that counts
         if not command:
             return pool, tries, words
         said = dict(word.split("=", 1) for word in shlex.split(command)[2:])
