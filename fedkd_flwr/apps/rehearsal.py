@@ -19,7 +19,7 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import PayloadError, TooFewPartiesError, explain
 from fedkd_flwr.report.reasons import reason_sentence
 from fedkd_flwr.run_record import Rejection, RoundRecord, RunRecord, now_text
-from fedkd_flwr.strategies.reception import PartyAnswer, Reception
+from fedkd_flwr.strategies.reception import PartyAnswer, Reception, registered_names
 from fedkd_flwr.strategies.waiting import WatchedGrid, question
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import decode_labels
@@ -74,6 +74,7 @@ def rehearse(
     """
     spec = PublicSpec(num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint)
     reception: Reception[PartyAnswer] = Reception(_reader(spec))
+    reception.registered = registered_names(WatchedGrid(grid).get_nodes())
     record.num_rounds = 1
     record.notes.append(NOTE)
     record.rounds.append(this := RoundRecord(server_round=1, asked=len(nodes), ended=False, asked_at=now_text()))

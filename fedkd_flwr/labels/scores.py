@@ -34,6 +34,7 @@ def onto_simplex(estimates: NDArray[np.floating]) -> NDArray[np.float64]:
     exact = np.asarray(estimates, dtype=np.float64)
     if not np.isfinite(exact).all():
         raise DataError(explain("estimates", "be finite", "NaN or infinity"))
+    exact = exact - exact.max(axis=1, keepdims=True)  # the nearest is the same, and large numbers lose no digits
     down = -np.sort(-exact, axis=1)
     excess = np.cumsum(down, axis=1) - 1.0
     ranks = np.arange(1, exact.shape[1] + 1)

@@ -479,11 +479,14 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         finished = 0
         for reply in opened:
             known = self.name_of(reply.node_id) == reply.party  # also one that no round has asked
-            if code := reply.code or self._reception.unbound(reply, known=known):
+            code = self._reception.not_its_name(reply) or reply.code or self._reception.unbound(reply, known=known)
+            if code:
                 failure = self._failure(reply)
                 why = code + (f": {failure}" if failure else "")
-                log(WARN, "%s did not finish: %s", reply.party or reply.node_id, why)
-                self.record.notes.append(f"{reply.party or reply.node_id} did not finish: {why}")
+                claimed = "" if code == "not-its-name" else reply.party
+                who = self._reception.registered.get(reply.node_id, claimed) or reply.node_id
+                log(WARN, "%s did not finish: %s", who, why)
+                self.record.notes.append(f"{who} did not finish: {why}")
                 continue
             if failure := self._failure(reply):
                 self.note(f"{reply.party}: {failure}")

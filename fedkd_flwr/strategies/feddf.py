@@ -35,6 +35,7 @@ class FedDF(FlowerMean):
 
     card = CARD
     config: FedDFConfig
+    rows_tried = None  # the mean is taught what each net says of them
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyWeights], this: RoundRecord) -> ArrayRecord:
         """Average the nets, and teach the mean what they say together of the public rows."""

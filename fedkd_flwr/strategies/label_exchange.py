@@ -148,6 +148,9 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             ratios, labels = self._ratios(reply, server_round, held)
         if labels is None or self.arrays_per_party > len(labels):
             labels = self._labels(reply, server_round, labels, held)
+        if ratios is not None:  # only now that the whole reply can be counted: they bind for the whole run
+            self._class_counts[reply.party] = ratios.class_counts
+            self.record.party(reply.party).class_counts = ratios.class_counts.tolist()
         changed = float((labels != held[self.payload]).mean()) if self.payload in held else None
         self._held[reply.party] = {self.payload: labels} | ({} if ratios is None else {"ratios": ratios.codes})
         return PartyLabels(
@@ -191,8 +194,6 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         counts = self._class_counts.get(reply.party, said.class_counts)
         if counts is None:
             raise PayloadError(explain("ratios", "come with class counts in the first answer", "none"))
-        self._class_counts[reply.party] = counts
-        self.record.party(reply.party).class_counts = counts.tolist()
         return PartyRatios(codes=said.codes, class_counts=counts), said.labels[None]
 
     def chosen(self, answers: Sequence[PartyLabels], *, may_estimate: bool) -> Choice | None:

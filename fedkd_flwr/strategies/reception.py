@@ -97,12 +97,16 @@ class Reception(Generic[Answered]):
         self.party_of, self._node_of = dict(earlier.party_of), dict(earlier._node_of)
         self.proofs = dict(earlier.proofs)
 
+    def not_its_name(self, reply: Reply) -> str:
+        """Return the code for a node that names a party which its key, or another's, says it is not; else ""."""
+        own = self.registered.get(reply.node_id)
+        taken = reply.party in self.registered.values() if own is None else reply.party != own
+        return "not-its-name" if reply.party and taken else ""
+
     def wrong_sender(self, reply: Reply, server_round: int | None = None) -> str:
         """Return why this node may not speak for this party, or ""; ``server_round``: and answer this round."""
-        if self.registered.get(reply.node_id, reply.party) != reply.party:
-            return "not-its-name"
-        if reply.party in self.registered.values() and reply.node_id not in self.registered:
-            return "not-its-name"
+        if code := self.not_its_name(reply):
+            return code
         if self.party_of.get(reply.node_id, reply.party) != reply.party:
             return "node-changed-name"
         bound = self._node_of.get(reply.party, reply.node_id)
@@ -129,10 +133,11 @@ class Reception(Generic[Answered]):
 
     def accept(self, reply: Reply, *, server_round: int) -> Answered | Rejection:
         """Return what a valid reply holds, or why it is turned away."""
-        if reply.party:
-            self._said.setdefault(reply.node_id, set()).add(reply.party)
+        if spoke := self.registered.get(reply.node_id, reply.party):  # a key says more than a reply
+            self._said.setdefault(reply.node_id, set()).add(spoke)
         try:
-            if code := reply.code or self.wrong_sender(reply, server_round):
+            # a refusal under another party's name would be written down as that party's
+            if code := self.not_its_name(reply) or reply.code or self.wrong_sender(reply, server_round):
                 raise PayloadError(f"no valid answer: {code}", reason=code)
             answer = self.read(reply, server_round)
         except PayloadError as error:
@@ -146,7 +151,10 @@ class Reception(Generic[Answered]):
         return answer
 
     def names_of(self, node: int) -> Iterable[str]:
-        """Return every name that a node's replies carried, also replies that were turned away: they have been sent."""
+        """Return the name of a node's key, or every name that its replies carried.
+
+        Also those of replies that were turned away: they have been sent.
+        """
         return sorted(self._said.get(node, ()))
 
     def silent(self, asked: Iterable[int], heard: set[int]) -> list[Rejection]:

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from flwr.serverapp.strategy import Result
@@ -53,10 +54,13 @@ class PartyWeights(PartyAnswer):
         The node that sent it.
     parts : mapping of str to list of ndarray
         Its arrays by what they are: ``model``, and what else the algorithm exchanges; float32.
+    num_rows : int
+        Rows of its own that it says it learnt from; 0 where the algorithm does not ask.
     """
 
     node_id: int
     parts: Mapping[str, Sequence[NDArray[np.float32]]]
+    num_rows: int = 0
 
 
 class WeightExchange(ExchangeStrategy[PartyWeights]):
@@ -80,6 +84,8 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
     config: LocalEpochsConfig
     parts: tuple[str, ...] = ("model",)
     """What a reply holds, each as many arrays as the net has."""
+    rows_tried: int | None = 64
+    """Public rows that a party's net must have finite outputs on; None: all."""
     rounds_before = 0
     """Rounds of another algorithm that came before, in the same run."""
     warning = (
@@ -159,17 +165,19 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
         )
 
     def read(self, reply: Reply, server_round: int) -> PartyWeights:
-        """Check that a party's weights fit the net."""
+        """Check that a party's weights fit the net, and that the net says something with them."""
         count, arrays = len(self._spare_arrays), list(reply.arrays.values())
         wanted = [f"{part}.{i}" for part in self.parts for i in range(count)]
         if list(reply.arrays) != wanted:
             raise PayloadError(explain("weights", f"be {len(wanted)} arrays, as were sent", len(arrays)))
         parts = {part: arrays[k * count : (k + 1) * count] for k, part in enumerate(self.parts)}
-        for part in parts.values():
-            try:
+        try:
+            for name, part in parts.items():
                 self._spare.set_arrays(part)
-            except DataError as error:
-                raise PayloadError(str(error), reason="wrong-weights") from error
+                if name == "model":  # finite weights may be so large that what they say is not
+                    self._spare.logits(self.public.X[: self.rows_tried])
+        except DataError as error:
+            raise PayloadError(str(error), reason="wrong-weights") from error
         return PartyWeights(party=reply.party, node_id=reply.node_id, parts=parts, notes=notes_of(reply))
 
     def take_up(self, arrays: Sequence[NDArray[Any]]) -> ArrayRecord:
@@ -242,11 +250,25 @@ class FlowerMean(WeightExchange):
         rows = reply.metrics.get("num-examples")
         if isinstance(rows, bool) or not (isinstance(rows, int) and 1 <= rows < MAX_ROWS):
             raise PayloadError(explain("num-examples", "be a whole number >= 1 (and below 2^31)", rows))
-        return super().read(reply, server_round)
+        return replace(super().read(reply, server_round), num_rows=rows)
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyWeights], this: RoundRecord) -> ArrayRecord:
-        """Let Flower's strategy average the valid replies, in party-name order: no result depends on who was first."""
-        arrays, _ = self.flower.aggregate_train(server_round, [self._replies[a.node_id] for a in answers])
+        """Let Flower's strategy average the valid replies, in party-name order: no result depends on who was first.
+
+        It gets what was checked, never what came: one reply of another form would end its run.
+        """
+        replies = []
+        for answer in answers:
+            reply = copy(self._replies[answer.node_id])
+            weights = numbered("model", answer.parts["model"])
+            reply.content = RecordDict(
+                {
+                    "arrays": ArrayRecord({name: Array(array) for name, array in weights.items()}),
+                    "metrics": MetricRecord({"num-examples": answer.num_rows}),
+                }
+            )
+            replies.append(reply)
+        arrays, _ = self.flower.aggregate_train(server_round, replies)
         if arrays is None:
             raise PayloadError(explain(f"Flower's {type(self.flower).__name__}", "average the valid replies", None))
         return self.take_up([array.numpy() for array in arrays.values()])

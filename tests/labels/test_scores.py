@@ -22,6 +22,14 @@ def test_the_projection_is_a_probability_and_no_other_one_is_nearer(row):
     assert ((nearest - estimate) ** 2).sum() <= distances.min() + 1e-9
 
 
+@pytest.mark.parametrize("huge", [1e16, 3e38, -3e38, 1e300])
+def test_one_huge_estimate_makes_no_nan(huge):
+    """A party's noisy scores are finite numbers of any size, and one of them may not spoil all averages."""
+    nearest = onto_simplex(np.array([[huge, 0.2, 0.7], [0.0, huge, huge]]))
+    wanted = [[1, 0, 0], [0, 0.5, 0.5]] if huge > 0 else [[0, 0.25, 0.75], [1, 0, 0]]
+    assert nearest == pytest.approx(np.array(wanted, dtype=float))
+
+
 def test_probabilities_are_their_own_projection():
     probs = np.array([[1.0, 0.0, 0.0], [0.8, 0.1, 0.1], [1 / 3, 1 / 3, 1 / 3]])
     assert onto_simplex(probs) == pytest.approx(probs)

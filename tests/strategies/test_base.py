@@ -434,6 +434,24 @@ def test_a_name_that_a_key_was_registered_under_cannot_be_taken_by_another_node_
     assert strategy.record.rounds[0].answered == ["party-001", "party-002"]
 
 
+def test_a_refusal_under_another_party_s_name_is_not_written_down_as_that_party_s():
+    """Both keys are registered; the second node refuses in the first one's name, in rounds and at the end."""
+
+    def refuse(i, reply):
+        record = "fitres.metrics" if "fitres.metrics" in reply.content else "evaluateres.metrics"
+        if i == 1 and record in reply.content:
+            reply.content.config_records[record].update({"party": "party-000", "code": "budget-exceeded"})
+        return reply
+
+    strategy = _strategy()
+    strategy.start(_Registered(handler([FedCTClient(p) for p in parties(3)]), [{}] * 3, tamper=refuse), num_rounds=2)
+    for this in strategy.record.rounds:
+        assert [(r.node_id, r.code) for r in this.rejected] == [("1001", "not-its-name")]
+        assert this.answered == ["party-000", "party-002"]
+    assert strategy.asked.by_party == {"party-000": 2, "party-001": 2, "party-002": 2}  # as their keys say
+    assert "party-001 did not finish: not-its-name" in strategy.record.notes
+
+
 def test_a_name_that_two_keys_were_registered_under_binds_neither():
     nodes = [NodeInfo(node_id=1, name="a"), NodeInfo(node_id=2, name="a"), NodeInfo(node_id=3, name="b")]
     assert registered_names(nodes) == {3: "b"}

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from federation import accuracies, fedkt_grid, model, parties, party, public_set, rows
 
-from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.errors import ConfigError, PayloadError
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.strategies import FedKT, FedKTConfig, PartyLabels
+from fedkd_flwr.wire.label_codec import encode_labels
+from fedkd_flwr.wire.ratio_codec import encode_ratios
+from fedkd_flwr.wire.records import Reply
 
 
 def _strategy(*, minimum=2, public=None, **settings):
@@ -82,3 +85,16 @@ def test_plain_voting_counts_every_student():
 def test_several_rounds_are_refused():
     with pytest.raises(ConfigError, match=r"num_rounds must be 1 for fedkt, got 3\. It is one-shot"):
         _strategy().start(fedkt_grid(parties()), num_rounds=3)
+
+
+def test_a_reply_that_is_turned_away_leaves_no_class_counts_behind():
+    """They bind for the whole run, and a node may have sent them in another party's name."""
+    strategy = _strategy(students_per_party=2, teachers_per_student=2, consensus="density-ratio")
+    codes, labels, counts = np.zeros((60, 3), np.uint8), np.zeros(60, np.int16), np.array([7, 7, 7])
+    sent = encode_ratios(codes, labels, public=strategy.spec, server_round=1, class_counts=counts)
+    with pytest.raises(PayloadError, match="no labels in the reply"):  # those of the second student
+        strategy.read(Reply(node_id=1, party="a", arrays={"ratios": sent}), 1)
+    assert strategy.record.parties == []
+    second = encode_labels(labels, public=strategy.spec, server_round=1)
+    strategy.read(Reply(node_id=2, party="a", arrays={"ratios": sent, "labels": second}), 1)
+    assert strategy.record.party("a").class_counts == [7, 7, 7]

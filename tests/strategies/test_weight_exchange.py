@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from federation import model, party, rows
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from weights import grid_of, make, members, net, run, same
 
 from fedkd_flwr.algorithms import cards
@@ -49,3 +50,64 @@ def test_weights_leave_only_where_the_owner_names_the_algorithm(algorithm):
 def test_a_model_without_weights_is_refused_before_anybody_is_asked(algorithm):
     with pytest.raises(ConfigError, match="model must be a torch net"):
         make(algorithm, global_model=model)
+
+
+# ---------------------------------------------------------------- replies that fit nothing
+
+BY_ROWS = sorted({"fedavg", "fedprox", "feddf"})
+
+
+def _rewrapped(reply, content):
+    made = Message(content, dst_node_id=1, message_type="train")
+    made.metadata.__dict__.update(reply.metadata.__dict__)
+    return made
+
+
+def _of_the_other_form(reply):
+    said = dict(reply.content.config_records["reply"])
+    said["num-examples"] = int(reply.content.metric_records["metrics"]["num-examples"])
+    arrays = reply.content.array_records["arrays"].values()
+    return {
+        "fitres.parameters": ArrayRecord({str(i): array for i, array in enumerate(arrays)}),
+        "fitres.metrics": ConfigRecord(said),
+    }
+
+
+def _under_other_names(reply):
+    record = reply.content.array_records["arrays"]
+    first, second, *others = record
+    odd = {f"{first},{second}": record[first], "": record[second], **{name: record[name] for name in others}}
+    return {**reply.content, "arrays": ArrayRecord(odd)}
+
+
+@pytest.mark.parametrize("algorithm", BY_ROWS)
+@pytest.mark.parametrize("odd", [_of_the_other_form, _under_other_names])
+def test_a_reply_of_another_form_counts_as_what_it_holds_and_ends_no_run(algorithm, odd):
+    """Flower's strategy ends the run where the records of two replies have different names."""
+
+    def tamper(i, reply):
+        training = "reply" in reply.content and reply.metadata.message_type == "train"
+        return _rewrapped(reply, RecordDict(odd(reply))) if i == 0 and training else reply
+
+    strategy, _ = run(algorithm, rounds=1, held=members(3, algorithm), tamper=tamper)
+    honest, _ = run(algorithm, rounds=1, held=members(3, algorithm))
+    assert strategy.record.rounds[0].answered == ["party-000", "party-001", "party-002"]
+    assert same(strategy.model.arrays(), honest.model.arrays())
+
+
+@pytest.mark.parametrize("algorithm", SEND)
+def test_weights_so_large_that_the_net_says_nothing_are_left_out_and_end_no_run(algorithm):
+    def tamper(i, reply):
+        if i == 0 and reply.metadata.message_type == "train":
+            for record in reply.content.array_records.values():
+                for name, array in list(record.items()):
+                    if array.numpy().dtype == np.float32:
+                        record[name] = Array(np.full(array.shape, 3e38, np.float32))
+        return reply
+
+    settings = {"given": {"noise_rng": np.random.default_rng(3)}} if algorithm in NOISY else {}
+    strategy, _ = run(algorithm, rounds=1, held=members(4, algorithm), tamper=tamper, **settings)
+    (only,) = strategy.record.rounds
+    assert [(r.party, r.code) for r in only.rejected] == [("party-000", "wrong-weights")]
+    assert only.answered == ["party-001", "party-002", "party-003"]
+    assert strategy.record.status == "completed"
