@@ -127,6 +127,7 @@ def choose(
         skew=None if counts is None or demanded else label_skew(counts),
         coverage=vote.coverage() if vote is not None and enough else None,
         may_estimate=may_estimate,
+        some_ratios=bool(sent),
     )
     if silent := num_parties - len(sent):
         reason += f" {silent} of {num_parties} parties sent no density ratios: a node's allow must name density-ratio."

@@ -624,7 +624,8 @@ def _csv_rows(text: str, separator: str, names: list[str], before: int) -> tuple
 
     Lines are read one by one, because what one row holds must not decide how another is read. Only where a quote stays
     open does a row go on, as far as the whole of it is well formed and has all values: else that line is wrong alone.
-    A wrong row has all its values in each column, and an additional separator, so that it fits no schema.
+    A wrong row has all its values in each column, and an additional separator, so that it fits no schema. A blank line
+    is no row, but where there is one column: there it is an empty cell, except at the end.
     """
     width = len(names)
     cell = rf' *+(?:"[^"]*+(?:""[^"]*+)*+" *+|[^"\n{re.escape(separator)}][^\n{re.escape(separator)}]*+|)'
@@ -633,7 +634,7 @@ def _csv_rows(text: str, separator: str, names: list[str], before: int) -> tuple
     parts: list[pd.DataFrame] = []
     rows: list[list[str]] = []
     wrong: list[tuple[int, int]] = []
-    at, number, in_header = 0, before, True
+    at, number, in_header, empty = 0, before, True, 0
     while at < len(text):
         end = text.find("\n", at)
         end = len(text) if end < 0 else end
@@ -644,7 +645,10 @@ def _csv_rows(text: str, separator: str, names: list[str], before: int) -> tuple
             row, is_open = _cells(found[0], separator)
         at = end + 1
         if not line.strip(blank):
+            empty += width == 1 and not in_header  # the only cell of a row, unless no row follows
             continue
+        rows += [[""]] * empty
+        empty = 0
         if in_header:
             in_header = False
         elif len(row) == width and not is_open:
@@ -652,7 +656,7 @@ def _csv_rows(text: str, separator: str, names: list[str], before: int) -> tuple
         else:
             rows.append([separator.join([*row, ""])] * width)
             wrong.append((number, len(row)))
-        if len(rows) == _ROWS_AT_ONCE:
+        if len(rows) >= _ROWS_AT_ONCE:
             parts.append(pd.DataFrame(rows, columns=names, dtype=str))
             rows = []
     parts.append(pd.DataFrame(rows, columns=names, dtype=str))

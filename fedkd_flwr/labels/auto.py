@@ -72,6 +72,7 @@ def choose_rule(
     coverage: float | None,
     skew: float | None = None,
     may_estimate: bool = True,
+    some_ratios: bool = False,
 ) -> RuleChoice:
     """Return the rule that the answers support.
 
@@ -87,11 +88,13 @@ def choose_rule(
     class_counts : ndarray of shape (num_classes,), int, or None
         Private rows of each class, all parties together; where the parties did not tell, how often they voted for it.
     coverage : float or None
-        `DensityVote.coverage`, within [0, 1]; None where the parties sent no ratios.
+        `DensityVote.coverage`, within [0, 1]; None where no parties sent ratios, or too few.
     skew : float or None
         `label_skew` of the parties that sent ratios, within [0, 1]; None where it is not known.
     may_estimate : bool
         Whether the answers allow estimated confusion matrices (Dawid-Skene).
+    some_ratios : bool
+        Whether some parties sent ratios though ``coverage`` is None, for the reason.
 
     Examples
     --------
@@ -115,7 +118,7 @@ def choose_rule(
             f" ({100 * MIN_COVERAGE:.0f} % are needed for density ratios; parties of few rows cannot tell)"
         )
     else:
-        why = "The parties sent labels alone"
+        why = "Too few parties sent density ratios" if some_ratios else "The parties sent labels alone"
     if not may_estimate:
         return RuleChoice("majority", f"{why}, so the majority of the labels counts.")
     if num_classes == 2:

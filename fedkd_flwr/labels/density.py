@@ -456,7 +456,8 @@ class DensityVote:
         labels : ndarray of shape (num_public,), int16
             ``ABSTAIN`` where the densities of all classes are near 0: the row looks like nobody's data.
         confidence : ndarray of shape (num_public,), float64
-            ``pi_c S_c`` of the label over the sum of all classes, within [0, 1]; 0 where there is no label.
+            Density of the label's class over the sum of all classes, once each has been given what is due to it: within
+            [0, 1], and 0 where there is no label.
         """
         num_public, num_classes = self._shape
         sums = np.zeros(num_public * num_classes)

@@ -64,6 +64,10 @@ def test_two_classes_held_alike_take_the_majority_unless_density_ratios_were_ask
 def test_parties_that_keep_their_ratios_are_counted_in_the_reason():
     two = {name: ALL[name] for name in ("party-0", "party-1")}
     assert "1 of 3 parties sent no density ratios" in chosen(two).reason
+    one = chosen({"party-0": ALL["party-0"]}).reason
+    assert one.startswith("Too few parties sent density ratios")
+    assert "2 of 3 parties sent no density ratios" in one
+    assert chosen({}).reason.startswith("The parties sent labels alone")
     assert chosen({"party-0": ALL["party-0"]}).rule != "density-ratio"  # one of three is not enough
     assert chosen({}).rule == "dawid-skene"
     assert chosen({}, votes=np.array([28, 1, 1])).rule == "majority"

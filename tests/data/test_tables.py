@@ -526,3 +526,10 @@ def test_a_column_name_with_accents_is_the_schemas_whoever_wrote_the_file(tmp_pa
     X = make_public_set(read_table(path), schema).X
     assert X[:, 1].tolist() == [1.0, 1.0]
     assert infer_schema(read_table(path), classes=["a", "b"]).column_names == (size, street)
+
+
+def test_a_blank_line_is_an_empty_cell_where_there_is_one_column_so_that_answers_stay_with_their_rows(tmp_path):
+    (tmp_path / "one.csv").write_text("age\n\n1\n\n\n3\n\n")
+    assert read_table(tmp_path / "one.csv")["age"].tolist() == ["", "1", "", "", "3"]
+    (tmp_path / "two.csv").write_text("age,sex\n\n1,f\n\n3,m\n\n")
+    assert read_table(tmp_path / "two.csv")["age"].tolist() == ["1", "3"]
