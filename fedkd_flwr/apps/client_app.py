@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import logging
 import math
 import time
@@ -17,6 +16,7 @@ from flwr.clientapp import ClientApp
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.refusals import RefusingClient
 from fedkd_flwr.errors import PayloadError
+from fedkd_flwr.watchdog import watched
 from fedkd_flwr.wire.records import Scalar, flower_reply, from_flower, open_instruction, reply_record
 
 __all__ = ["HANG_S", "answer", "app", "client_of", "finish", "hold_back", "never_for_ever"]
@@ -65,8 +65,9 @@ def ready(message: Message, context: Context) -> Message:
     settings = message.content.config_records.get("settings")
     said: dict[str, Scalar] = {"party": str(context.node_config.get("party", ""))}
     if settings is None or not context.node_config.get("reply-at"):
-        client = client_of(context)
-        said = {"party": _name(client)} if settings is None else client.ready(dict(settings))  # type: ignore[arg-type]
+        with never_for_ever(context.node_config):
+            client = client_of(context)
+            said = {"party": _name(client)} if settings is None else client.ready(dict(settings))  # type: ignore[arg-type]
         if settings is None and "data-path" not in context.node_config:
             from fedkd_flwr.apps.shared_folder import look
 
@@ -85,7 +86,8 @@ def rehearse(message: Message, context: Context) -> Message:
     """Answer a rehearsal: constant labels, or why this party would be missing."""
     began = time.monotonic()
     settings: dict[str, Scalar] = dict(message.content.config_records["settings"])  # type: ignore[arg-type]
-    fitted = client_of(context).rehearse(settings)
+    with never_for_ever(context.node_config):
+        fitted = client_of(context).rehearse(settings)
     hold_back(context.node_config, began)
     return Message(reply_record("fit", *fitted), reply_to=message)
 
@@ -123,10 +125,11 @@ def evaluate(message: Message, context: Context) -> Message:
 
 @contextmanager
 def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
-    """End a silo's process that hangs, with all its stacks in the log: Flower never would, and ask this node no more.
+    """End a silo's process that hangs (`fedkd_flwr.watchdog`).
 
-    Learning is ended after ``round-limit-s`` and the party still answers. This is for what hangs elsewhere, such as a
-    disk that does not answer: `HANG_S` later. Without a limit, and in simulation, nothing is ended.
+    Each piece of learning is ended after ``round-limit-s`` and the party still answers. This is for what hangs
+    elsewhere, such as a disk that does not answer: `HANG_S` later. Without a limit, and in simulation, nothing is
+    ended.
     """
     if "data-path" not in node_config:
         yield
@@ -137,11 +140,8 @@ def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
         yield  # a setting of another kind is refused when the client is made
         return
-    faulthandler.dump_traceback_later(limit + HANG_S, exit=True, file=2)  # stderr; also where C code hangs
-    try:
+    with watched(limit + HANG_S):
         yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
 
 
 def hold_back(node_config: Mapping[str, Any], began: float) -> None:

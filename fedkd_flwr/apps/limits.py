@@ -30,6 +30,7 @@ from typing import NoReturn
 
 from fedkd_flwr import errors
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause, explain
+from fedkd_flwr.watchdog import still_at_work
 
 __all__ = ["Limits", "limits_of"]
 
@@ -111,6 +112,7 @@ class Limits:
             The work's own, with its class, code and text; another exception becomes one of code ``internal``, as does
             a child that died.
         """
+        still_at_work()
         before = _children(os.getpid())
         read, write = os.pipe()
         with _adopting():
@@ -127,6 +129,7 @@ class Limits:
             finally:
                 os.close(read)
                 _end(child, before)
+        still_at_work()
         return _opened(message, child)
 
     def _wait(self, read: int, child: int, seconds: float) -> bytearray:

@@ -33,6 +33,7 @@ from fedkd_flwr.site_rules import RuleResult, SiteRules, refuse_broken
 from fedkd_flwr.stores.egress_log import EgressLog, is_told, output_of
 from fedkd_flwr.stores.held_replies import Decision, HeldReplies
 from fedkd_flwr.stores.party_state import StoredReply
+from fedkd_flwr.watchdog import paused
 
 __all__ = ["Approve", "Egress"]
 
@@ -345,9 +346,10 @@ class Egress:
             self.log.directory.parents[1],
         )
         decision = held.decision
-        while decision is None and time.monotonic() < end:
-            time.sleep(min(POLL_S, max(end - time.monotonic(), 0.0)))
-            decision = held.decision
+        with paused():
+            while decision is None and time.monotonic() < end:
+                time.sleep(min(POLL_S, max(end - time.monotonic(), 0.0)))
+                decision = held.decision
         decision = decision or held.decide("expired")
         if decision.verdict != "expired":
             held.remove()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import threading
 import time
@@ -15,6 +16,7 @@ import pytest
 from dp_accounting import NoOpDpEvent
 from federation import fedct_grid, party, rows
 
+from fedkd_flwr import watchdog
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
@@ -573,3 +575,12 @@ def test_codes_that_private_rows_decide_are_withheld_by_a_party_that_demands_pri
 
     assert Code.TOO_FEW_ROWS in TELLING
     assert Code.HELD_BACK not in TELLING
+
+
+def test_a_process_that_waits_for_a_person_does_not_count_as_one_that_hangs(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(watchdog, "_seconds", 5.0)
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: told.append("paused"))
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda *_, **__: told.append("begun anew"))
+    _run([_guarded(tmp_path, "a", approve="always", within_s=0.05), _guarded(tmp_path, "b")], FedCTConfig())
+    assert told[-2:] == ["paused", "begun anew"]
