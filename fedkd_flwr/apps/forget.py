@@ -11,8 +11,11 @@ from fedkd_flwr.report.standing import standing
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.files import file_name
+from fedkd_flwr.stores.party_state import runs_gone_on_from
 
 __all__ = ["forget_run"]
+
+_OF_MODELS = (".model", ".card.json", ".card.md", ".html", ".continues.json")
 
 
 def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: bool = False) -> list[Path]:
@@ -30,7 +33,7 @@ def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: 
     party : str
         Delete this party's alone; "" for all.
     models : bool
-        Delete the parties' final models and pages too.
+        Delete the parties' final models, with their cards and pages, too.
 
     Raises
     ------
@@ -44,13 +47,13 @@ def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: 
     if record.is_file() and standing(RunRecord.load(record)).word == "running":
         way_out = f"Stop it first: fedkd stop {folder.name}"
         raise ConfigError(explain(f"run {folder.name}", "have ended before it is forgotten", "running", way_out))
-    kinds = (".npz", *((".model", ".alone.model", ".html") if models else ()))
-    folders = [folder, *_continued(folder)]
+    kinds = (".npz", *(_OF_MODELS if models else ()))
+    folders = [folder, *_continued(folder, party)]
     found = [
         path
         for one in folders
-        for path in sorted((one / "parties").glob("*"))
-        if any(path.name == file_name(party) + kind if party else path.name.endswith(kind) for kind in kinds)
+        for path in sorted((one / "parties").glob(f"{file_name(party) if party else '*'}.*"))  # no name holds a dot
+        if path.name.endswith(kinds)
     ]
     for path in found:
         path.unlink()
@@ -61,12 +64,14 @@ def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: 
     return found
 
 
-def _continued(folder: Path) -> list[Path]:
-    """Return the folders of the runs that a run continues: simulated parties keep their state in the first one's."""
+def _continued(folder: Path, party: str) -> list[Path]:
+    """Return the folders of the runs that a run continues: parties keep their state and models in the first one's."""
     try:
-        return [folder.parent / file_name(run) for run in Lineage.load(folder / "checkpoint").earlier]
-    except DataError:
-        return []
+        known = Lineage.load(folder / "checkpoint").earlier
+    except DataError:  # a silo has no lineage; what it went on from is written down there
+        known = ()
+    runs = dict.fromkeys([*known, *runs_gone_on_from(folder, party)])
+    return [path for run in runs if (path := folder.parent / file_name(run)) != folder]
 
 
 def _folder(run: str, root: Path) -> Path:

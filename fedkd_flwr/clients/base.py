@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import Card, kebab
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.answer_table import answer_columns, answer_table
-from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof, taken_up
+from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof, note_where_it_is_kept, taken_up
 from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.clients.final_visit import keep_models, learnt_at_the_end, show, told_at_the_end
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
@@ -135,7 +135,7 @@ class PartyClient(NumPyClient, ABC):
     ) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
         """Answer one round: labels, the number of public rows labelled, and metrics if they may leave."""
         try:
-            instruction = self._open(parameters, config)
+            instruction = self._entered(parameters, config)
             charge = self._permitted(instruction)
             reply = self._paid(instruction, charge)
             if reply is None:
@@ -151,7 +151,7 @@ class PartyClient(NumPyClient, ABC):
     ) -> tuple[float, int, dict[str, Scalar]]:
         """Take the final labels in; return the zero-one loss and metrics if they may leave."""
         try:
-            instruction = self._open(parameters, config)
+            instruction = self._entered(parameters, config)
             # a server that asks for metrics as if nothing had been claimed does not get them
             charge = self._permitted(instruction, final=True)
             private = charge is not None or self._claimed(instruction)
@@ -578,6 +578,13 @@ class PartyClient(NumPyClient, ABC):
         """Refuse to send density ratios in a run with noise: no claim covers them."""
         if config.get("privacy") != "none" or self._noisy(config):
             raise PayloadError(explain("ratios", "not be asked for in a run with noise", config.get("privacy")))
+
+    def _entered(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Instruction:
+        """Open an instruction that may be answered: whatever is kept from here on can be found again."""
+        own = self.party.state
+        instruction = self._open(parameters, config)
+        note_where_it_is_kept(self.party, own)
+        return instruction
 
     def _open(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Instruction:
         party = self.party

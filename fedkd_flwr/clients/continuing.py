@@ -21,9 +21,10 @@ from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.privacy.ledger.entry import canonical
 from fedkd_flwr.stores.checkpoints import sealed
+from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.wire.records import Scalar
 
-__all__ = ["earlier_runs", "mark_of", "node_proof", "taken_up"]
+__all__ = ["earlier_runs", "mark_of", "node_proof", "note_where_it_is_kept", "taken_up"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -71,6 +72,12 @@ def taken_up(party: Party, config: Mapping[str, Scalar], mark: str) -> Party:
         )
         return party
     return replace(party, run_id=first, state=party.state.of_run(first))
+
+
+def note_where_it_is_kept(party: Party, own: PartyState | None) -> None:
+    """Write into a silo's folder of this run, ``own``, which run's state it goes on in: its owner may forget it."""
+    if own is not None and party.state is not None and own.path != party.state.path and not party.simulated:
+        own.note_continued(party.run_id)  # a simulation's server knows
 
 
 def _charged(party: Party, run_id: str) -> bool:

@@ -19,7 +19,7 @@ def forget(
     ],
     party: Annotated[str, typer.Option(help="Of this party alone, where several share a folder.")] = "",
     models: Annotated[
-        bool, typer.Option("--models", help="Also the final models and pages that the run left a party.")
+        bool, typer.Option("--models", help="Also the final models, cards and pages that the run left a party.")
     ] = False,
     output_dir: Annotated[
         Path, typer.Option("--output-dir", metavar="FOLDER", help="A silo's state-dir, or the server's output-dir.")

@@ -16,7 +16,9 @@ from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.stores.files import file_name
 
-__all__ = ["PartyState", "Saved", "StoredReply"]
+__all__ = ["PartyState", "Saved", "StoredReply", "runs_gone_on_from"]
+
+_WENT_ON = ".continues.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +106,11 @@ class PartyState:
         """Return this party's state within another run."""
         return PartyState(self.root, run_id=run_id, party=self.party)
 
+    def note_continued(self, run_id: str) -> None:
+        """Write down that this run goes on in the state of another, whose folder holds all that it keeps here."""
+        if not (path := self.directory / f"{file_name(self.party)}{_WENT_ON}").exists():
+            write_atomic(path, json.dumps({"run": run_id}).encode())
+
     def save(self, saved: Saved) -> None:
         """Replace the state."""
         # the names are repeated in `meta`, because the list of an archive's members has no checksum
@@ -140,3 +147,22 @@ class PartyState:
             way_out = "Remove the file to start this run afresh at this party."
             message = explain(f"state file {self.path}", f"be the whole state of {self.party}", str(error), way_out)
             raise DataError(message, code=Code.STATE_LOST) from error
+
+
+def runs_gone_on_from(folder: Path, party: str = "") -> list[str]:
+    """Return the ids of the runs that parties of a run went on from (`PartyState.note_continued`).
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder in a state directory.
+    party : str
+        Of this party alone; "" for all.
+    """
+    found = []
+    for path in sorted((folder / "parties").glob(f"{file_name(party) if party else '*'}{_WENT_ON}")):
+        try:
+            found.append(str(json.loads(path.read_bytes())["run"]))
+        except (ValueError, KeyError, TypeError):  # damaged: it leads nowhere
+            continue
+    return found

@@ -9,6 +9,7 @@ from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.processes import this_process
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.stores.record_file import RecordFile
 
 
@@ -55,6 +56,29 @@ def test_what_a_run_continues_is_forgotten_with_it(root):
     assert not (root / "runs/71/checkpoint").exists()
     assert not (root / "runs/73/checkpoint").exists()
     assert (root / "runs/72/parties/a.npz").exists()
+
+
+def test_all_that_a_run_left_a_party_is_deleted_with_its_models_and_nothing_of_a_party_of_a_like_name(tmp_path):
+    kinds = ("model", "alone.model", "extended.model", "card.json", "alone.card.md", "extended.card.json", "html")
+    for kind in kinds:
+        _touch(tmp_path / f"runs/71/parties/a.{kind}")
+        _touch(tmp_path / f"runs/71/parties/a-b.{kind}")
+    forget_run("71", tmp_path, party="a", models=True)
+    assert _left(tmp_path) == {f"runs/71/parties/a-b.{kind}" for kind in kinds}
+    forget_run("71", tmp_path, models=True)
+    assert not _left(tmp_path)
+
+
+def test_a_silo_finds_what_it_kept_of_a_continued_run_in_the_folder_of_the_run_that_it_went_on_from(root):
+    """It has no lineage: that is the server's."""
+    for name in "ab":
+        PartyState(root, run_id="74", party=name).note_continued("71")
+    forget_run("74", root, party="b", models=True)
+    assert _left(root / "runs/71/parties") == {"a.npz", "a.model", "a.alone.model"}
+    forget_run("74", root)  # the note stays: models may be deleted later
+    assert _left(root / "runs/71/parties") == {"a.model", "a.alone.model"}
+    forget_run("74", root, models=True)
+    assert not _left(root / "runs/71/parties") | _left(root / "runs/74")
 
 
 def test_a_run_that_is_going_on_or_not_there_is_not_forgotten(root):

@@ -14,7 +14,7 @@ from fedkd_flwr.clients.continuing import mark_of, node_proof
 from fedkd_flwr.errors import Code
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.stores.party_state import PartyState
+from fedkd_flwr.stores.party_state import PartyState, runs_gone_on_from
 
 WIRE = {"server-round": 1, "fingerprint": "ab" * 32, "payload": "", "wire-version": 1, "last-round": 0}
 NOISE = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0)
@@ -52,6 +52,18 @@ def test_the_same_round_of_the_same_exchange_has_the_same_noisy_answer_and_one_c
     assert ("went-on-from" in before, said["went-on-from"]) == (False, "7")
     FedCTClient(member).fit([], _asked(AGAIN, **{"server-round": 2, "last-round": 1}))
     assert _charges(member) == [("7", 1), ("7", 2)]
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_silo_writes_down_which_run_s_folder_holds_what_it_keeps(tmp_path, simulated):
+    FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    assert not runs_gone_on_from(tmp_path / "runs" / "7")
+    member = replace(_member(tmp_path, "8"), simulated=simulated)
+    FedCTClient(member).ready(_asked(AGAIN))
+    assert not runs_gone_on_from(tmp_path / "runs" / "8")  # nothing is kept yet
+    FedCTClient(member).fit([], _asked(AGAIN))
+    assert runs_gone_on_from(tmp_path / "runs" / "8") == ([] if simulated else ["7"])
+    assert runs_gone_on_from(tmp_path / "runs" / "8", "b") == []
 
 
 @pytest.mark.parametrize(
