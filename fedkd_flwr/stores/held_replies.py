@@ -8,7 +8,8 @@
 | ``<run>-<round>.decision.json`` | what was decided, by whom, why, and for which bytes |
 
 A final visit has ``final`` in the place of its round. A decision is written once and stays; what it is about is removed
-with it, but where nobody decided in time: that stays until the party holds the next reply.
+with it, but where nobody decided in time, or the node was killed meanwhile: that stays until the party holds the next
+reply after that time.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ class HeldReplies:
         self.folder = folder
 
     def put(self, reply: StoredReply, facts: Mapping[str, Any], table: Iterable[Sequence[object]] | None) -> Held:
-        """Hold a reply back; what nobody decided about before is removed.
+        """Hold a reply back; earlier ones that no node waits for are removed, their decisions stay.
 
         Parameters
         ----------
@@ -188,7 +189,7 @@ class HeldReplies:
         held = Held(self.folder / _name(str(facts["run"]), facts["round"]), facts)
         make_folder(self.folder)
         for old in held_in(self.folder):
-            if (decision := old.decision) is not None and decision.verdict == "expired":
+            if not old.waits:  # nobody decided in time, or the node was killed while it waited
                 old.remove()
         where = Path(f"{held.path}{_DECISION}")
         with locked(self.folder / "lock", timeout_s=_LOCK_S):

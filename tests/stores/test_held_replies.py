@@ -20,8 +20,8 @@ def replies(tmp_path):
     return HeldReplies(tmp_path / "egress" / "a" / "held")
 
 
-def _put(replies, server_round=1, run="7", reply=REPLY):
-    facts = {"run": run, "round": server_round, "covers": "c", "since": f"2026-{server_round}", "until": "9999"}
+def _put(replies, server_round=1, run="7", reply=REPLY, until="9999"):
+    facts = {"run": run, "round": server_round, "covers": "c", "since": f"2026-{server_round}", "until": until}
     return replies.put(reply, {**facts, "output": output_of(reply)}, [["public row", "label"], [0, "red"]])
 
 
@@ -52,6 +52,16 @@ def test_what_nobody_decided_about_stays_until_the_next_reply_is_held_and_may_be
     _put(replies, 2)
     assert [one.facts["round"] for one in held_in(replies.folder)] == [2]
     assert _put(replies, 1).decide("approved").verdict == "approved"
+
+
+def test_what_a_node_held_that_was_killed_while_it_waited_goes_with_the_next_reply(replies):
+    """Nobody writes down that the time is over, or removes what was approved meanwhile."""
+    _put(replies, until="2026")
+    _put(replies, 2).decide("approved")
+    _put(replies, 3)
+    _put(replies, 4)
+    assert [one.facts["round"] for one in held_in(replies.folder)] == [3, 4]  # somebody may still wait for the third
+    assert replies.decision("7", 2).verdict == "approved"
 
 
 def test_an_approval_of_other_bytes_is_forgotten_and_a_rejection_is_not(replies):
