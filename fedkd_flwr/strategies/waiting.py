@@ -149,9 +149,9 @@ class Readiness:
         ]
         if due:
             self._asked |= dict.fromkeys(due, now)
-            self._open |= dict(
-                zip(self.grid.push_messages([question(n, self.settings) for n in due]), due, strict=True)
-            )
+            # Flower gives no id, or no list at all, for what the SuperLink did not take: those nodes are waited for
+            ids = self.grid.push_messages([question(n, self.settings) for n in due])
+            self._open |= {one: node for one, node in zip(ids, due, strict=False) if one}
         for reply in self.grid.pull_messages(list(self._open)) if self._open else ():
             node = self._open.pop(reply.metadata.reply_to_message_id, None)
             if node is not None:

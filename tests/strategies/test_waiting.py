@@ -13,6 +13,13 @@ from fedkd_flwr.errors import TooFewPartiesError
 from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid, start_processes, wait_for_nodes
 
 
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch):
+    """Flower makes messages for the node that its process belongs to."""
+    for name in ("_run_id", "_task_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
 class _Nodes:
     """Registers nodes as a script says: one list of node ids per look, the last one for ever."""
 
@@ -243,3 +250,19 @@ def test_processes_are_started_by_a_query_and_a_silent_one_is_no_error():
     grid = _Slow(silent=1)
     start_processes(grid, [1, 2, 3], timeout=0.1)
     assert grid.types == ["query"] * 3
+
+
+@pytest.mark.parametrize("ids", [[], ["", None]])
+def test_a_question_that_the_superlink_does_not_take_ends_no_run(ids):
+    """Flower returns no id for such a message, and no list where all together are too large."""
+
+    class Full:
+        def push_messages(self, messages):
+            return ids
+
+        def pull_messages(self, message_ids):
+            pytest.fail("nobody was asked")
+
+    readiness = Readiness(Full(), {"privacy": "none"})
+    assert readiness.ask([1, 2]) == []
+    assert readiness.ask([1, 2]) == []
