@@ -347,16 +347,22 @@ class PartyClient(NumPyClient, ABC):
         if egress is None:
             return shown
         rows = self.num_rows(instruction)
+
+        def note() -> None:  # not before a decision: what was rejected has not left
+            if charge is None and egress.approve != "never" and egress.discloses(reply):
+                self._note_no_noise()
+
         try:
             egress.let_out(
-                reply, num_examples=rows, sender=shown, table=lambda: self._table(reply, instruction, egress)
+                reply,
+                num_examples=rows,
+                sender=shown,
+                table=lambda: self._table(reply, instruction, egress),
+                before=note,
             )
         except Exception:
             self._hold_back()
             raise
-        # not before: what was rejected has not left
-        if charge is None and egress.approve != "never" and egress.discloses(reply):
-            self._note_no_noise()
         return shown
 
     def _hold_back(self) -> None:

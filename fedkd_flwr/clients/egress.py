@@ -196,6 +196,7 @@ class Egress:
         num_examples: int,
         table: Callable[[], Iterable[Sequence[object]] | None],
         sender: Mapping[str, object] | None = None,
+        before: Callable[[], None] = lambda: None,
     ) -> None:
         """Return when the reply may leave: approved where the site asks for that, and written down.
 
@@ -209,6 +210,8 @@ class Egress:
             Returns it as a table, for whoever approves; None where it is none.
         sender : mapping, optional
             What is told of this node beside it, which nothing learnt decides.
+        before : callable
+            Called once the reply is approved, before the log says that it left; what it raises holds the reply back.
 
         Raises
         ------
@@ -222,6 +225,7 @@ class Egress:
         if approval["verdict"] not in ("not asked", "approved"):
             self._hold_back(approval)
         self._visit["approval"] = approval
+        before()
         self._write(left=True, code="")
 
     def _hold_back(self, approval: dict[str, str]) -> NoReturn:

@@ -352,6 +352,20 @@ def test_a_code_that_private_rows_decided_is_noted_in_the_ledger_also_where_a_st
     assert client.fit([], {**told, "server-round": 2})[2]["code"] == "withheld"
 
 
+def test_the_log_says_that_an_answer_left_only_where_the_ledger_could_note_it(tmp_path, monkeypatch):
+    member = _guarded(tmp_path, "a", approve="always")
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **FedCTConfig().told()}
+
+    def full(**words):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(member.ledger, "note_no_noise", full)
+    _steward(member, True)
+    assert FedCTClient(member).fit([], {**told, "server-round": 1})[2]["code"] == "withheld"
+    (line,) = _log(member)
+    assert (line["left"], line["code"], line["approval"]["verdict"]) == (False, "withheld", "approved")
+
+
 # ------------------------------------------------------------------------------------------------------------- rules
 
 
