@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores", "onnx_graphs")
 PURE += ("run_record", "saved_model", "metrics", "checks", "errors", "files", "processes", "rounding", "seeds")
-PURE += ("site_rules",)
+PURE += ("site_rules", "spreadsheets", "watchdog")
 HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
 HEAVY |= {"dp_accounting", "onnx", "onnxruntime", "skl2onnx"}
 # public modules that are themselves imported only on use, with the extra they belong to
@@ -78,6 +78,7 @@ BELOW = {
     "rounding",
     "seeds",
     "site_rules",
+    "spreadsheets",
     "metrics",
     "labels",
     "models",
@@ -87,6 +88,7 @@ BELOW = {
     "stores",
     "run_record",
     "saved_model",
+    "watchdog",
 }
 MAY_IMPORT = {
     "errors": set(),
@@ -94,6 +96,8 @@ MAY_IMPORT = {
     "processes": set(),
     "rounding": set(),
     "seeds": set(),
+    "spreadsheets": set(),
+    "watchdog": set(),
     "metrics": {"errors"},
     "checks": {"errors"},
     "site_rules": {"errors", "privacy"},
@@ -102,7 +106,7 @@ MAY_IMPORT = {
     "data": {"checks", "errors", "seeds"},
     "privacy": {"checks", "errors", "labels", "rounding"},
     "algorithms": {"checks", "errors", "seeds", "labels", "privacy"},
-    "stores": {"checks", "errors", "files", "privacy", "processes", "run_record"},
+    "stores": {"checks", "errors", "files", "privacy", "processes", "run_record", "spreadsheets"},
     "run_frames": {"errors"},
     "run_record": {"errors", "metrics", "processes", "run_frames"},
     "saved_model": {"errors", "files", "data", "models"},
@@ -111,7 +115,7 @@ MAY_IMPORT = {
     "strategies": {*BELOW, "wire"},
     "clients": {*BELOW, "wire"},
     "audit": {*BELOW, "wire"},
-    "report": {"errors", "files", "metrics", "processes", "rounding", "run_frames", "run_record"},
+    "report": {"errors", "files", "metrics", "processes", "rounding", "run_frames", "run_record", "spreadsheets"},
 }
 
 

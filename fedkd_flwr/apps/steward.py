@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.spreadsheets import for_spreadsheets
 from fedkd_flwr.stores.egress_log import IN_FULL
 from fedkd_flwr.stores.held_replies import Decision, Held, held_in
 
@@ -178,7 +179,7 @@ def log_csv(lines: Sequence[Mapping[str, Any]]) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*_LOG, "json"])
-    writer.writerows([*_log_row(line), json.dumps(line, sort_keys=True)] for line in lines)
+    writer.writerows(for_spreadsheets([*_log_row(line), json.dumps(line, sort_keys=True)] for line in lines))
     return text.getvalue()
 
 

@@ -18,7 +18,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -27,10 +27,11 @@ from typing import Any, Literal
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.files import make_folder, write_atomic
+from fedkd_flwr.spreadsheets import for_spreadsheets
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = ["Decision", "Held", "HeldReplies", "for_spreadsheets", "held_in"]
+__all__ = ["Decision", "Held", "HeldReplies", "held_in"]
 
 Verdict = Literal["approved", "rejected", "expired"]
 _DECISION = ".decision.json"
@@ -227,28 +228,6 @@ class HeldReplies:
         paths = self.folder.glob(f"{file_name(run)}-*{_DECISION}")
         found = (Decision.read(path) for path in sorted(paths, key=os.path.getmtime) if _run_of(path) == file_name(run))
         return [decision for decision in found if decision is not None and decision.verdict != "expired"]
-
-
-def for_spreadsheets(table: Iterable[Sequence[object]]) -> Iterator[list[object]]:
-    """Yield the rows of a table for a CSV file that a person may open in a spreadsheet.
-
-    A text that it would compute gets an apostrophe: class names and public rows come from whoever made the public set.
-
-    >>> list(for_spreadsheets([["=1+1", "-1.5", -2, "red"]]))
-    [["'=1+1", '-1.5', -2, 'red']]
-    """
-    for row in table:
-        yield [f"'{one}" if isinstance(one, str) and _is_formula(one) else one for one in row]
-
-
-def _is_formula(text: str) -> bool:
-    if not text.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return True
-    return False
 
 
 def held_in(path: Path) -> list[Held]:
