@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import os
 import threading
 import time
 from dataclasses import replace
@@ -594,6 +595,7 @@ def test_codes_that_private_rows_decide_are_withheld_by_a_party_that_demands_pri
 def test_a_process_that_waits_for_a_person_does_not_count_as_one_that_hangs(tmp_path, monkeypatch):
     told = []
     monkeypatch.setattr(watchdog, "_seconds", 5.0)
+    monkeypatch.setattr(watchdog, "_process", os.getpid())
     monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: told.append("paused"))
     monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda *_, **__: told.append("begun anew"))
     _run([_guarded(tmp_path, "a", approve="always", within_s=0.05), _guarded(tmp_path, "b")], FedCTConfig())
