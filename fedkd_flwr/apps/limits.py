@@ -32,7 +32,7 @@ from fedkd_flwr import errors
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause, explain
 from fedkd_flwr.watchdog import still_at_work
 
-__all__ = ["Limits", "limits_of"]
+__all__ = ["Limits", "leaving_nothing", "limits_of"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -113,9 +113,8 @@ class Limits:
             a child that died.
         """
         still_at_work()
-        before = _children(os.getpid())
         read, write = os.pipe()
-        with _adopting():
+        with leaving_nothing() as end:
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()  # or the child would write what is buffered again
             with warnings.catch_warnings():
@@ -128,7 +127,7 @@ class Limits:
                 message = self._wait(read, child, self.seconds / parts)
             finally:
                 os.close(read)
-                _end(child, before)
+                end(child)
         still_at_work()
         return _opened(message, child)
 
@@ -233,6 +232,18 @@ def _read(read: int) -> bytes | None:
 
 
 # ---------------------------------------------------------------------------------------------------- processes
+
+
+@contextlib.contextmanager
+def leaving_nothing() -> Iterator[Callable[[int], None]]:
+    """Yield what ends a child of this process, by its number, with all that was started in the block.
+
+    The child leads a process group. On Linux processes that left it are found too, also where their parents have died;
+    elsewhere the group alone is ended. It needs a system with ``fork``.
+    """
+    before = _children(os.getpid())
+    with _adopting():
+        yield lambda child: _end(child, before)
 
 
 @contextlib.contextmanager

@@ -54,6 +54,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from fedkd_flwr.apps.bundles import Approvals, Bundle, plain
+from fedkd_flwr.apps.limits import leaving_nothing
 from fedkd_flwr.apps.node_client import read_frames, write_frames
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, RefusalError, explain
 
@@ -219,14 +220,23 @@ def ask_client_app(work: Work, client_app: str, command: Sequence[str]) -> Answe
     RuntimeError
         If the process ends with an error.
     TimeoutError
-        If it has no answer when its instruction expires, or after 12 hours; it is then killed with all that it started.
+        If it has no answer when its instruction expires, or after 12 hours.
+
+    Notes
+    -----
+    Whatever it started is ended with it, however it ends: on Linux also what left its process group, such as the
+    child in which a party learns and what a model started there (`fedkd_flwr.apps.limits`). On Windows the process
+    alone is ended.
     """
     metadata = work.message.metadata
     seconds = min(metadata.created_at + metadata.ttl - time.time(), LIMIT_S)
     header = json.dumps({"client-app": client_app, "task-id": work.task_id}).encode()
     protos = context_to_proto(work.context), message_to_proto(work.message)
     asked = write_frames(header, *(proto.SerializeToString() for proto in protos))
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as process:
+    with (
+        leaving_nothing() as end,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as process,
+    ):
         try:
             output, _ = process.communicate(asked, timeout=max(seconds, 0.0))
         except subprocess.TimeoutExpired:
@@ -236,7 +246,11 @@ def ask_client_app(work: Work, client_app: str, command: Sequence[str]) -> Answe
             message = f"killed after {seconds:.0f} s, when its instruction had expired"
             raise TimeoutError(message) from None
         finally:
-            _kill_group(process)
+            if hasattr(os, "fork"):
+                end(process.pid)
+            else:  # Windows
+                process.kill()
+            process.wait()
     if process.returncode:
         raise RuntimeError(f"its process ended with {process.returncode}; what it wrote is above")
     reply, context = read_frames(output, 2)
@@ -371,16 +385,6 @@ def _terminated_by_signal() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and whatever it has started and left behind."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:  # Windows
-            process.kill()
-    process.wait()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -34,7 +34,9 @@ def onto_simplex(estimates: NDArray[np.floating]) -> NDArray[np.float64]:
     exact = np.asarray(estimates, dtype=np.float64)
     if not np.isfinite(exact).all():
         raise DataError(explain("estimates", "be finite", "NaN or infinity"))
-    exact = exact - exact.max(axis=1, keepdims=True)  # the nearest is the same, and large numbers lose no digits
+    # the nearest is the same for a row that is shifted, and a large lead would absorb the 1 that is subtracted below;
+    # by a whole number, so that rows that are probabilities keep their bits
+    exact = exact - np.floor(exact.max(axis=1, keepdims=True))
     down = -np.sort(-exact, axis=1)
     excess = np.cumsum(down, axis=1) - 1.0
     ranks = np.arange(1, exact.shape[1] + 1)

@@ -384,7 +384,7 @@ def left_out(record: RunRecord) -> list[LeftOut]:
     found: dict[tuple[str, str], LeftOut] = {}
     for r in record.rounds:
         for x in r.rejected:
-            who = plain(x.party) if x.party else f"node {plain(x.node_id)} (never said its name)"
+            who = plain(x.party) if x.party else f"node {plain(x.node_id)} (its party is not known)"
             entry = found.setdefault((who, x.code), LeftOut(who=who, code=plain(x.code), failure=plain(x.failure)))
             entry.rounds.append(r.server_round)
     return list(found.values())

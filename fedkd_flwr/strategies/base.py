@@ -479,12 +479,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         finished = 0
         for reply in opened:
             known = self.name_of(reply.node_id) == reply.party  # also one that no round has asked
-            code = self._reception.not_its_name(reply) or reply.code or self._reception.unbound(reply, known=known)
-            if code:
-                failure = self._failure(reply)
+            if code := self._reception.unbound(reply, known=known):
+                failure, who = self._failure(reply), self._reception.named(reply) or reply.node_id
                 why = code + (f": {failure}" if failure else "")
-                claimed = "" if code == "not-its-name" else reply.party
-                who = self._reception.registered.get(reply.node_id, claimed) or reply.node_id
                 log(WARN, "%s did not finish: %s", who, why)
                 self.record.notes.append(f"{who} did not finish: {why}")
                 continue
@@ -522,8 +519,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     def asked(self) -> Participations:
         """Rounds each party was asked in: what it may have sent, whether or not it was counted.
 
-        A party that speaks from several nodes was asked by each of them. A node that never named its party counts as a
-        party of its own.
+        A party that speaks from several nodes was asked by each of them (`Reception.names_of`). A node that never named
+        its party counts as a party of its own.
         """
         names = {node: self._reception.names_of(node) or [self.name_of(node)] for node in self.times_asked}
         return self.earlier.plus((name, self.times_asked[node]) for node, said in names.items() for name in said)

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from flwr.common import log
 
-from fedkd_flwr.errors import Note, PayloadError
+from fedkd_flwr.errors import Code, Note, PayloadError
 from fedkd_flwr.run_record import Rejection
 from fedkd_flwr.wire.records import Reply
 
@@ -90,25 +90,37 @@ class Reception(Generic[Answered]):
         self.proofs: dict[str, str] = {}  # party -> what its node secret gives in this run
         self.replaced: set[int] = set()  # nodes whose party has come back as another node
         self._node_of: dict[str, int] = {}
-        self._said: dict[int, set[str]] = {}  # node -> every name its replies carried
+        self._said: dict[int, set[str]] = {}  # node -> the names that its replies carried: see `names_of`
 
     def follow(self, earlier: Reception[Any]) -> None:
         """Hold nodes to the names they had in an earlier part of the same run."""
         self.party_of, self._node_of = dict(earlier.party_of), dict(earlier._node_of)
         self.proofs = dict(earlier.proofs)
 
-    def not_its_name(self, reply: Reply) -> str:
-        """Return the code for a node that names a party which its key, or another's, says it is not; else ""."""
-        own = self.registered.get(reply.node_id)
-        taken = reply.party in self.registered.values() if own is None else reply.party != own
-        return "not-its-name" if reply.party and taken else ""
+    def named(self, reply: Reply) -> str:
+        """Return the party that a reply which is turned away is written down under, "" for none.
 
-    def wrong_sender(self, reply: Reply, server_round: int | None = None) -> str:
-        """Return why this node may not speak for this party, or ""; ``server_round``: and answer this round."""
-        if code := self.not_its_name(reply):
-            return code
+        It is what the node is known as, and only then the name that the reply carries. A refusal under a name that
+        another node has answered for is nobody's: else a node could write down refusals for others.
+        """
+        known = self.registered.get(reply.node_id) or self.party_of.get(reply.node_id, "")
+        others = self._node_of.get(reply.party, reply.node_id) != reply.node_id
+        return known or ("" if others and _is_refusal(reply) else reply.party)
+
+    def turned_away(self, reply: Reply) -> str:
+        """Return why a reply is no answer, or "": the node may not carry this name, or the reply came with a code."""
+        if not reply.party:
+            return reply.code
+        if self.registered.get(reply.node_id, reply.party) != reply.party:
+            return "not-its-name"
+        if reply.party in self.registered.values() and reply.node_id not in self.registered:
+            return "not-its-name"
         if self.party_of.get(reply.node_id, reply.party) != reply.party:
             return "node-changed-name"
+        return reply.code
+
+    def wrong_sender(self, reply: Reply, server_round: int | None = None) -> str:
+        """Return why this node may not answer for this party, or ""; ``server_round``: and in this round."""
         bound = self._node_of.get(reply.party, reply.node_id)
         if bound == reply.node_id:
             return ""
@@ -133,15 +145,14 @@ class Reception(Generic[Answered]):
 
     def accept(self, reply: Reply, *, server_round: int) -> Answered | Rejection:
         """Return what a valid reply holds, or why it is turned away."""
-        if spoke := self.registered.get(reply.node_id, reply.party):  # a key says more than a reply
-            self._said.setdefault(reply.node_id, set()).add(spoke)
+        if reply.party and not (reply.node_id in self.registered and _is_refusal(reply)):
+            self._said.setdefault(reply.node_id, set()).add(reply.party)
         try:
-            # a refusal under another party's name would be written down as that party's
-            if code := self.not_its_name(reply) or reply.code or self.wrong_sender(reply, server_round):
+            if code := self.turned_away(reply) or self.wrong_sender(reply, server_round):
                 raise PayloadError(f"no valid answer: {code}", reason=code)
             answer = self.read(reply, server_round)
         except PayloadError as error:
-            party = reply.party or self.party_of.get(reply.node_id, "")
+            party = self.named(reply)
             log(WARN, "%s: %s", party or reply.node_id, error)
             return Rejection(party=party, node_id=str(reply.node_id), code=error.reason)
         self._node_of[reply.party], self.party_of[reply.node_id] = reply.node_id, reply.party
@@ -151,11 +162,12 @@ class Reception(Generic[Answered]):
         return answer
 
     def names_of(self, node: int) -> Iterable[str]:
-        """Return the name of a node's key, or every name that its replies carried.
+        """Return every party whose answers a node may have sent, also such as were turned away: they have been sent.
 
-        Also those of replies that were turned away: they have been sent.
+        That is the name its key was registered under, and every name that its replies carried. A refusal says nothing
+        of a party, so one by a registered node under another name counts for nobody else.
         """
-        return sorted(self._said.get(node, ()))
+        return sorted(self._said.get(node, set()) | {self.registered.get(node, "")} - {""})
 
     def silent(self, asked: Iterable[int], heard: set[int]) -> list[Rejection]:
         """Return a rejection for each node that was asked and did not answer."""
@@ -163,21 +175,25 @@ class Reception(Generic[Answered]):
 
     def missing(self, node: int, *, code: str) -> Rejection:
         """Return a rejection for a node that said nothing."""
-        return Rejection(party=self.party_of.get(node, ""), node_id=str(node), code=code)
+        return Rejection(party=self.registered.get(node) or self.party_of.get(node, ""), node_id=str(node), code=code)
 
     def unbound(self, reply: Reply, *, known: bool = False) -> str:
-        """Return why a node may not report at the end, or "".
+        """Return why a node's report at the end is not taken, or "".
 
-        Those may that answered a round for the party, or show its node secret. A node that was ``known`` by that name
-        before, by its own word, may where nobody else has answered for the party.
+        Nodes may report that answered a round for the party, or show its node secret. A node that was ``known`` by that
+        name before, by its own word, may where nobody else has answered for the party.
         """
-        if code := self.wrong_sender(reply):
+        if code := self.turned_away(reply) or self.wrong_sender(reply):
             return code
         if self._node_of.get(reply.party) == reply.node_id or self._same_party(reply):
             return ""
         if reply.party in self.proofs:
             return "duplicate-name"
         return "" if known else "no-round-counted"
+
+
+def _is_refusal(reply: Reply) -> bool:
+    return reply.code in set(Code)
 
 
 def notes_of(reply: Reply) -> tuple[str, ...]:

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from flwr.serverapp.strategy import Result
@@ -37,7 +36,7 @@ from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.waiting import WatchedGrid
-from fedkd_flwr.wire.records import Reply, Room, array_bytes, numbered
+from fedkd_flwr.wire.records import Reply, Room, array_bytes, numbered, weights_record
 
 __all__ = ["FlowerMean", "PartyWeights", "WeightExchange"]
 
@@ -239,7 +238,6 @@ class FlowerMean(WeightExchange):
         self.flower = self.flower_strategy()
         self._carried = self._weights()
         self._grid: Grid | None = None
-        self._replies: dict[int, Message] = {}
 
     def flower_strategy(self) -> FlowerFedAvg:
         """Return Flower's strategy; who is asked, and how many must answer, is decided here and not by its sampling."""
@@ -257,18 +255,7 @@ class FlowerMean(WeightExchange):
 
         It gets what was checked, never what came: one reply of another form would end its run.
         """
-        replies = []
-        for answer in answers:
-            reply = copy(self._replies[answer.node_id])
-            weights = numbered("model", answer.parts["model"])
-            reply.content = RecordDict(
-                {
-                    "arrays": ArrayRecord({name: Array(array) for name, array in weights.items()}),
-                    "metrics": MetricRecord({"num-examples": answer.num_rows}),
-                }
-            )
-            replies.append(reply)
-        arrays, _ = self.flower.aggregate_train(server_round, replies)
+        arrays, _ = self.flower.aggregate_train(server_round, [self._as_flower_reads(answer) for answer in answers])
         if arrays is None:
             raise PayloadError(explain(f"Flower's {type(self.flower).__name__}", "average the valid replies", None))
         return self.take_up([array.numpy() for array in arrays.values()])
@@ -280,13 +267,10 @@ class FlowerMean(WeightExchange):
         self._carried, self._grid = arrays, grid
         return super().configure_train(server_round, arrays, config, grid)
 
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Open each reply, leave bad ones out with a reason, and have the others averaged."""
-        replies = list(replies)
-        self._replies = {reply.metadata.src_node_id: reply for reply in replies}
-        return super().aggregate_train(server_round, replies)
+    @staticmethod
+    def _as_flower_reads(answer: PartyWeights) -> Message:
+        content = weights_record(numbered("model", answer.parts["model"]), answer.num_rows)
+        return Message(content, dst_node_id=answer.node_id, message_type="train")  # read here, never sent
 
     def _messages(
         self, stage: Stage, message_type: str, server_round: int, nodes: Iterable[int], config: ConfigRecord

@@ -39,6 +39,7 @@ __all__ = [
     "open_instruction",
     "open_reply",
     "reply_record",
+    "weights_record",
 ]
 
 WIRE_VERSION = 1
@@ -159,10 +160,15 @@ def flower_reply(
         if failure := metrics.get("failure"):  # a simulated party's
             reason += f"\n{failure!s}"
         return Message(Error(code=_REFUSED, reason=reason), reply_to=message)
-    record = ArrayRecord({name: Array(array) for name, array in named_arrays(arrays, metrics).items()})
-    said = ConfigRecord(dict(metrics))
-    content = RecordDict({"arrays": record, "metrics": MetricRecord({"num-examples": num_examples}), "reply": said})
+    content = weights_record(named_arrays(arrays, metrics), num_examples)
+    content["reply"] = ConfigRecord(dict(metrics))
     return Message(content, reply_to=message)
+
+
+def weights_record(arrays: Mapping[str, NDArray[Any]], num_examples: int) -> RecordDict:
+    """Return one answer as Flower's own strategies average it: its arrays, and how much it weighs."""
+    record = ArrayRecord({name: Array(array) for name, array in arrays.items()})
+    return RecordDict({"arrays": record, "metrics": MetricRecord({"num-examples": num_examples})})
 
 
 @dataclass(frozen=True, kw_only=True)

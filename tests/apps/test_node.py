@@ -145,6 +145,28 @@ def test_a_process_is_killed_with_what_it_started_when_nobody_waits_for_it(insta
         _wait_until_gone(int(pid_file.read_text()))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the process group alone is found")
+@pytest.mark.parametrize("kind", ["of the learning child", "orphan of another group"])
+def test_what_left_its_process_group_is_killed_too(kind, installed, approvals, tmp_path):
+    """A party learns in a child that leads a group of its own; what a model starts there would outlive both."""
+    pid_file = tmp_path / "pid"
+    sleeper = (
+        "import pathlib, subprocess\n"
+        "child = subprocess.Popen(['sleep', '60'], stdout=2)\n"
+        f"pathlib.Path({str(pid_file)!r}).write_text(str(child.pid))\n"
+    )
+    if kind == "of the learning child":
+        work = f"def work():\n    exec({sleeper!r})\n    os.kill(os.getppid(), 9)\n    time.sleep(60)\n"
+        script = f"import os, time\nfrom fedkd_flwr.apps.limits import limits_of\n{work}limits_of(60.0, 0.0)(work)"
+    else:
+        started = f"subprocess.run([sys.executable, '-c', {sleeper!r}], stdout=2, start_new_session=True)"
+        script = f"import subprocess, sys\n{started}"
+    reply, _ = answer(_work(installed), approvals, [sys.executable, "-c", script])
+    assert reply.error.reason == "no-reply"
+    with pytest.raises(ProcessLookupError):
+        _wait_until_gone(int(pid_file.read_text()))
+
+
 def _wait_until_gone(pid, seconds=10.0):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

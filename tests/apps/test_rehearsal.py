@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import skops.io  # noqa: F401 - once here, and not in the child of every final visit
 from flwr.app import Context, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
 from grid import InProcessGrid
 
 from fedkd_flwr.apps.client_app import app as client_app
@@ -190,6 +191,18 @@ def test_a_rehearsal_names_who_would_be_missing_and_releases_nothing(tmp_path, s
     _people(30, seed=77).to_csv(silos["north"]["data-path"], index=False)
     again, _ = _run(tmp_path, silos, {**settings, "min-parties": 1})
     assert labels(again) == labels(grid)
+
+
+def test_a_rehearsal_turns_away_who_answers_under_another_name_than_its_key_has_as_a_round_does(
+    tmp_path, silos, monkeypatch
+):
+    def registered(grid):
+        return [NodeInfo(node_id=grid.first + i, name=name) for i, name in enumerate(("east", *NAMES[1:]))]
+
+    monkeypatch.setattr(InProcessGrid, "get_nodes", registered, raising=False)
+    _, record = _run(tmp_path, silos, {**PLAIN, "rehearsal": True, "num-parties": 3})
+    assert record.rounds[0].answered == ["north", "west"]
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("east", "not-its-name")]
 
 
 @pytest.mark.parametrize("algorithm", ["fedkt", "fedmd"])

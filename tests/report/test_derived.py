@@ -74,4 +74,4 @@ def test_a_party_is_listed_once_per_reason(make_record, failed_record):
     failed_record.rounds[1].rejected = first.rejected[:1]
     found = derived.left_out(failed_record)
     assert [(entry.who, entry.rounds) for entry in found[:2]] == [("party-001", [1, 2]), ("party-002", [1])]
-    assert found[-1].who == f"node {'9' * 19} (never said its name)"
+    assert found[-1].who == f"node {'9' * 19} (its party is not known)"

@@ -204,7 +204,7 @@ def test_a_failed_run_gives_its_reason_and_who_was_missing(failed_record):
     text = summary_table(failed_record)
     assert "reason: min-parties must be reached" in text
     assert "left out: party-001 in round 1: no-reply" in text
-    assert "left out: node 9999999999999999999 (never said its name) in round 1: bad-payload" in text
+    assert "left out: node 9999999999999999999 (its party is not known) in round 1: bad-payload" in text
 
 
 def test_notes_of_the_run_and_of_parties_are_shown_and_counted(make_record):

@@ -204,7 +204,7 @@ def test_a_node_that_changes_its_name_is_turned_away():
     config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
     strategy = FedCT(config=config, public=public_set())
     strategy.start(fedct_grid(parties(4), tamper=tamper), num_rounds=2)
-    assert _codes(strategy.record, 2) == {"somebody-else": "node-changed-name"}
+    assert _codes(strategy.record, 2) == {"party-001": "node-changed-name"}
 
 
 def test_fewer_valid_replies_than_min_parties_fail_the_run_and_name_each_with_its_reason():
@@ -429,27 +429,36 @@ def test_a_name_that_a_key_was_registered_under_cannot_be_taken_by_another_node_
     rejected = strategy.record.rounds[0].rejected
     assert [(r.party, r.node_id, r.code) for r in rejected] == [
         ("party-000", "1003", "not-its-name"),
-        ("party-001", "1000", "not-its-name"),
+        ("party-000", "1000", "not-its-name"),
     ]
     assert strategy.record.rounds[0].answered == ["party-001", "party-002"]
 
 
-def test_a_refusal_under_another_party_s_name_is_not_written_down_as_that_party_s():
-    """Both keys are registered; the second node refuses in the first one's name, in rounds and at the end."""
+def test_a_refusal_under_another_party_s_name_is_written_down_for_the_node_it_came_from_and_counts_for_nobody_else():
+    """Its key is registered: whose it is, is known. Claims count rounds by party."""
 
-    def refuse(i, reply):
-        record = "fitres.metrics" if "fitres.metrics" in reply.content else "evaluateres.metrics"
-        if i == 1 and record in reply.content:
-            reply.content.config_records[record].update({"party": "party-000", "code": "budget-exceeded"})
+    def refuse_for_another(index, reply):
+        for stage in ("fit", "evaluate"):
+            if index == 1 and f"{stage}res.metrics" in reply.content:
+                reply.content[f"{stage}res.metrics"].update({"party": "party-000", "code": "budget-exceeded"})
         return reply
 
+    grid = _Registered(handler([FedCTClient(p) for p in parties(3)]), [{}] * 3, tamper=refuse_for_another)
+    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False), public=public_set())
+    strategy.start(grid, num_rounds=2)
+    assert [_codes(strategy.record, r) for r in (1, 2)] == [{"party-001": "not-its-name"}] * 2
+    assert strategy.record.notes[-1] == "party-001 did not finish: not-its-name"
+    assert strategy.asked.by_party == {"party-000": 2, "party-001": 2, "party-002": 2}
+
+
+def test_an_answer_under_another_party_s_name_counts_for_both():
+    """Who gives two registered nodes one name has sent its labels from both, whatever the keys' names are."""
+    members = parties(3)
+    members[1] = party("party-000", *rows(20, seed=8))
     strategy = _strategy()
-    strategy.start(_Registered(handler([FedCTClient(p) for p in parties(3)]), [{}] * 3, tamper=refuse), num_rounds=2)
-    for this in strategy.record.rounds:
-        assert [(r.node_id, r.code) for r in this.rejected] == [("1001", "not-its-name")]
-        assert this.answered == ["party-000", "party-002"]
-    assert strategy.asked.by_party == {"party-000": 2, "party-001": 2, "party-002": 2}  # as their keys say
-    assert "party-001 did not finish: not-its-name" in strategy.record.notes
+    strategy.start(_Registered(handler([FedCTClient(p) for p in members]), [{}] * 3), num_rounds=1)
+    assert _codes(strategy.record) == {"party-001": "not-its-name"}
+    assert strategy.asked.by_party == {"party-000": 2, "party-001": 1, "party-002": 1}
 
 
 def test_a_name_that_two_keys_were_registered_under_binds_neither():

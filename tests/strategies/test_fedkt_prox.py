@@ -71,7 +71,7 @@ def test_a_second_node_with_a_taken_name_is_turned_away_also_when_the_first_part
         return reply
 
     strategy, _ = run("fedkt-prox", rounds=1, held=held, tamper=tamper)
-    assert codes(strategy, 2) == {"party-000": "node-changed-name"}
+    assert codes(strategy, 2) == {"party-003": "node-changed-name"}
 
 
 @pytest.mark.parametrize("rounds", [0, True, -1])

@@ -63,7 +63,20 @@ def test_a_second_node_with_the_same_name_is_turned_away(desk):
 
 def test_a_node_that_changes_its_name_is_turned_away(desk):
     _accept(desk, _reply(node=1))
-    assert _accept(desk, _reply(node=1, party="b"), 1) == Rejection(party="b", node_id="1", code="node-changed-name")
+    assert _accept(desk, _reply(node=1, party="b"), 1) == Rejection(party="a", node_id="1", code="node-changed-name")
+
+
+def test_a_refusal_under_a_name_that_another_node_has_is_written_down_for_nobody(desk):
+    """Who it comes from is not known here: a silo without its state-dir, or somebody who would harm the party."""
+    _accept(desk, _reply(node=1))
+    refused = Reply(node_id=2, party="a", code="budget-exceeded")
+    assert _accept(desk, refused) == Rejection(party="", node_id="2", code="budget-exceeded")
+
+
+def test_a_node_with_a_registered_name_that_says_nothing_is_called_by_it(desk):
+    desk.reception.registered = {3: "c"}
+    assert desk.silent([3], set()) == [Rejection(party="c", node_id="3", code="no-reply")]
+    assert desk.reception.names_of(3) == ["c"]
 
 
 def test_an_invalid_first_reply_does_not_reserve_the_name(desk):
