@@ -67,13 +67,21 @@ def _check_boosting(estimator: Any) -> set[int]:
     num_features = estimator.n_features_in_
     if type(num_features) is not int:
         raise ValueError("n_features_in_ of an estimator is no whole number")
-    if estimator._preprocessor is not None:  # it may return rows of another width
+    if estimator._preprocessor is not None:
+        _check_preprocessor(estimator._preprocessor)  # before it is run: another might hold trees that are not checked
         num_features = estimator._preprocessor.transform(np.zeros((1, num_features))).shape[1]
     categorical = np.asarray(estimator._bin_mapper.is_categorical_, dtype=bool)
     predictors = [predictor for trees in estimator._predictors for predictor in trees]
     for predictor in predictors:
         _check_predictor(predictor, num_features, categorical)
     return {id(predictor) for predictor in predictors}
+
+
+def _check_preprocessor(preprocessor: Any) -> None:
+    """Refuse all but what histogram gradient boosting makes of categories: ordinal codes, other columns as given."""
+    parts = [preprocessor, *(part for _, part, _ in preprocessor.transformers_ if not isinstance(part, str))]
+    if not {type(part).__name__ for part in parts} <= {"ColumnTransformer", "OrdinalEncoder", "FunctionTransformer"}:
+        raise ValueError("the columns of an estimator are made by something else than its own preprocessor")
 
 
 def _check_predictor(predictor: Any, num_features: int, is_categorical: NDArray[np.bool_]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -24,7 +25,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import OrdinalEncoder, PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import Bunch
 
@@ -399,7 +400,7 @@ def test_histogram_trees_behind_a_step_that_changes_the_number_of_columns_can_be
     assert np.array_equal(model.predict_proba(X), again.predict_proba(X))
 
 
-@pytest.mark.parametrize("what", ["column", "width", "no width", "narrow", "category", "unowned"])
+@pytest.mark.parametrize("what", ["column", "width", "no width", "narrow", "foreign", "category", "unowned"])
 def test_a_forged_histogram_tree_is_held_against_the_rows_of_its_own_estimator(what):
     """PCA(2) gives rows of two columns: column 3 of the raw rows is none of them."""
     model, boosting, _ = _boosting(PCA(2))
@@ -412,14 +413,18 @@ def test_a_forged_histogram_tree_is_held_against_the_rows_of_its_own_estimator(w
     elif what == "no width":
         boosting.n_features_in_ = None
     elif what == "narrow":  # fewer columns than the boosting itself reads
-        boosting._preprocessor = PCA(1).fit(np.eye(2))
+        boosting._preprocessor = ColumnTransformer([("one", OrdinalEncoder(), [0])]).fit(np.eye(2))
         nodes["feature_idx"][0] = 1
+    elif what == "foreign":  # what it holds would run before it is checked
+        boosting._preprocessor = ColumnTransformer([("one", PCA(1), [0, 1])]).fit(np.eye(2))
     elif what == "category":
         nodes["is_categorical"][0] = 1
     else:
         model.estimator[0].hidden = boosting._predictors[0]
         boosting._predictors = boosting._predictors[1:]
-    with pytest.raises(ModelBytesError, match=r"a node of a tree|no whole number|belongs to no estimator"):
+    with pytest.raises(
+        ModelBytesError, match=r"a node of a tree|no whole number|belongs to no estimator|by something else"
+    ):
         serialize.loads(serialize.dumps(model))
 
 
