@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -236,3 +237,19 @@ def test_every_row_on_record_that_is_worse_than_the_print_says_why():
     worse = {(one["name"], line["row"]) for one in kept for line in one["lines"] if line["verdict"] == "worse"}
     assert worse
     assert not [where for where in worse if "worse" not in rows[where]]
+
+
+def test_means_beside_their_deviations_in_the_published_experiments_are_those_on_record_rounded_once():
+    """A figure rounded from a rounded one may be off by a unit, and one of older runs is no figure of its table."""
+    folder = ROOT / "benchmarks" / "results" / "bench"
+    lines = [line for path in folder.glob("*.json") for line in json.loads(path.read_text())["lines"] if line["n"] > 1]
+    text = (ROOT / "simulations" / "README.md").read_text(encoding="utf-8")
+    said = re.findall(r"(0\.\d{3,4})\**(?: \((?:deviation )?(0\.\d{3,4})[);])", text)
+    assert said
+    known = {
+        (f"{line['mean']:.{digits}f}", f"{line['spread']:.{others}f}")
+        for line in lines
+        for digits in (3, 4)
+        for others in (3, 4)
+    }
+    assert not [pair for pair in said if pair not in known]
