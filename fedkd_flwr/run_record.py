@@ -97,7 +97,7 @@ class RoundRecord:
     )
     labelled_share: float | None = None  # share of public rows with a consensus label
     changed_share: float | None = None  # share of labels that parties changed since their last reply
-    consensus_accuracy: float | None = None  # where true classes of public rows are known, but for known-rows
+    consensus_accuracy: float | None = None  # share of labels right, where truth is known, but for known-rows
     server_accuracy: float | None = None  # of the server's model after this round, on the common test rows
     kept_share: float | None = None  # share of answers that noise did not change; operator only if it was measured
     accuracy: dict[str, float] = field(default_factory=dict)  # party -> accuracy of its model this round

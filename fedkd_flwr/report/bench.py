@@ -28,9 +28,10 @@ def figure_of(record: RunRecord, name: str) -> float | None:
     name : str
         ``solo``, ``federated``, ``server`` or ``centralised``: accuracy on common test rows, of the first two the mean
         over parties (``solo-own``: on their own rows; ``balanced-solo``: balanced accuracy; ``server@5``,
-        ``federated@5``: after round 5); ``consensus``: share of the public rows labelled right in the last round;
-        ``up-kb``, ``down-kb``: what a party that was asked sent and received in the rounds, in kilobytes (the final
-        result, which goes down once, is not in it); ``seconds``; ``auc``: of the membership attack.
+        ``federated@5``: after round 5); ``consensus``: share of the last round's labels of public rows that are right,
+        which says nothing of rows without a label; ``up-kb``, ``down-kb``: what a party that was asked sent and
+        received in the rounds, in kilobytes (the final result, which goes down once, is not in it); ``seconds``;
+        ``auc``: of the membership attack.
 
     Raises
     ------
