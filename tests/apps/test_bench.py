@@ -253,3 +253,17 @@ def test_means_beside_their_deviations_in_the_published_experiments_are_those_on
         for others in (3, 4)
     }
     assert not [pair for pair in said if pair not in known]
+
+
+def test_two_rows_beside_one_printed_figure_count_its_deviation_alike():
+    """Else the error of one difference leaves out what the paper's trials add."""
+    alike = 0
+    for table in TABLES:
+        rows = {row.name: row for row in table.row}
+        for row in (row for row in table.row if row.against):
+            other = rows[row.against]
+            for figure in row.printed.keys() & other.printed.keys():
+                if row.printed[figure] == other.printed[figure]:
+                    alike += 1
+                    assert (row.deviations.get(figure), row.trials) == (other.deviations.get(figure), other.trials)
+    assert alike
