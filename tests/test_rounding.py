@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 
 from fedkd_flwr.rounding import bound_text, least_text
 
+ROOT = Path(__file__).parents[1]
 NUMBERS = st.floats(min_value=0.0, max_value=1e300, allow_subnormal=False)
 
 
@@ -39,3 +43,19 @@ def test_what_is_no_finite_number_has_no_bound(value):
 
 def test_text_stays_text():
     assert bound_text("withheld") == least_text("withheld") == "withheld"
+
+
+def test_the_page_prints_what_the_audit_proves_rounded_down_and_its_claims_rounded_up():
+    levels = json.loads((ROOT / "benchmarks" / "results" / "audit-claims.json").read_text())["levels"]
+    page = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    rows = {cells[0]: cells for line in page.splitlines() if len(cells := line.strip("| ").split(" | ")) == 6}
+    assert levels
+    for level in levels:
+        *_, claimed, proven, most, above = rows[level["level"]]
+        for printed, value, way in (
+            (claimed.partition(" ")[0], level["claimed"], ROUND_CEILING),
+            (proven, level["proven, all runs together"], ROUND_FLOOR),
+            (most, max(level["proven, by run"]), ROUND_FLOOR),
+        ):
+            assert Decimal(printed) == Decimal(str(value)).quantize(Decimal(printed), way), level["level"]
+        assert above == f"{level['runs above the claim']} of {level['runs']}"
