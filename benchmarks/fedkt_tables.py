@@ -28,6 +28,7 @@ import csv
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -156,6 +157,11 @@ def _votes(dataset: str, partitioning: str, data_root: str, seed: int = 1) -> np
     return np.random.default_rng(seed).permutation(counter.votes)
 
 
+def _cents(value: float, rounding: str) -> str:
+    """Return a bound with two decimals that is one still: an upper one rounded up, a lower one down."""
+    return str(Decimal(f"{value:.9f}").quantize(Decimal("0.01"), rounding))
+
+
 def data_dependent(row: Row, data_root: str) -> str:
     """Return the data-dependent epsilon of our votes as text, or a dash for rows of Table 9."""
     if row.table != 8:
@@ -181,13 +187,14 @@ def main(argv: list[str] | None = None) -> None:
     computed = list(rows())
     for row in computed:
         pure, counts, labels = (
-            f"**{value:.2f}**" if value <= row.printed else f"{value:.2f}"
+            f"**{_cents(value, ROUND_CEILING)}**" if value <= row.printed else _cents(value, ROUND_CEILING)
             for value in (row.pure, row.counts, row.labels)
         )
         ours = f"{data_dependent(row, data_root)} | " if data_root else ""
         print(
             f"| {row.table} ({row.level}) | {row.dataset} | {row.partitioning} | {row.gamma:g} "
-            f"| {row.percent} % = {row.queries} | {row.printed:g} | {pure} | {counts} | {labels} | {row.reached:.2f} "
+            f"| {row.percent} % = {row.queries} | {row.printed:g} | {pure} | {counts} | {labels} "
+            f"| {_cents(row.reached, ROUND_FLOOR)} "
             f"| {ours}{row.accuracy:g} % |"
         )
     print()
