@@ -260,6 +260,7 @@ def test_two_rows_beside_one_printed_figure_count_its_deviation_alike():
     alike = 0
     for table in TABLES:
         rows = {row.name: row for row in table.row}
+        assert all(row.trials > 1 for row in table.row if row.deviations), table.name
         for row in (row for row in table.row if row.against):
             other = rows[row.against]
             for figure in row.printed.keys() & other.printed.keys():
