@@ -9,6 +9,7 @@ float32, at which models see them.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from hashlib import blake2b, sha256
 from typing import Any
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts
 from fedkd_flwr.data.preprocessor import Table, check_columns, column_of, pixels_of
-from fedkd_flwr.data.reading import column_numbers
+from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import Rows, in_usable_parts, readable_rows
 from fedkd_flwr.data.text import text_values
@@ -27,12 +28,28 @@ __all__ = ["row_form", "row_values", "usable_row_values"]
 
 
 def row_form(schema: Schema) -> str:
-    """Return what a row consists of: a digest of the names and kinds of columns, and of the label's name.
+    """Return what a row consists of: a digest of columns' names, kinds and readings, and of the label's name.
 
-    The order of columns does not matter, nor do categories and classes.
+    Of two forms the same row has other values. The order of columns does not matter, nor do categories and classes.
     """
     columns = sorted((column.name, column.kind == "numeric") for column in schema.columns)
-    return sha256(repr((columns, schema.label, schema.shape)).encode()).hexdigest()[:16]
+    what: tuple[Any, ...] = columns, schema.label, schema.shape
+    rules = sorted(
+        (column.name, column.kind == "text", *_rules(column.reading))
+        for column in schema.columns
+        if column.kind == "text" or column.reading != PLAIN
+    )
+    if rules:
+        what = *what, rules
+    return sha256(repr(what).encode()).hexdigest()[:16]
+
+
+def _rules(reading: Reading) -> list[tuple[str, Any]]:
+    """Return the rules that are set, by name; the order of words for no value does not matter."""
+    rules = ((rule.name, getattr(reading, rule.name)) for rule in fields(reading) if rule.name != "missing")
+    return [(name, value) for name, value in rules if value != getattr(PLAIN, name)] + [
+        ("missing", sorted(reading.missing))
+    ]
 
 
 def row_values(table: Table, schema: Schema) -> list[NDArray[Any]]:

@@ -179,7 +179,9 @@ class SubsetStore:
     def _check_form(self, draws: Sequence[Mapping[str, Any]]) -> None:
         held = self.ledger.rows
         if held.digest not in {draw["data"] for draw in draws} and any(draw["form"] != held.form for draw in draws):
-            self._fixed("be of rows with the columns of the schema it was drawn under", "other columns", _WAY_OUT)
+            self._fixed(
+                "be of rows with the columns of the schema it was drawn under", "other columns or rules", _WAY_OUT
+            )
 
     def _draw(self, ledger: Ledger, mechanism: Subsampling, num_rows: int, rng: Rng) -> dict[str, Any]:
         draws, held, table = self._stored(ledger), self.ledger.rows, self.ledger.table(ledger)

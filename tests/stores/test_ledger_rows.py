@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
 import pytest
 
+from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.row_values import row_form, row_values
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
@@ -45,9 +47,9 @@ def _write(path, rows, *, order=(0, 1, 2, 3), mark=False, end="\n", separator=",
     return path
 
 
-def _store(root, path, party="a", **options):
+def _store(root, path, party="a", schema=SCHEMA, **options):
     digest = sha256(path.read_bytes()).hexdigest()
-    rows = PrivateRows(digest=digest, form=row_form(SCHEMA), blocks=lambda: row_values(read_table(path), SCHEMA))
+    rows = PrivateRows(digest=digest, form=row_form(schema), blocks=lambda: row_values(read_table(path), schema))
     return LedgerStore(root, party=party, data_digest=digest, rows=rows, **options)
 
 
@@ -167,6 +169,25 @@ def test_rows_under_another_schema_cannot_be_known_again_and_pay_for_everything_
     form = PrivateRows(digest=store.rows.digest, form="another schema", blocks=store.rows.blocks)
     with pytest.raises(RefusalError, match=r"0\.9 spent before"):
         LedgerStore(tmp_path, party="a", data_digest=form.digest, rows=form).ask([(PureEvent(0.2), 1)], BUDGET)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        Column(name="town", kind="text"),
+        Column(name="note", kind="categorical"),
+        Column(name="age", kind="numeric", reading=Reading(missing=("0", "0.25", "0.5"))),
+    ],
+    ids=["categories become text", "text becomes categories", "words for no value"],
+)
+def test_a_schema_that_reads_a_column_otherwise_and_a_longer_file_forget_no_spending(tmp_path, column):
+    """A server that gives its parties such a schema would else get each budget again."""
+    rows = [_row(number) for number in range(3)]
+    _charge(_store(tmp_path, _write(tmp_path / "1.csv", rows)), "1", epsilon=0.9)
+    columns = tuple(column if one.name == column.name else one for one in SCHEMA.columns)
+    longer = _write(tmp_path / "2.csv", [*rows, _row(9)])
+    with pytest.raises(RefusalError, match=r"0\.9 spent before"):
+        _charge(_store(tmp_path, longer, schema=replace(SCHEMA, columns=columns)), "2", epsilon=0.2)
 
 
 def test_a_party_with_another_name_and_another_schema_is_refused_for_its_rows_may_be_the_charged_ones(tmp_path):

@@ -9,7 +9,8 @@ the table needs 12 bytes a row however many data sets there were.
 | equal in every column the schema names, and in the label | one row to the ledger: it pays once for each release |
 | different, with the same hash (chance: rows^2 / 2^65) | one row too, which then pays for both: never too little |
 | equal but for one edited value | two rows: the edited one is new, and has paid nothing |
-| hashed in two forms (other columns, or an array instead of a file) | unknown to each other: see `RowTable.histories` |
+| hashed in two forms (other columns, other rules for reading one, or an array instead of a file) | unknown to each
+  other: see `RowTable.histories` |
 """
 
 from __future__ import annotations
