@@ -10,7 +10,7 @@ float32, at which models see them.
 from __future__ import annotations
 
 from dataclasses import fields
-from hashlib import blake2b, sha256
+from hashlib import blake2b, sha256, shake_256
 from typing import Any
 
 import numpy as np
@@ -77,35 +77,46 @@ def row_values(table: Table, schema: Schema) -> list[NDArray[Any]]:
 
 
 def usable_row_values(table: pd.DataFrame, schema: Schema, *, digest: str) -> list[NDArray[Any]]:
-    """Return `row_values`; where a row has none, values of no other row: one bad cell changes what no other row is.
+    """Return `row_values`; where a row has none, values of its texts: one bad cell changes what no other row is.
 
-    Rows without values in two files have nothing in common either; ``digest`` names this file. An empty list where no
-    row has any, as in a table without one of the columns.
+    A model that reads texts learns from a row whose number nobody can read, so that row is known again too. ``digest``
+    names this file; a row whose cells have no texts is a row of this file alone. An empty list for a table without one
+    of the columns.
     """
-    blocks: list[NDArray[Any]] = []
-    without = np.ones(len(table), dtype=bool)
     if not {schema.label, *schema.column_names} <= set(table.columns):
-        return blocks
+        return []
+    layout = row_values(pd.DataFrame(columns=[*schema.column_names, schema.label], dtype=str), schema)
+    blocks = [np.zeros((len(table), *block.shape[1:]), dtype=block.dtype) for block in layout]
+    without = np.ones(len(table), dtype=bool)
 
     def take(rows: Rows) -> None:
-        values = row_values(table.iloc[rows], schema)
-        if not blocks:
-            blocks.extend(np.zeros((len(table), *block.shape[1:]), dtype=block.dtype) for block in values)
-        for block, part in zip(blocks, values, strict=True):
+        for block, part in zip(blocks, row_values(table.iloc[rows], schema), strict=True):
             block[rows] = part
         without[rows] = False
 
     in_usable_parts(take, lambda rows: readable_rows(table.iloc[rows], schema), len(table))
-    rng = np.random.default_rng(int(digest, 16))
-    for block in blocks:
-        shape = without.sum(), *block.shape[1:]
-        is_float = block.dtype.kind == "f"
-        block[without] = (
-            rng.normal(size=shape)
-            if is_float
-            else rng.integers(np.iinfo(block.dtype).max, size=shape, dtype=block.dtype)
-        )
+    if without.any():
+        _take_texts(blocks, table, np.flatnonzero(without), schema, digest)
     return blocks
+
+
+def _take_texts(
+    blocks: list[NDArray[Any]], table: pd.DataFrame, rows: NDArray[np.intp], schema: Schema, digest: str
+) -> None:
+    """Put values that follow from the texts of some of a table's rows into these rows of the blocks."""
+    names = *sorted(schema.column_names), schema.label
+    said = np.array([f"{digest} {row}" for row in rows], dtype=object)
+
+    def read(part: Rows) -> None:
+        texts = [column_texts(table[name].iloc[rows[part]]) for name in names]
+        said[part] = [repr(cells) for cells in zip(*texts, strict=True)]
+
+    in_usable_parts(read, lambda part: np.ones(len(rows), dtype=bool)[part], len(rows))
+    widths = [block[:1].nbytes for block in blocks]
+    drawn = b"".join(shake_256(one.encode()).digest(sum(widths)) for one in said)
+    parts = np.split(np.frombuffer(drawn, dtype=np.uint8).reshape(len(rows), -1), np.cumsum(widths)[:-1], axis=1)
+    for block, part in zip(blocks, map(np.ascontiguousarray, parts), strict=True):
+        block[rows] = part.view("<u4") / 2**32 if block.dtype.kind == "f" else part.view(block.dtype)
 
 
 def _numbered(texts: NDArray[np.object_], *, size: int = 4) -> NDArray[Any]:
