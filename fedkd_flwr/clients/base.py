@@ -29,7 +29,14 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import Card, kebab
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.answer_table import answer_columns, answer_table
-from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof, note_where_it_is_kept, taken_up
+from fedkd_flwr.clients.continuing import (
+    earlier_runs,
+    mark_of,
+    node_proof,
+    note_where_it_is_kept,
+    taken_up,
+    went_on_from,
+)
 from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.clients.final_visit import keep_models, learnt_at_the_end, show, told_at_the_end
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
@@ -293,8 +300,7 @@ class PartyClient(NumPyClient, ABC):
 
     def _shown(self, instruction: Instruction) -> dict[str, Scalar]:
         """Return what a reply says of its sender: the run it went on from, and what the node secret gives."""
-        shown = {"went-on-from": self.party.run_id if self.party.run_id in instruction.earlier else ""}
-        shown["node-proof"] = node_proof(self.party)
+        shown = {"went-on-from": went_on_from(self.party, instruction.earlier), "node-proof": node_proof(self.party)}
         return {name: value for name, value in shown.items() if value}
 
     def _require_claim(self, private: bool) -> None:

@@ -4,8 +4,11 @@ A server that was lost goes on in a new run (`fedkd_flwr.strategies.resuming`). 
 earlier run, its answers and its charges, only where the new one shows that it is the same exchange: each instruction
 carries the digest of a secret, and a run that continues others carries the secret too. What is kept is marked with that
 digest, the algorithm, the public set and all settings that the party was told. So a run of other settings, or of
-somebody who has not the secret, finds nothing here: to it this party is new, and every answer is charged anew. A party
-that no run of the exchange has reached takes the first one's id: what it answers now, it has answered once.
+somebody who has not the secret, finds nothing here: to it this party is new, and every answer is charged anew.
+
+A party that no run of the exchange has reached keeps what it answers now under the first run's id and a digest of the
+seal: should an instruction of that run still come, what it asks has been answered once. Under the bare id anybody could
+answer, with settings of his own, in a run that has not come yet.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import hmac
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -24,12 +27,13 @@ from fedkd_flwr.stores.checkpoints import sealed
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.wire.records import Scalar
 
-__all__ = ["earlier_runs", "mark_of", "node_proof", "note_where_it_is_kept", "taken_up"]
+__all__ = ["earlier_runs", "mark_of", "node_proof", "note_where_it_is_kept", "taken_up", "went_on_from"]
 
 logger = logging.getLogger("flwr.party")
 
 _FREE = ("solo_epochs", "delta")  # of a model trained alone, and of a claim's wording: they change no answer
 _MOST_RUNS = 100
+_DIGITS = 16  # hexadecimal, of a digest of the seal
 _RUN = re.compile("[0-9A-Za-z_-]{1,64}")  # it becomes a run's name in the ledger, and is printed
 
 
@@ -51,27 +55,43 @@ def taken_up(party: Party, config: Mapping[str, Scalar], mark: str) -> Party:
 
     Raises `DataError` (code ``state-lost``) if that state is damaged.
     """
-    if party.state is None or not mark or sealed(str(config.get("run-proof", ""))) != config.get("run-seal"):
+    if party.state is None or not mark:
         return party
-    for run_id in reversed(earlier_runs(config)):
-        state = party.state.of_run(run_id)
+    seal = str(config.get("run-seal"))
+    earlier = earlier_runs(config) if sealed(str(config.get("run-proof", ""))) == seal else []
+
+    def unreached(run_id: str) -> str:
+        """Return the name of what is kept where no instruction of this run has come."""
+        return run_id if party.simulated else f"{run_id}-{sha256(seal.encode()).hexdigest()[:_DIGITS]}"
+
+    names = [name for run in reversed(earlier) for name in (run, unreached(run))]
+    for name in names or {unreached(party.run_id)} - {party.run_id}:
+        state = party.state.of_run(name)
         saved = state.load()
         if saved is not None and saved.meta.get("run") == mark:
-            if run_id != party.run_id:
+            if name != party.run_id:
                 logger.info(
-                    "%s: this run continues run %s: it goes on from round %d", party.name, run_id, saved.server_round
+                    "%s: this run continues run %s: it goes on from round %d", party.name, name, saved.server_round
                 )
-            return replace(party, run_id=run_id, state=state)
-    first = next(iter(earlier_runs(config)), party.run_id)
-    if any(party.state.of_run(run).path.exists() or _charged(party, run) for run in earlier_runs(config)):
+            return replace(party, run_id=name, state=state)
+    if not earlier:
+        return party
+    if any(party.state.of_run(name).path.exists() or _charged(party, name) for name in names):
         logger.warning(
             "%s: the run says it continues run %s, but it has other settings than those that this party was told "
             "then, or what the party kept of it was deleted: it is a new run here, and what is sent is charged anew",
             party.name,
-            first,
+            earlier[0],
         )
         return party
+    first = unreached(earlier[0])
     return replace(party, run_id=first, state=party.state.of_run(first))
+
+
+def went_on_from(party: Party, earlier: Sequence[str]) -> str:
+    """Return which of the earlier runs a party goes on in; "" for none."""
+    own = re.sub(rf"-[0-9a-f]{{{_DIGITS}}}$", "", party.run_id)
+    return next((run for run in earlier if run in (party.run_id, own)), "")
 
 
 def note_where_it_is_kept(party: Party, own: PartyState | None) -> None:

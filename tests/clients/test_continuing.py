@@ -100,12 +100,22 @@ def test_a_forgotten_state_is_not_made_up_for_by_the_ledger(tmp_path):
     assert _charges(member) == [("7", 1), ("8", 2)]
 
 
-def test_a_party_that_no_run_has_reached_answers_in_the_first_one_s_name(tmp_path):
-    third = AGAIN.then("9")
-    FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
-    member = _member(tmp_path, "9")
-    assert FedCTClient(member).fit([], _asked(third))[2]["went-on-from"] == "7"
-    assert _charges(member) == [("7", 1)]
+def test_a_party_that_no_run_has_reached_answers_once_whichever_run_of_the_exchange_comes_then(tmp_path):
+    (first,), _, _ = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
+    for run_id, lineage in (("9", AGAIN.then("9")), ("8", AGAIN), ("7", FIRST)):
+        member = _member(tmp_path, run_id)
+        (again,), _, said = FedCTClient(member).fit([], _asked(lineage))
+        assert np.array_equal(first, again)
+        assert said.get("went-on-from", "") == ("7" if lineage.earlier else "")
+    ((name, server_round),) = _charges(member)
+    assert (name[:2], server_round) == ("7-", 1)
+
+
+def test_a_simulated_party_that_no_run_has_reached_keeps_what_it_keeps_in_the_first_run_s_folder(tmp_path):
+    """The server removes what lies there; a folder of another name would stay, and look like a run."""
+    member = replace(_member(tmp_path, "8"), simulated=True)
+    assert FedCTClient(member).fit([], _asked(AGAIN))[2]["went-on-from"] == "7"
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["7"]
 
 
 def test_a_ledger_that_lost_the_round_the_server_has_is_still_refused(tmp_path):
@@ -147,3 +157,18 @@ def test_what_is_kept_is_of_one_secret_algorithm_public_set_and_settings():
 def test_two_parties_of_one_state_dir_show_different_proofs(tmp_path):
     one = _member(tmp_path, "1", secret=b"x" * 32)
     assert node_proof(one) != node_proof(replace(one, name="b", ledger=None))
+
+
+def test_a_run_that_has_not_come_yet_cannot_be_answered_in_by_another_one(tmp_path):
+    """Else whoever knows a run's id would choose its noise before it comes, and learn what proves the node in it."""
+    other = Lineage(runs=("9", "8"), secret="00" * 32)
+    loud = FedCTConfig(label_mechanism="randomized-response", label_epsilon=50.0)
+    before, _, said = FedCTClient(_member(tmp_path, "8", secret=b"x" * 32)).fit([], _asked(other, loud))
+    member = _member(tmp_path, "9", secret=b"x" * 32)
+    after, _, shown = FedCTClient(member).fit([], _asked(Lineage.new("9")))
+    entry = member.ledger.load().entry("9", 1)
+    assert entry is not None
+    assert "epsilon 1 a label" in entry.mechanism
+    assert not np.array_equal(before[0], after[0])
+    assert said["node-proof"] != shown["node-proof"]
+    assert shown["node-proof"] == node_proof(member)
