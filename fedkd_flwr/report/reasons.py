@@ -90,8 +90,8 @@ REASONS: dict[str, str] = {
     "wrong-round": "The reply belongs to another round: it is late or repeated. The party is asked again in the "
     "next round. If it is always late, raise the deadline.",
     "no-party-name": "The node did not say which party it speaks for. Give the party a name in its node config.",
-    "not-a-number": "A number in the reply is NaN or infinite. Check the party's model and metrics. Its own log names "
-    "the value.",
+    "not-a-number": "A number in the reply is NaN or infinite, or a logit beyond 1e12. Check the party's model and "
+    "metrics. Its own log names the value.",
     "bad-payload": "The reply could not be read: it has the wrong type or size, or is damaged. Install "
     "the same release of fedkd-flwr on both sides.",
     "stale-base": "The reply lists changes to labels that the server does not hold. The party sends all its labels in "

@@ -33,6 +33,9 @@ from fedkd_flwr.wire.score_codec import decode_scores, encode_scores, is_of_chan
 
 __all__ = ["PartyScores", "ScoreExchange"]
 
+_LARGEST = 1e12
+"""Of a logit or noisy score, which our noise never reaches: a net's loss against the averages must stay finite."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PartyScores(PartyAnswer):
@@ -132,6 +135,8 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
             known = self._held.get(reply.party, {}).get("answered")  # its last answer on each row, in steps
             base = None if known is None else known[rows]
             scores = decode_scores(reply.arrays[name], public=spec, server_round=server_round, kind=name, base=base)
+            if (largest := float(np.abs(scores).max())) > _LARGEST:
+                raise PayloadError(explain(name, f"be within +-{_LARGEST:g}", largest), reason="not-a-number")
             if self.config.delta_coding:
                 # a full answer comes from a party that holds no base, and both ends begin anew
                 changes = known is not None and is_of_changes(reply.arrays[name])

@@ -139,6 +139,25 @@ def test_logits_with_infinities_leave_their_party_out():
     assert caught.value.reason == "not-a-number"
 
 
+class Shouts(FedMDClient):
+    """Says finite logits of which the averages are still finite, and the other nets' losses are not."""
+
+    def release(self, answer, instruction):
+        return {name: np.full_like(array, 3e38) for name, array in super().release(answer, instruction).items()}
+
+
+def test_one_party_of_huge_logits_is_left_out_and_ends_no_run():
+    """Else the others' nets learn the averages, diverge, and no party has an answer in the next round."""
+    members = _members(3)
+    clients = [FedMDClient(members[0]), FedMDClient(members[1]), Shouts(members[2])]
+    settings = {"initial_epochs": 1, "digest_epochs": 1, "node_settle_s": 1e-6, "share": "logits"}
+    strategy = FedMD(config=FedMDConfig(**settings), public=members[0].public)
+    strategy.start(InProcessGrid(handler(clients), [{}] * 3), num_rounds=2)
+    for one in strategy.record.rounds:
+        assert one.answered == ["party-000", "party-001"]
+        assert [(left.party, left.code) for left in one.rejected] == [("party-002", "not-a-number")]
+
+
 def test_labels_weigh_a_small_part_of_logits(tmp_path):
     """Bytes up a round at ten classes: at least 25 times less."""
     from fedkd_flwr.wire.envelope import PublicSpec
