@@ -41,6 +41,7 @@ from fedkd_flwr.wire.records import Reply, Room, array_bytes, numbered, weights_
 __all__ = ["FlowerMean", "PartyWeights", "WeightExchange"]
 
 MAX_ROWS = 2**31  # of one party: a mean by rows believes what a party says
+_LARGEST = 1e12  # of a weight: with a unit that is silent at its sender it would end the training of all others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +174,8 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
         try:
             for name, part in parts.items():
                 self._spare.set_arrays(part)
+                if (largest := max(float(np.abs(array).max(initial=0.0)) for array in part)) > _LARGEST:
+                    raise DataError(explain(name, f"be within +-{_LARGEST:g}", largest))
                 if name == "model":  # finite weights may be so large that what they say is not
                     self._spare.logits(self.public.X[: self.rows_tried])
         except DataError as error:

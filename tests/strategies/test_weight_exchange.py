@@ -111,3 +111,25 @@ def test_weights_so_large_that_the_net_says_nothing_are_left_out_and_end_no_run(
     assert [(r.party, r.code) for r in only.rejected] == [("party-000", "wrong-weights")]
     assert only.answered == ["party-001", "party-002", "party-003"]
     assert strategy.record.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "values"),
+    [("fedavg", {0: 1e30, 2: 0.0}), ("scaffold", {4: 1e30})],
+    ids=["units that nothing reads", "a control"],
+)
+def test_huge_weights_that_the_sender_s_outputs_do_not_show_are_left_out_and_end_no_run(algorithm, values):
+    """In the mean they meet the others' weights: those nets would diverge, and nobody answer the next round."""
+
+    def tamper(i, reply):
+        if i == 0 and reply.metadata.message_type == "train":
+            (record,) = reply.content.array_records.values()
+            names = list(record)
+            for at, value in values.items():
+                record[names[at]] = Array(np.full(record[names[at]].numpy().shape, value, np.float32))
+        return reply
+
+    strategy, _ = run(algorithm, rounds=2, held=members(3, algorithm), tamper=tamper)
+    first, second = strategy.record.rounds
+    assert [(r.party, r.code) for r in first.rejected] == [("party-000", "wrong-weights")]
+    assert second.answered == ["party-001", "party-002"]
