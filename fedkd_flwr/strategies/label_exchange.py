@@ -171,8 +171,9 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             num_arrays=count,
             base=held.get(self.payload) if first is None else np.repeat(first, count, axis=0),
         )
-        if self.payload == "bits" and (labels == ABSTAIN).any():
-            raise PayloadError(explain("bits", "be 0 or 1", ABSTAIN), reason="class-out-of-range")
+        if (self.payload == "bits" or self.config.privacy == "party") and (labels == ABSTAIN).any():
+            rule = "be 0 or 1" if self.payload == "bits" else "name a class in every row beside noise"
+            raise PayloadError(explain(self.payload, rule, ABSTAIN), reason="class-out-of-range")
         return labels if first is None else np.concatenate((first, labels))
 
     # ---------------------------------------------------------------- density ratios

@@ -13,6 +13,8 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
+from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.ratio_codec import encode_ratios
 from fedkd_flwr.wire.records import Reply
 
@@ -300,3 +302,23 @@ class TestDensityRatios:
         record = self.run(members, rounds=3, stop_when_converged=False).record
         assert record.consensus_rule == "density-ratio"
         assert record.rounds[-1].consensus_accuracy > 0.85
+
+
+@pytest.mark.parametrize("mechanism", ["none", "randomized-response"])
+@pytest.mark.parametrize("consensus", ["majority", "qualified-majority", "dawid-skene"])
+def test_a_party_without_a_label_on_a_row_is_left_out_beside_noise_alone_and_ends_no_run(mechanism, consensus):
+    """Randomised response gives every row a class, and the estimate of the true counts rests on that."""
+
+    def tamper(i, reply):
+        if i == 0 and reply.metadata.message_type == "train":
+            spec = PublicSpec(num_public=60, num_classes=3, fingerprint=public_set().fingerprint)
+            labels = np.full((1, 60), ABSTAIN, np.int16)
+            (record,) = reply.content.array_records.values()
+            record["0"] = Array(encode_labels(labels, public=spec, server_round=1))
+        return reply
+
+    noise = {} if mechanism == "none" else {"label_mechanism": mechanism, "label_epsilon": 3.0}
+    strategy, _, _ = _run(parties(4), rounds=1, tamper=tamper, consensus=consensus, **noise)
+    (only,) = strategy.record.rounds
+    left_out = [(r.party, r.code) for r in only.rejected]
+    assert left_out == ([("party-000", "class-out-of-range")] if noise else [])
