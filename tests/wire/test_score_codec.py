@@ -9,7 +9,7 @@ import pytest
 
 from fedkd_flwr.errors import DataError, PayloadError
 from fedkd_flwr.labels.scores import dequantise, quantise
-from fedkd_flwr.wire.envelope import PublicSpec, digest
+from fedkd_flwr.wire.envelope import PublicSpec, digest, seal_answer
 from fedkd_flwr.wire.score_codec import check_scores, decode_scores, encode_scores
 
 SPEC = PublicSpec(num_public=4, num_classes=3, fingerprint="ab" * 32)
@@ -184,3 +184,15 @@ def test_no_row_sums_within_rounding_pass_and_others_do_not():
     check_scores(nearly, public=SPEC, kind="probs")
     with pytest.raises(DataError, match="sum to 1"):
         check_scores(_probs() * 1.001, public=SPEC, kind="probs")
+
+
+def test_a_row_without_any_probability_is_refused_whatever_the_number_of_classes():
+    """Scaled to a sum of 1 it would be NaN, and with it every average."""
+    many = PublicSpec(num_public=1, num_classes=1024, fingerprint="ab" * 32)
+    one_hot = np.eye(1, 1024)
+    sent = encode_scores(one_hot, public=many, server_round=1, kind="probs", bits=16)
+    assert np.array_equal(decode_scores(sent, public=many, server_round=1, kind="probs"), one_hot)
+    body = bytes(2 * 1024)
+    forged = seal_answer(b"FS", body, flags=0, size=len(body), public=many, server_round=1, own=16)
+    with pytest.raises(PayloadError, match="sum to 1 in every row"):
+        decode_scores(forged, public=many, server_round=1, kind="probs")
