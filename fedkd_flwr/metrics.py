@@ -328,7 +328,7 @@ def _valid(found: dict[str, Any], num_classes: int) -> bool:
         and all(_number(found[name], *ends) for name, ends in _FIGURES.items() if name in found)
         and all(x is None or _number(x, 0.0, 1.0) for name in _BY_CLASS for x in found.get(name, []))
         and all(x is None or _whole(x, 0, n) for x in support)
-        and sum(x or 0 for x in support) <= n
+        and sum(x or 0 for x in support) in (range(n + 1) if None in support or not support else (n,))
         and (not confusion or num_classes <= MOST_CLASSES)
         and all(row is None or _counts(row, num_classes, n) for row in confusion)
         and _bins(found.get("reliability", []), n)

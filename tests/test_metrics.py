@@ -238,6 +238,8 @@ GOOD = {"n": 4, "accuracy": 0.5, "recall": [0.5, None], "support": [2, None], "c
         {"accuracy": float("nan")}, {"log_loss": float("inf")}, {"log_loss": -1.0}, {"brier": 2.5}, {"colour": "red"},
         {"recall": [0.5]}, {"recall": [0.5, 2]}, {"recall": {"0": 1}}, {"recall": 3}, {"recall": [0.5, [1]]},
         {"support": [3, 1]}, {"support": [None, 1]}, {"recall": [None, 1.0]}, {"confusion": [None, [0, 1]]},
+        {"recall": [0.5, 0.5], "support": [0, 0], "confusion": [[1, 1], [0, 2]]},
+        {"recall": [0.5, 0.5], "support": [2, 1], "confusion": [[1, 1], [0, 2]]},
         {"support": [3, 3]}, {"support": [-1, 2]}, {"support": [1.5, 2]}, {"support": [1, 1, 1]},
         {"confusion": [[1, 1]]}, {"confusion": [[1, 1], [1]]}, {"confusion": [[1, 1], [5, 0]]},
         {"confusion": [[1, 1], [-1, 0]]}, {"confusion": [1, 2]}, {"confusion": []},

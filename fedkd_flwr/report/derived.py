@@ -102,14 +102,13 @@ def known(measured: Mapping[str, Metrics], rows: str, figure: str = "accuracy") 
 
 
 def rows_used(record: RunRecord) -> str:
-    """Return the key of the test rows to report first: ``"common"`` if any party was tested on them, else ``"own"``.
+    """Return the key of the test rows to report first: those that most models of parties were tested on.
 
-    Without any test it is ``"common"``.
+    It is ``"common"`` where there are as many of both, or none. One party that reports on rows that nobody else has
+    must not hide what the others report.
     """
-    for rows in ROWS:
-        if any(rows in one for p in record.parties for one in (p.solo, p.federated)):
-            return rows
-    return "common"
+    measured = [one for p in record.parties for one in (p.solo, p.federated)]
+    return max(ROWS, key=lambda rows: sum(rows in one for one in measured))
 
 
 def pairs(record: RunRecord, rows: str, figure: str = "accuracy") -> list[tuple[PartyRecord, float, float]]:
@@ -146,12 +145,14 @@ def rows_counted(rows: str) -> str:
 def figure_used(record: RunRecord, rows: str) -> str:
     """Return the figure to report first on these test rows: ``"balanced_accuracy"`` or ``"accuracy"``.
 
-    It is balanced accuracy where the classes of all test rows are `imbalanced`, or where nobody reports an accuracy.
+    It is balanced accuracy where the classes of all test rows are `imbalanced`, or where nobody reports an accuracy. A
+    figure that half as many models have as the other one, or fewer, does not lead: it would hide the rest.
     """
     found = [m for _, measured in models(record) for one in measured if (m := one.get(rows))]
     supports = [m.support for m in found if m.support and None not in m.support]
     rare = imbalanced(sum(c or 0 for c in counts) for counts in zip(*supports, strict=True))
-    has = {name for name in ("accuracy", "balanced_accuracy") if any(getattr(m, name) is not None for m in found)}
+    having = {name: sum(getattr(m, name) is not None for m in found) for name in ("accuracy", "balanced_accuracy")}
+    has = {name for name, count in having.items() if count and 2 * count > max(having.values())}
     return "balanced_accuracy" if "balanced_accuracy" in has and (rare or "accuracy" not in has) else "accuracy"
 
 

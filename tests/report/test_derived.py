@@ -40,6 +40,24 @@ def test_what_is_known_leads_where_the_other_is_not_shared():
     assert derived.figure_used(of_parties([99, 1], accuracy=0.8), "common") == "accuracy"
 
 
+def test_one_party_that_reports_on_other_rows_or_by_another_figure_hides_no_other_party():
+    record = of_parties([50, 50], [60, 40], [40, 60], rows="own", accuracy=0.9)
+    record.parties[0].solo = {"common": Metrics(n=2**31, accuracy=0.1)}
+    assert derived.rows_used(record) == "own"
+    odd = Metrics(n=1001, accuracy=0.9, balanced_accuracy=0.1, recall=[0.1, 0.1], support=[1000, 1])
+    record.parties[0].solo = {"own": odd}
+    assert derived.figure_used(record, "own") == "accuracy"
+    record = of_parties([50, 50], [60, 40], [40, 60], rows="own", balanced_accuracy=0.9)
+    record.parties[0].solo = {"own": Metrics(n=100, accuracy=0.1)}
+    assert derived.figure_used(record, "own") == "balanced_accuracy"
+
+
+def test_common_rows_come_first_where_each_party_was_tested_on_both_or_on_none():
+    record = of_parties([5, 5], accuracy=0.8)
+    record.parties[0].solo["own"] = Metrics(n=9, accuracy=0.7)
+    assert derived.rows_used(record) == derived.rows_used(of_parties()) == "common"
+
+
 def test_figures_are_means_with_the_rows_behind_them():
     record = of_parties([5, 5], [7, 3], accuracy=0.9, brier=0.2)
     record.parties[1].solo["common"] = Metrics(n=10, accuracy=0.5)
