@@ -183,8 +183,10 @@ def consensus_rows(record: RunRecord, done: RoundRecord) -> tuple[int, str] | No
     """Return on how many public rows a round's consensus accuracy was measured, as a number and in words.
 
     None where that is not known. The record holds how many rows have a label; where the true class of some of them may
-    not be known, or is one of the known rows, it is "at most" so many.
+    not be known, it is "at most" so many. Known rows are left out, whichever rule they chose; where the vote labels
+    some rows only, the record does not say how many of these are known ones.
     """
+    known = sum(number for number in record.settings("known-rows") if isinstance(number, int))
     if is_number(done.labelled_share):
         rows = round(done.labelled_share * record.num_public)  # type: ignore[operator]
     elif drawn := [rows for rows in record.settings("transfer-rows") if isinstance(rows, int)]:
@@ -193,8 +195,10 @@ def consensus_rows(record: RunRecord, done: RoundRecord) -> tuple[int, str] | No
         rows = record.num_public
     else:
         return None
+    sure = record.simulation and (not known or rows == record.num_public)
+    rows = min(rows, record.num_public - known) if known and record.num_public else rows
     words = f"{rows:,} row{'' if rows == 1 else 's'}"
-    return rows, words if record.simulation and record.consensus_rule != "known-rows" else f"at most {words}"
+    return rows, words if sure else f"at most {words}"
 
 
 def rarest_class(record: RunRecord, rows: str) -> tuple[int, int] | None:

@@ -85,8 +85,10 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
     judged = [found for r in rounds if _known([r.consensus_accuracy]) and (found := derived.consensus_rows(record, r))]
     if judged:
         (least, words), (most, _) = min(judged), max(judged)
-        span = words if least == most else f"{least:,} to {most:,} rows"
-        caption += f" The accuracy of the consensus labels is of {span} in a round."
+        if least != most:
+            bound = any(said.startswith("at most") for _, said in judged)
+            words = f"at most {most:,} rows" if bound else f"{least:,} to {most:,} rows"
+        caption += f" The accuracy of the consensus labels is of {words} in a round."
     if any(bands) and derived.simulation_only(record):
         caption += f" The parties' accuracies are {derived.SIMULATION_ONLY}."
     if _known([r.agreement for r in rounds]):

@@ -26,6 +26,17 @@ def test_a_value_missing_in_one_round_leaves_a_gap(make_record):
     assert rounds_plot(record).svg
 
 
+def test_how_many_rows_judge_the_consensus_is_a_bound_where_one_round_knows_no_more(make_record):
+    record = make_record(3, 2)
+    record.rounds[0].labelled_share, record.rounds[1].labelled_share = 1.0, 0.5
+    said = "The accuracy of the consensus labels is of {} in a round."
+    assert said.format("5,000 to 10,000 rows") in rounds_plot(record).caption
+    record.config["known-rows"] = 3_000
+    assert said.format("at most 7,000 rows") in rounds_plot(record).caption
+    record.config["known-rows"], record.simulation = 0, False
+    assert said.format("at most 10,000 rows") in rounds_plot(record).caption
+
+
 def test_a_falling_accuracy_is_called_falling(make_record):
     record = make_record(5, 2)
     record.rounds[1].accuracy = {"party-000": 0.1}

@@ -100,6 +100,16 @@ def test_a_consensus_accuracy_says_of_how_many_rows_it_is_because_it_may_be_of_t
     assert "first round 0.500, last 0.500" in summary_table(record)
 
 
+def test_known_rows_are_not_among_the_rows_of_a_consensus_accuracy_whichever_rule_they_chose(make_record):
+    record = make_record(3, 2)
+    record.consensus_rule, record.config["known-rows"] = "density-ratio", record.num_public - 7_000
+    for r, labelled in zip(record.rounds, (1.0, 0.5), strict=True):
+        r.labelled_share = labelled
+    half = f"{record.num_public // 2:,}"
+    line = f"consensus accuracy        first round 0.809 of 7,000 rows, last 0.845 of at most {half} rows"
+    assert line in summary_table(record)
+
+
 def test_a_command_stands_on_a_line_of_its_own_and_no_word_is_broken_so_that_both_can_be_copied(make_record):
     record = make_record(2, 2)
     command = "fedkd simulate dataset=table " + " ".join(f"num-private-{i}=1200" for i in range(9))
