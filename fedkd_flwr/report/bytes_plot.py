@@ -52,18 +52,20 @@ def bytes_plot(record: RunRecord, *, prefix: str = "bytes") -> Plot:
         canvas.title(title)
         svg = canvas.svg(prefix)
     caption = "Bytes of the arrays with their headers, without Flower's envelope. 1 KB is 1,000 bytes."
+    # a simulation weighs the first models only
+    weighed, parties = sum(p.model_bytes is not None for p in record.parties), len(record.parties)
+    of = "the parties" if weighed == parties else f"{weighed:,} of {parties:,} parties"
+    whose = f"that of {of}" if weighed == 1 < parties else f"the mean over {of}"
     if record.sends == "weights":
         caption += " The parties send the model itself, so there is no model sharing to compare this with."
     elif model is None:
         caption += " The size of the models is not known for this run."
     elif averageable:
-        caption += (
-            " FedAvg would send the model up and down in every round; the size shown is the mean over the parties."
-        )
+        caption += f" FedAvg would send the model up and down in every round; the size shown is {whose}."
     else:
         caption += (
             " FedAvg cannot average these models: they have no weights, or differ between parties. Shown instead is"
-            " the size of one model (the mean over the parties), as if it were sent up and down."
+            f" the size of one model ({whose}), as if it were sent up and down."
         )
     return Plot(title=title, svg=svg, caption=caption)
 

@@ -29,6 +29,19 @@ def test_trees_are_shown_as_the_model_itself(make_record):
     assert "FedAvg cannot average these models" in plot.caption
 
 
+def test_the_caption_says_whose_models_were_weighed_because_a_simulation_weighs_the_first_only(make_record):
+    record = make_record(5, 3, model="decision-tree")
+    assert "the size of one model (the mean over the parties)" in bytes_plot(record).caption
+    record.parties[4].model_bytes = None
+    assert "the size of one model (the mean over 4 of 5 parties)" in bytes_plot(record).caption
+    for party in record.parties[1:]:
+        party.model_bytes = None
+    assert "the size of one model (that of 1 of 5 parties)" in bytes_plot(record).caption
+    record = make_record(5, 3, model="cnn")
+    record.parties[4].model_bytes = None
+    assert "the size shown is the mean over 4 of 5 parties." in bytes_plot(record).caption
+
+
 def test_a_single_figure_is_a_sentence_and_not_a_plot(failed_record):
     plot = bytes_plot(failed_record)
     assert plot.svg == ""
