@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.apps.check import Finding, Level
+from fedkd_flwr.data.column_look import counted
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.own_columns import find_columns
 from fedkd_flwr.data.schema import Schema
@@ -101,8 +102,10 @@ def check_own_columns(table: pd.DataFrame, schema: Schema, names: Sequence[str])
     return Finding(subject="own columns", level=Level.WARNING, what=what, way_out=way_out, private=True)
 
 
-_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+")
-_POINT = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)\.\d+")
+_DECIMALS = {  # numbers with this sign before the decimals
+    ",": re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+"),
+    ".": re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)\.\d+"),
+}
 _SIGNS = {",": "commas", ".": "points"}
 
 
@@ -116,15 +119,17 @@ def check_values(table: pd.DataFrame, schema: Schema, path: str) -> Iterator[Fin
     signs = {name: sign for name, rows in bad.items() if (sign := _other_sign(table, schema, name, rows))}
     for name, rows in bad.items():
         cells = table[name][rows].astype(str).str.strip()
-        shown = ", ".join(repr(cell[:30]) for cell in cells.unique()[:3])
-        what = f"column {name!r}: {_rows_words(rows)} hold no number as the schema has it: {shown}"
+        what = f"column {name!r}: {_rows_words(rows)} hold no number as the schema has it: {_first(cells)}"
         way_out = "Correct these cells, or leave these rows out. What a cell may be stands in schema.toml."
         if name in signs:
             other, own = signs[name], "," if signs[name] == "." else "."
+            turned = _has_decimals(cells, other)
+            shown, rest = (_first(part) for part in (cells[turned], cells[~turned]))
             what = (
-                f"column {name!r} has decimal {_SIGNS[other]} ({shown}) in {int(rows.sum()):,} of {len(rows):,} "
+                f"column {name!r} has decimal {_SIGNS[other]} ({shown}) in {int(turned.sum()):,} of {len(rows):,} "
                 f"rows; the schema's numbers have decimal {_SIGNS[own]}"
             )
+            what += f"; no number with either sign in {counted(int((~turned).sum()), 'row')}: {rest}" if rest else ""
             command = _python(path) + _with_other_signs(signs) + _to_file(path, _SIGNS[own])
             way_out = f"Export the table with decimal {_SIGNS[own]}, or turn them: {command}"
         yield Finding(subject="values", level=Level.FAULT, what=what, way_out=way_out, private=True)
@@ -167,9 +172,18 @@ def _bad_numbers(table: pd.DataFrame, schema: Schema) -> dict[str, NDArray[np.bo
 def _other_sign(table: pd.DataFrame, schema: Schema, name: str, rows: NDArray[np.bool_]) -> str:
     """Return the decimal sign of most cells of these rows, if it is not the schema's."""
     decimal = next(one.reading.decimal for one in schema.columns if one.name == name)
-    other, pattern = (",", _COMMA) if decimal == "." else (".", _POINT)
-    cells = table[name][rows].astype(str).str.strip().str.replace("\u2212", "-")
-    return other if cells.map(lambda cell: bool(pattern.fullmatch(cell))).mean() > 0.5 else ""
+    other = "," if decimal == "." else "."
+    return other if _has_decimals(table[name][rows].astype(str).str.strip(), other).mean() > 0.5 else ""
+
+
+def _first(cells: pd.Series[str]) -> str:
+    """Return the first different cells, at most three, for a message."""
+    return ", ".join(repr(cell[:30]) for cell in cells.unique()[:3])
+
+
+def _has_decimals(cells: pd.Series[str], sign: str) -> NDArray[np.bool_]:
+    """Tell which cells are numbers with this sign before their decimals."""
+    return np.array([bool(_DECIMALS[sign].fullmatch(cell.replace("\u2212", "-"))) for cell in cells], dtype=bool)
 
 
 def _with_other_signs(signs: Mapping[str, str]) -> str:
@@ -196,9 +210,10 @@ def check_classes(table: pd.DataFrame, schema: Schema, path: str) -> Iterator[Fi
         strange, times = np.unique(texts[~known & ~empty].astype(str), return_counts=True)
         near = {name: difflib.get_close_matches(name, schema.classes, n=1, cutoff=0.6) for name in strange[:5]}
         named = "; ".join(
-            f"{name!r} in {count:,} rows{f' (did you mean {near[name][0]!r}?)' if near.get(name) else ''}"
-            for name, count in list(zip(strange.tolist(), times, strict=True))[:5]
+            f"{name!r} in {counted(count, 'row')}{f' (did you mean {near[name][0]!r}?)' if near.get(name) else ''}"
+            for name, count in list(zip(strange.tolist(), times.tolist(), strict=True))[:5]
         )
+        named += f"; {len(strange) - 5:,} more" if len(strange) > 5 else ""
         what = f"column {schema.label!r} holds classes that the schema does not name: {named}"
         way_out = (
             f"The schema's classes are {short_list(schema.classes)}. Correct the rows; or, if it is a class of its "
@@ -208,9 +223,8 @@ def check_classes(table: pd.DataFrame, schema: Schema, path: str) -> Iterator[Fi
     if known.all():
         counts = count_classes(schema.encode_labels(texts), schema)
         held = sum(count > 0 for count in counts.values())
-        what = f"{held} of {schema.num_classes} classes: " + ", ".join(
-            f"{name} {count:,}" for name, count in list(counts.items())[:12]
-        )
+        shown = short_list([f"{name} {count:,}" for name, count in counts.items()])
+        what = f"{held} of {schema.num_classes} classes: {shown}"
         yield Finding(subject="classes", level=Level.READY, what=what, private=True)
 
 

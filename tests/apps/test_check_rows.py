@@ -78,6 +78,27 @@ def test_the_command_for_decimal_commas_turns_every_such_column_and_no_other_cel
     assert turned["job"].tolist() == table["job"].tolist()
 
 
+def test_rows_that_no_decimal_sign_mends_are_told_apart_because_they_are_left_when_the_others_are_turned():
+    table = _table(age=["20,5"] * (ROWS - 1) + ["old"], dose=["1.5"] * (ROWS - 1) + ["inf"])
+    age, dose = (one.what for one in check_values(table, SCHEMA, "own.csv"))
+    assert age == (
+        "column 'age' has decimal commas ('20,5') in 19 of 20 rows; the schema's numbers have decimal points"
+        "; no number with either sign in 1 row: 'old'"
+    )
+    assert dose == "column 'dose': 1 of 20 rows (first: row 20) hold no number as the schema has it: 'inf'"
+
+
+def test_a_list_of_classes_says_how_many_it_leaves_out():
+    table = _table(y=[f"c{i:02}" for i in range(7)] + ["no"] * (ROWS - 7))
+    found = next(check_classes(table, SCHEMA, "own.csv"))
+    named = "; ".join(f"'c{i:02}' in 1 row" for i in range(5))
+    assert found.what.endswith(f": {named}; 2 more")
+    many = Schema(columns=SCHEMA.columns, classes=tuple(f"c{i:02}" for i in range(20)), label="y")
+    (found,) = check_classes(_table(y=list(many.classes)), many, "own.csv")
+    assert found.what.startswith("20 of 20 classes: c00 1, c01 1")
+    assert found.what.endswith("c11 1, ... (20 in all)")
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_the_command_for_other_names_changes_no_cell(tmp_path, suffix):
     path = _written(_table().rename(columns={"dose": "Dose"}), tmp_path, suffix)
