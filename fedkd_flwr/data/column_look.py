@@ -252,13 +252,19 @@ def _numeric(seen: ColumnLook, numbers: NDArray[np.float64]) -> ColumnLook:
         seen.notes.append(f"constant: it says nothing ({_rule('drop', seen.name)})")
     if seen.reading.dates or seen.missing or len(known) < _FEW_ROWS or not (known % 1 == 0).all():
         return seen
-    counter, named = high - low + 1 == len(known), bool(_NAME_OF_ID.search(seen.name))
+    # from 2**53 on a float is not exactly its whole number: it shows neither how many differ, nor the ends
+    own, exact = len(np.unique(known)), max(-low, high) < 2**53
+    counter, named = high - low + 1 == len(known) == own and exact, bool(_NAME_OF_ID.search(seen.name))
     unnamed = seen.name.startswith(("column-", "Unnamed"))
     long = low >= 10**_LONG and len(f"{low:.0f}") == len(f"{high:.0f}")
-    if not (counter or named or unnamed or long) or len(np.unique(known)) < len(known):
+    if not (counter or named or unnamed or long) or (exact and 10 * own < 9 * len(known)):
         return seen
     seen.identifies = named or unnamed
     what = f"each row has its own whole number, {low:.0f} to {high:.0f}"
+    if not exact:
+        what = "whole numbers of 16 digits or more, whose last ones are lost"
+    elif own < len(known):
+        what = f"{own:,} different whole numbers in {len(known):,} rows"
     if counter and seen.identifies:
         return _left_out(seen, f"{what}: it counts rows", 0)
     seen.notes.append(f"{what}: an identifier? It is read as numbers ({_rule('drop', seen.name)} leaves it out)")

@@ -281,6 +281,22 @@ def test_a_number_that_each_row_has_of_its_own_is_suspected_by_its_name_or_by_co
     assert "an identifier? It is read as numbers" in note.note
 
 
+@pytest.mark.parametrize("kind", [str, int])
+def test_numbers_that_nearly_name_rows_are_said_also_where_one_repeats_or_floats_cannot_hold_them(kind):
+    ids = [100_000 + 7 * i for i in range(N)]
+    ids[1] = ids[0]  # a patient who came twice
+    look_at = {"patient_id": [kind(i) for i in ids], "z": NUMBERS.astype(str)}
+    found = look(_table(**look_at), label="y")
+    note = next(one.note for one in found.notes if one.name == "patient_id")
+    assert note.startswith("119 different whole numbers in 120 rows: an identifier?")
+    assert found.command.endswith("--id-column patient_id")
+    look_at["patient_id"] = [kind(10**18 + i) for i in range(N)]
+    note = next(one.note for one in look(_table(**look_at), label="y").notes if one.name == "patient_id")
+    assert note.startswith("whole numbers of 16 digits or more, whose last ones are lost: an identifier?")
+    look_at["patient_id"] = [kind(i) for i in [1, 2, 3] * (N // 3)]
+    assert not next(one.note for one in look(_table(**look_at), label="y").notes if one.name == "patient_id")
+
+
 def test_a_word_among_few_numbers_and_categories_that_differ_in_case_are_said():
     _, note = _found([str(i % 5) for i in range(N - 1)] + ["Total"])
     assert "99 % of the cells are numbers, others are not: 'Total' in row 120 (missing=Total reads" in note.note
