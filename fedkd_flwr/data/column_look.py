@@ -233,10 +233,11 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
             found = np.append(numbers, np.nan)
             found[:-1][bad] = np.nan
             return _numeric(seen, found[codes])
+        what = _shape_of(reading.dates) if reading.dates else "numbers"
         if good.any() and share < (0.5 if enough else _FEW_WORDS):
-            _mixed(seen, codes, counts, texts, good | limited, bad)
+            _mixed(seen, codes, counts, texts, good | limited, bad, what)
         elif many and (share <= 1 - _FEW_WORDS or _are_words(texts, bad)):
-            _mixed(seen, codes, counts, texts, good | limited, bad)
+            _mixed(seen, codes, counts, texts, good | limited, bad, what)
             seen.change = seen.change if _are_words(texts, bad) else {}  # codes are categories, however many
     return _categorical(seen, texts, counts, len(values))
 
@@ -529,15 +530,16 @@ def _mixed(
     texts: list[str],
     good: NDArray[np.bool_],
     bad: NDArray[np.bool_],
+    what: str,
 ) -> None:
-    """Note that a column holds numbers and words, and what would make it a column of numbers."""
+    """Note that a column holds numbers (or dates: ``what``) and words, and what would make it a column of numbers."""
     words = [texts[i] for i in np.flatnonzero(bad)]
     percent = int(100 * counts[good].sum() // counts[good | bad].sum())
-    seen.notes.append(f"{percent} % of the cells are numbers, others are not: {_shown(codes, texts, bad)}")
+    seen.notes.append(f"{percent} % of the cells are {what}, others are not: {_shown(codes, texts, bad)}")
     usable = len(words) <= _FEW_TEXTS and not any("," in word for word in words)
     seen.change = {"missing": ",".join(words)} if usable else {"drop": seen.name}
     if usable:
-        seen.notes[-1] += f" ({_rule('missing', ','.join(words))} reads them as empty, and the column as numbers)"
+        seen.notes[-1] += f" ({_rule('missing', ','.join(words))} reads them as empty, and the column as {what})"
 
 
 def _are_words(texts: list[str], bad: NDArray[np.bool_]) -> bool:

@@ -297,6 +297,13 @@ def test_numbers_that_nearly_name_rows_are_said_also_where_one_repeats_or_floats
     assert not next(one.note for one in look(_table(**look_at), label="y").notes if one.name == "patient_id")
 
 
+def test_dates_written_in_two_ways_are_not_called_numbers():
+    days = [f"{i % 28 + 1:02}.{i % 12 + 1:02}.2021" for i in range(N - 12)]
+    words = [f"2020-02-{i + 1:02}" for i in range(12)]
+    with pytest.raises(DataError, match=r"90 % of the cells are dates \(12\.03\.2021\), others are not: '2020-02-01'"):
+        _found(days + words)
+
+
 def test_a_word_among_few_numbers_and_categories_that_differ_in_case_are_said():
     _, note = _found([str(i % 5) for i in range(N - 1)] + ["Total"])
     assert "99 % of the cells are numbers, others are not: 'Total' in row 120 (missing=Total reads" in note.note
