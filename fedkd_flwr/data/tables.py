@@ -538,9 +538,14 @@ def _read_csv(path: Path, zipped: bool, *, lenient: bool, notes: list[str]) -> p
     header_line = next((line for line in text.split("\n") if line.strip()), None)
     if header_line is None:
         raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty file"), code=Code.NO_ROWS)
-    rows = {s: _cells(header_line, s)[0] for s in ",;\t|"}
-    separator = max(rows, key=lambda s: len(rows[s]))  # the comma if there is one column
-    found = [column_name(name.strip()) for name in rows[separator]]
+    rows = {s: _cells(header_line, s) for s in ",;\t|"}
+    separator = max(rows, key=lambda s: len(rows[s][0]))  # the comma if there is one column
+    header, is_open = rows[separator]
+    if is_open:  # to let it go on, as a row does, would let rows decide what the columns are
+        rule, way_out = "hold the columns' names in one line", "Close it, or take the line break out of that name."
+        seen = f"a quote that is not closed there, before {header[-1].strip()!r}"
+        raise DataError(explain(f"header of {path}", rule, seen, way_out))
+    found = [column_name(name.strip()) for name in header]
     names = [name or f"column-{i + 1}" for i, name in enumerate(found)]
     _refuse_repeated(names, path)
     table, wrong = _csv_rows(text, separator, names, before)

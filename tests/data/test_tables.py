@@ -256,6 +256,14 @@ def test_public_file_without_schema_says_how_to_get_one(people, tmp_path):
     assert caught.value.code is Code.MISSING_FILE
 
 
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_name_of_a_column_over_two_lines_is_refused_as_such_and_not_as_rows_with_too_few_values(tmp_path, lenient):
+    path = tmp_path / "excel.csv"
+    path.write_text('age;"CRP\n(mg/l)";label\n50;"1,5";no\n60;"2,5";yes\n')
+    with pytest.raises(DataError, match=r"header of .* must hold the columns' names in one line, got .* before 'CRP'"):
+        read_table(path, lenient=lenient)
+
+
 # ---------------------------------------------------------------------------------------------- rows that can be used
 
 
