@@ -24,7 +24,7 @@ from fedkd_flwr.data.columns import canonical, column_name, column_texts, short_
 from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.preprocessor import Table, check_columns, column_of
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import DataError, ModelBytesError, explain
+from fedkd_flwr.errors import DataError, ModelBytesError, explain, printable
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
@@ -112,9 +112,10 @@ class SavedModel:
                 texts = column_texts(column_of(table, column.name, j), column.reading.missing)
                 known = {None, *map(canonical, column.categories)}
                 if unknown := [text for text in texts if text not in known]:
+                    shown = printable(short_list(list(dict.fromkeys(unknown)), 5))
                     said.append(
                         f"column {column.name!r}: {len(unknown)} of {len(texts)} rows hold a category that the model "
-                        f"does not know and count as missing there: {short_list(list(dict.fromkeys(unknown)), 5)}"
+                        f"does not know and count as missing there: {shown}"
                     )
         return said
 

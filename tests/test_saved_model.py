@@ -200,6 +200,9 @@ def test_cells_of_no_category_are_a_warning_in_the_log_once_a_call(ages, caplog)
         )
     ]
     caplog.clear()
+    ages.predict(table.assign(job="two\nlines"))
+    assert caplog.records[0].message.endswith(r"there: two\nlines")
+    caplog.clear()
     ages.predict(table[table["job"] != "astronaut"])
     assert not caplog.records
 

@@ -13,7 +13,7 @@ import pandas as pd
 from fedkd_flwr.apps.find_run import OUTPUT, find_run
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.tables import read_table
-from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.errors import DataError, explain, printable
 from fedkd_flwr.saved_model import SavedModel
 
 __all__ = ["find_model", "model_files", "notes", "predictions", "read_rows"]
@@ -137,7 +137,7 @@ def notes(model: SavedModel, table: pd.DataFrame, *, id_column: str = "") -> lis
                     f"column {column.name!r}: {int(bad.sum())} of {len(bad)} rows hold nothing that can be read there "
                     f"and count as empty, as in the run: {shown}"
                 )
-    return [*said, *model.unknown_categories(table)]
+    return [*map(printable, said), *model.unknown_categories(table)]
 
 
 def _carried(model: SavedModel, table: pd.DataFrame, id_column: str) -> str:

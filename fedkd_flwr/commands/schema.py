@@ -39,6 +39,7 @@ def schema(
     from fedkd_flwr.data.columns import short_list
     from fedkd_flwr.data.look import Rules, note_lines
     from fedkd_flwr.data.write_schema import look_at_file
+    from fedkd_flwr.errors import printable
 
     given = {"classes": classes, "output": str(output or "")}
     rules = Rules(
@@ -60,7 +61,7 @@ def schema(
         return
     for line in note_lines(found.notes):
         typer.echo(line)
-    typer.echo(f"label {made.label!r}, {made.num_classes} classes: {short_list(made.classes)}")
+    typer.echo(printable(f"label {made.label!r}, {made.num_classes} classes: {short_list(made.classes)}"))
     if found.command:
         typer.echo(f"Columns were left out, or look like identifiers. To say so: {found.command}")
     typer.echo(f"wrote {path.absolute()}")

@@ -18,7 +18,7 @@ from fedkd_flwr.data.column_look import NO_RULES, ColumnLook, Rules, counted, lo
 from fedkd_flwr.data.columns import MISSING, canonical, column_texts, factorize, short_list, sorted_texts
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column
-from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.errors import DataError, explain, printable
 
 __all__ = ["NO_RULES", "ColumnNote", "Look", "Rules", "look", "look_at_images", "note_lines"]
 
@@ -204,8 +204,9 @@ def note_lines(notes: Sequence[Any]) -> list[str]:
     Of a wide table these are only columns with something to say, and how many others.
     """
     told = [note for note in notes if len(notes) <= _MANY_COLUMNS or note.note or note.repaired or note.missing]
-    cells = [("column", "read as", "repaired", "empty", "note")]
-    cells += [(n.name or "(file)", n.read_as, f"{n.repaired:,}", f"{n.missing:,}", n.note) for n in told]
+    cells: list[tuple[str, ...]] = [("column", "read as", "repaired", "empty", "note")]
+    rows = [(n.name or "(file)", n.read_as, f"{n.repaired:,}", f"{n.missing:,}", n.note) for n in told]
+    cells += [tuple(map(printable, row)) for row in rows]  # names and classes may hold line breaks
     widths = [max(len(row[i]) for row in cells) for i in range(4)]
     lines = [
         f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  {row[4]}".rstrip()

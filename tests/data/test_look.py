@@ -341,6 +341,14 @@ def test_a_wide_table_is_told_in_few_lines():
     assert lines[-1] == "and 80 columns with nothing to say"
 
 
+def test_a_name_or_class_over_two_lines_breaks_no_line_of_the_table():
+    table = _table(**{"CRP\n(mg/l)": NUMBERS}).assign(y=["at\nhome", "\x1b[31mdead"] * (N // 2))
+    header, *lines = note_lines(look(table, label="y").notes)
+    assert [line.split("  ")[0] for line in lines] == [r"CRP\n(mg/l)", "y"]
+    assert lines[-1].endswith(r"\x1b[31mdead, at\nhome")
+    assert all(line.isprintable() for line in (header, *lines))
+
+
 def _read_alike(column, numbers):
     plain, unread = Reading().parse(column)
     return not unread.any() and np.array_equal(plain, numbers, equal_nan=True)
