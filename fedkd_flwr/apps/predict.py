@@ -100,8 +100,8 @@ def predictions(
     Raises
     ------
     DataError
-        If a column is missing, a value is no number where the schema says so, or the label column holds a class that
-        the model does not know; the message names it.
+        If a column is missing, a value is no number where the schema says so, the label column holds a class that
+        the model does not know, or the id column has the name of an answer; the message names it.
     """
     schema = model.encoder.schema
     if id_column and id_column not in table.columns:
@@ -116,7 +116,10 @@ def predictions(
         answers = pd.concat([answers, pd.DataFrame(known, columns=names)], axis=1)
     carried = _carried(model, table, id_column)
     if carried:
-        answers.insert(0, carried, table[carried].to_numpy(), allow_duplicates=True)
+        if carried in answers.columns:  # JSON holds each name once
+            rule, way_out = "have another name than the answers", "Rename it in the rows."
+            raise DataError(explain("the id column", rule, carried, way_out))
+        answers.insert(0, carried, table[carried].to_numpy())
     return answers
 
 

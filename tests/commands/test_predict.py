@@ -129,6 +129,7 @@ def test_an_id_column_of_any_type_is_written_as_json(fedkd, home, tmp_path):
         ("71", "age,job\nold,smith\n", [], "column 'age' must hold numbers"),
         ("71", "age,job,income\n20,smith,middle\n", [], "must hold only the model's classes .low, high.* 'middle'"),
         ("71", "age,job\n20,smith\n", ["--id-column", "nr"], "--id-column must be a column of the rows, got 'nr'"),
+        ("71", "age,job,prediction\n1,a,7\n", ["--id-column", "prediction"], "have another name than the answers"),
         ("72", ROWS, [], "must have left one model, got 2 of parties: a.alone.model, a.model"),
         ("73", ROWS, [], "must have left a model, got 'none'. The server has one after fedkt"),
         ("74", ROWS, [], "run must be the id, the start of an id"),
