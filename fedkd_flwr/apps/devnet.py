@@ -59,6 +59,8 @@ class Devnet:
 def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = "", seed: int = 1) -> Path:
     """Deal a table to silos: a fifth of its rows, without labels, is public; return the server's public file.
 
+    Rows of the table that have no label are left out, as in a simulation.
+
     Parameters
     ----------
     folder : Path
@@ -73,6 +75,7 @@ def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = ""
     """
     import pandas as pd
 
+    from fedkd_flwr.data.columns import column_texts
     from fedkd_flwr.data.tables import read_table
     from fedkd_flwr.data.write_schema import infer_schema
 
@@ -87,6 +90,7 @@ def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = ""
         label = "digit"
         rows = pd.DataFrame(X.astype(int), columns=[f"pixel-{i}" for i in range(X.shape[1])])
         rows[label] = [f"digit {one}" for one in y]
+    rows = rows[[text is not None for text in column_texts(rows[label])]].reset_index(drop=True)
     if len(rows) < 20 * (len(silos) + 1):
         raise DataError(explain("table", f"have 20 rows a silo and 20 public ones for {len(silos)} silos", len(rows)))
     schema = infer_schema(rows, label=label)

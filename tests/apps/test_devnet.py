@@ -30,6 +30,15 @@ def test_rows_are_dealt_once_each_and_the_public_ones_have_no_label(tmp_path):
         deal(tmp_path, ["silo-3"], table=str(tmp_path / "rows.csv"), label="z")
 
 
+def test_rows_without_a_label_are_left_out_because_one_of_them_keeps_its_silo_out_of_every_run(tmp_path):
+    table = pd.DataFrame({"x": range(100), "y": ["no", "yes", "NA", ""] * 25})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    public = deal(tmp_path, ["silo-1"], table=str(tmp_path / "rows.csv"), label="y")
+    pool = load_public(public)
+    X, _ = load_party_table(tmp_path / "silo-1" / "private.csv", pool.schema, pool.preprocessor)
+    assert (pool.num_rows, len(X)) == (10, 40)
+
+
 def test_the_certificate_is_of_this_machine_and_keys_are_for_their_owner_alone(tmp_path):
     tls, public = make_tls(tmp_path), make_key(tmp_path / "key")
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
