@@ -93,7 +93,15 @@ def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = ""
     rows = rows[[text is not None for text in column_texts(rows[label])]].reset_index(drop=True)
     if len(rows) < 20 * (len(silos) + 1):
         raise DataError(explain("table", f"have 20 rows a silo and 20 public ones for {len(silos)} silos", len(rows)))
-    schema = infer_schema(rows, label=label)
+    try:
+        schema = infer_schema(rows, label=label)
+    except DataError as error:
+        problems = str(error).splitlines()
+        asked = next((i for i, line in enumerate(problems) if "fedkd schema " in line), 0)
+        if not asked:
+            raise
+        way_out = "fedkd devnet takes no rules for a table: correct the file, or take such columns out of it."
+        raise DataError("\n".join([*problems[:asked], way_out])) from error
     order = np.random.default_rng(seed).permutation(len(rows))
     public, *private = np.split(order, np.linspace(len(rows) // 5, len(rows), len(silos) + 1).astype(int)[:-1])
     for name, held in zip(("server", *silos), (None, *private), strict=True):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.commands.options import AsJson, find_own_modules, print_json
-from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.errors import ConfigError, DataError, explain
 
 __all__ = ["choose"]
 
@@ -64,12 +64,18 @@ def choose(
     if table is not None:
         values |= {"table": str(table.expanduser().absolute()), "label": label}
     find_own_modules()
-    found = compare_candidates(
-        {**values, **further},
-        names=candidate or [],
-        seeds=seeds,
-        whose=whose,  # type: ignore[arg-type]
-        figure=figure.replace("-", "_"),
-        progress=lambda line: typer.echo(line, err=True),
-    )
+    try:
+        found = compare_candidates(
+            {**values, **further},
+            names=candidate or [],
+            seeds=seeds,
+            whose=whose,  # type: ignore[arg-type]
+            figure=figure.replace("-", "_"),
+            progress=lambda line: typer.echo(line, err=True),
+        )
+    except DataError as error:
+        if "fedkd simulate " not in (said := str(error)):
+            raise
+        way_out = "For fedkd choose put such a setting behind --set, as in --set 'drop=\"name\"'."
+        raise DataError(f"{said}\n{way_out}", code=error.code) from error
     print_json(found.as_dict()) if as_json else typer.echo(comparison_text(found))

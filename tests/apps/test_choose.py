@@ -10,7 +10,7 @@ from fedkd_flwr.apps import choose as module
 from fedkd_flwr.apps.choose import ALONE, FIXED, Comparison, Outcome, candidates, choose
 from fedkd_flwr.apps.choose_text import comparison_text
 from fedkd_flwr.commands import main as command
-from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.errors import ConfigError, DataError
 
 SMALL = {"dataset": "synthetic", "synthetic-rows": 300, "num-parties": 2, "partitioner": "iid", "num-test": 60}
 SMALL |= {"num-public": 60, "model": "decision-tree"}
@@ -206,6 +206,15 @@ def test_the_command_compares_a_table(tmp_path):
     assert found.exception is None, found.exception
     assert name in found.output
     assert "One seed says nothing about noise" in found.output
+
+
+def test_the_command_says_where_a_rule_for_the_table_stands_because_the_next_command_is_of_a_simulation(tmp_path):
+    (tmp_path / "rows.csv").write_text("day,y\n" + "".join(f"0{i}/04/2021,{'ab'[i % 2]}\n" for i in range(1, 9)))
+    found = CliRunner().invoke(command.app, ["choose", "--table", str(tmp_path / "rows.csv"), "--label", "y"])
+    assert isinstance(found.exception, DataError)
+    lines = str(found.exception).splitlines()
+    assert "fedkd simulate dataset=table" in lines[-2]
+    assert lines[-1] == "For fedkd choose put such a setting behind --set, as in --set 'drop=\"name\"'."
 
 
 def _with_fixed(values, fixed, figure="balanced_accuracy", **others):

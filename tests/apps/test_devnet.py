@@ -39,6 +39,14 @@ def test_rows_without_a_label_are_left_out_because_one_of_them_keeps_its_silo_ou
     assert (pool.num_rows, len(X)) == (10, 40)
 
 
+def test_a_table_that_asks_for_a_rule_is_to_be_corrected_because_the_command_takes_none(tmp_path):
+    table = pd.DataFrame({"day": [f"0{i % 9 + 1}/04/2021" for i in range(60)], "y": ["no", "yes"] * 30})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises(DataError, match=r"'day' must hold dates .* day above 12") as found:
+        deal(tmp_path, ["silo-1"], table=str(tmp_path / "rows.csv"), label="y")
+    assert "fedkd schema" not in str(found.value)
+
+
 def test_the_certificate_is_of_this_machine_and_keys_are_for_their_owner_alone(tmp_path):
     tls, public = make_tls(tmp_path), make_key(tmp_path / "key")
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
