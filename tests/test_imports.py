@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores", "onnx_graphs")
 PURE += ("run_record", "saved_model", "metrics", "checks", "errors", "files", "processes", "rounding", "seeds")
-PURE += ("site_rules", "spreadsheets", "watchdog")
+PURE += ("site_rules", "spreadsheets", "terminal", "watchdog")
 HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
 HEAVY |= {"dp_accounting", "onnx", "onnxruntime", "skl2onnx"}
 # public modules that are themselves imported only on use, with the extra they belong to
@@ -97,6 +97,7 @@ MAY_IMPORT = {
     "rounding": set(),
     "seeds": set(),
     "spreadsheets": set(),
+    "terminal": set(),
     "watchdog": set(),
     "metrics": {"errors"},
     "checks": {"errors"},
@@ -115,7 +116,17 @@ MAY_IMPORT = {
     "strategies": {*BELOW, "wire"},
     "clients": {*BELOW, "wire"},
     "audit": {*BELOW, "wire"},
-    "report": {"errors", "files", "metrics", "processes", "rounding", "run_frames", "run_record", "spreadsheets"},
+    "report": {
+        "errors",
+        "files",
+        "metrics",
+        "processes",
+        "rounding",
+        "run_frames",
+        "run_record",
+        "spreadsheets",
+        "terminal",
+    },
 }
 
 

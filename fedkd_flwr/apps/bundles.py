@@ -20,8 +20,9 @@ from pathlib import Path
 
 from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.files import make_folder, write_atomic
+from fedkd_flwr.terminal import one_line
 
-__all__ = ["APPROVED", "Approvals", "Bundle", "build_bundle", "compare", "installed_differences", "plain", "text_diff"]
+__all__ = ["APPROVED", "Approvals", "Bundle", "build_bundle", "compare", "installed_differences", "text_diff"]
 
 # Where the approved bundles of a user are kept, unless he names another folder.
 APPROVED = Path("~/.fedkd/approved")
@@ -208,19 +209,14 @@ def installed_differences(bundle: Bundle) -> list[str]:
         name for name in bundle.files if name.startswith((f"{package}/", f"{package}.py")) and name.endswith(".py")
     ]
     if not names:
-        rule = f"hold the package {package} of its ClientApp {plain(bundle.client_app)}"
+        rule = f"hold the package {package} of its ClientApp {one_line(bundle.client_app)}"
         raise DataError(explain("bundle", rule, "no such files"))
     spec = find_spec(package) if package.isidentifier() else None
     if spec is None or spec.origin is None:
         way_out = (
             "Install the app in this environment (pip install .): the node runs the installed code, never a bundle's."
         )
-        raise DataError(explain(f"package {plain(package)}", "be installed here", "no such package", way_out))
+        raise DataError(explain(f"package {one_line(package)}", "be installed here", "no such package", way_out))
     origin = Path(spec.origin)
     root = origin.parents[1] if origin.name == "__init__.py" else origin.parent
     return [name for name in names if not (root / name).is_file() or (root / name).read_bytes() != bundle.files[name]]
-
-
-def plain(text: str) -> str:
-    """Return text as one printable line: names come from elsewhere, and a terminal obeys some of them."""
-    return "".join(c if c.isprintable() else "?" for c in text)

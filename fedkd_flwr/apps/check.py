@@ -17,6 +17,7 @@ from typing import Any
 
 from fedkd_flwr.errors import Code, FedkdError
 from fedkd_flwr.stores.files import require_locks
+from fedkd_flwr.terminal import one_line
 
 __all__ = ["WHY", "Finding", "Level", "as_json", "as_text", "check_disk", "check_extras", "exit_code", "finding_of"]
 
@@ -125,7 +126,7 @@ def as_text(findings: Sequence[Finding]) -> Iterator[str]:
             lines.append(("", "", f"Why: {one.why}"))
         if one.way_out:
             lines.append(("", "", f"Do: {one.way_out}" if one.level else one.way_out))
-        yield from (f"{word:<9}  {subject:<12}  {_plain(text)}" for word, subject, text in lines)
+        yield from (f"{word:<9}  {subject:<12}  {one_line(' '.join(text.split()))}" for word, subject, text in lines)
     counts = [sum(one.level == level for one in findings) for level in (Level.FAULT, Level.WARNING)]
     faults, warnings = (f"{n} {name}{'s' * (n != 1)}" for n, name in zip(counts, ("fault", "warning"), strict=True))
     looked = f"{len(findings)} point{'s were' if len(findings) != 1 else ' was'} looked at."
@@ -152,11 +153,6 @@ def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
             for one in findings
         ],
     }
-
-
-def _plain(text: str) -> str:
-    """Return text as one printable line: cells of a file come into it, and a terminal obeys some of them."""
-    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
 
 
 _PROBE_BYTES = 2**20

@@ -23,6 +23,7 @@ from fedkd_flwr.privacy.ledger.ledger import Budget, Head, Ledger
 from fedkd_flwr.privacy.ledger.rows import Histories
 from fedkd_flwr.rounding import bound_text, least_text
 from fedkd_flwr.stores.ledger import NO_NOISE, read_table
+from fedkd_flwr.terminal import columns, one_line
 
 __all__ = ["Read", "event_words", "ledger_dict", "ledger_text", "ledgers_in", "read_ledger"]
 
@@ -113,16 +114,14 @@ def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
     rows : Histories, optional
         The pasts of its rows; without them one row is taken that has paid for everything.
     """
-    lines = [f"party        {_plain(ledger.party)}", ""]
+    lines = [f"party        {one_line(ledger.party)}", ""]
     table = [("when", "run", "round", "data", "algorithm", "mechanism", "released")]
     for entry in ledger.entries:
         released = " + ".join(f"{count:,} x {event_words(event)}" for event, count in entry.events)
         when = datetime.fromisoformat(entry.when).strftime("%Y-%m-%d %H:%M:%S UTC")
         number = str(entry.server_round) if entry.server_round else "note"
         table.append((when, entry.run_id, number, entry.data[:8], entry.algorithm, entry.mechanism, released))
-    plain = [[_plain(cell) for cell in row] for row in table]
-    widths = [max(len(row[i]) for row in plain) for i in range(len(table[0]))]
-    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in plain]
+    lines += columns([[one_line(cell) for cell in row] for row in table])
     if not ledger.entries:
         lines.append("nothing yet")
     sums = _sums(ledger, delta, budget, rows)
@@ -175,7 +174,7 @@ def _meaning(ledger: Ledger) -> list[str]:
     paid = [entry for entry in ledger.entries if entry.mechanism != NO_NOISE]
     kinds = sorted({(entry.unit, entry.neighbouring_relation, entry.adversary) for entry in paid})
     lines = [
-        f"protects     one {unit} against {_plain(adversary)}; data sets compared: {_plain(relation)}"
+        f"protects     one {unit} against {one_line(adversary)}; data sets compared: {one_line(relation)}"
         for unit, relation, adversary in kinds
     ]
     if len({unit for unit, _, _ in kinds}) > 1:
@@ -273,8 +272,3 @@ def ledgers_in(path: Path) -> list[Path]:
 
 def _holds_ledger(folder: Path) -> bool:
     return any((folder / name).exists() for name in ("ledger.json", "head.json", "replies"))
-
-
-def _plain(text: str) -> str:
-    """Return text as one printable line: names come from elsewhere, and a terminal obeys some of them."""
-    return "".join(c if c.isprintable() else "?" for c in text)

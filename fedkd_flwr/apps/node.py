@@ -53,10 +53,11 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from fedkd_flwr.apps.bundles import Approvals, Bundle, plain
+from fedkd_flwr.apps.bundles import Approvals, Bundle
 from fedkd_flwr.apps.limits import leaving_nothing
 from fedkd_flwr.apps.node_client import read_frames, write_frames
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, RefusalError, explain
+from fedkd_flwr.terminal import one_line
 
 __all__ = ["Answer", "Work", "answer", "ask_client_app", "check_bundle", "run_node"]
 
@@ -142,7 +143,7 @@ def run_node(supernode: Sequence[str], *, approvals: Approvals, sandbox: Sequenc
     known = approvals.files().values()
     logger.info("This node answers runs of %d approved app bundle(s) in %s.", len(known), approvals.folder)
     for bundle in known:
-        logger.info("  %s %s %s", bundle.sha256, plain(bundle.app), plain(bundle.version))
+        logger.info("  %s %s %s", bundle.sha256, one_line(bundle.app), one_line(bundle.version))
     secret, address = secrets.token_bytes(32), f"127.0.0.1:{_free_port()}"
     with _terminated_by_signal(), tempfile.TemporaryDirectory(prefix="fedkd-node-") as private:  # mode 0700
         secret_file = Path(private) / "secret"
@@ -172,9 +173,9 @@ def check_bundle(work: Work, approvals: Approvals) -> Bundle:
     DataError
         If somebody else may change what is approved.
     """
-    run = f"run {work.run.run_id} of {plain(work.run.fab_id)} {plain(work.run.fab_version)}"
+    run = f"run {work.run.run_id} of {one_line(work.run.fab_id)} {one_line(work.run.fab_version)}"
     if work.type != TaskType.CLIENT_APP:
-        raise RefusalError(explain(run, "ask a ClientApp", plain(work.type), "This node runs nothing else."))
+        raise RefusalError(explain(run, "ask a ClientApp", one_line(work.type), "This node runs nothing else."))
     bundle = approvals.find(work.fab.content)
     if bundle is None:
         seen = sha256(work.fab.content).hexdigest()

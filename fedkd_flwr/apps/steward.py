@@ -16,6 +16,7 @@ from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.spreadsheets import for_spreadsheets
 from fedkd_flwr.stores.egress_log import IN_FULL
 from fedkd_flwr.stores.held_replies import Decision, Held, held_in
+from fedkd_flwr.terminal import columns, one_line
 
 __all__ = ["answer_lines", "decide", "log_csv", "log_text", "pending", "who_asks"]
 
@@ -109,26 +110,26 @@ def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, ro
     """
     output, claim = facts["output"], facts["claim"]
     lines = [
-        f"party      {_plain(facts['party'])}",
-        f"run        {_plain(facts['run'])} {_plain(facts['run_name'])}".rstrip(),
-        f"round      {facts['round']} of {_plain(facts['algorithm'])}",
+        f"party      {one_line(facts['party'])}",
+        f"run        {one_line(facts['run'])} {one_line(facts['run_name'])}".rstrip(),
+        f"round      {facts['round']} of {one_line(facts['algorithm'])}",
     ]
     if claim is None:
         lines.append("claim      none: no mechanism of this party makes the answer private")
     else:
-        lines.append(f"claim      {_plain(claim['mechanism'])}")
+        lines.append(f"claim      {one_line(claim['mechanism'])}")
         lines.append(f"           protects one {claim['unit']} against {claim['adversary']}")
     for rule in facts.get("rules", []):
-        lines.append(f"rule       {rule['rule']}: {_plain(rule['wanted'])}; {_plain(rule['seen'])}")
+        lines.append(f"rule       {rule['rule']}: {one_line(rule['wanted'])}; {one_line(rule['seen'])}")
     for array in output["arrays"]:
         shape = " x ".join(map(str, array["shape"]))
         lines.append(f"array      {array['name']}: {array['dtype']}, {shape}, {array['bytes']:,} bytes")
         lines.append(f"           sha256 {array['sha256']}")
     for name, value in output["metrics"].items():
-        shown = f"{value['bytes']:,} bytes, sha256 {value['sha256']}" if isinstance(value, dict) else _plain(str(value))
+        shown = f"{value['bytes']:,} bytes, sha256 {value['sha256']}" if isinstance(value, dict) else one_line(value)
         lines.append(f"beside     {name}: {shown}")
     lines.append(f"beside     number of examples: {output['num_examples']:,}")
-    lines += [f"           {name}: {_plain(str(value))}" for name, value in output.get("sender", {}).items()]
+    lines += [f"           {name}: {one_line(value)}" for name, value in output.get("sender", {}).items()]
     lines.append(f"digest     {output['sha256']}  ({output['bytes']:,} bytes of arrays)")
     if facts.get("policy") == "first-round" and (within := facts.get("within", {})).get("rounds"):
         most, until = f"{within['rows']:,}", f"{within['rounds']:,}"
@@ -184,11 +185,4 @@ def log_csv(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _columns(table: Sequence[Sequence[str]]) -> list[str]:
-    plain = [[_plain(str(cell))[:60] for cell in row] for row in table]
-    widths = [max(len(row[i]) for row in plain) for i in range(len(plain[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in plain]
-
-
-def _plain(text: object) -> str:
-    """Return text as one printable line: names come from elsewhere, and a terminal obeys some of them."""
-    return "".join(c if c.isprintable() else "?" for c in str(text))
+    return columns([[one_line(cell)[:60] for cell in row] for row in table])

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from fedkd_flwr.apps.bundles import build_bundle, plain
+from fedkd_flwr.apps.bundles import build_bundle
 from fedkd_flwr.commands.options import AsJson, print_json
+from fedkd_flwr.terminal import one_line
 
 __all__ = ["bundle"]
 
@@ -39,4 +40,4 @@ def bundle(
     if as_json:
         print_json({"sha256": built.sha256, "app": built.app, "version": built.version, "files": list(built.files)})
         return
-    typer.echo(f"{built.sha256}  {plain(built.app)} {plain(built.version)}, {len(built.files)} files")
+    typer.echo(f"{built.sha256}  {one_line(built.app)} {one_line(built.version)}, {len(built.files)} files")

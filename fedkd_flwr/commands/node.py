@@ -12,18 +12,10 @@ from typing import Annotated
 
 import typer
 
-from fedkd_flwr.apps.bundles import (
-    APPROVED,
-    Approvals,
-    Bundle,
-    build_bundle,
-    compare,
-    installed_differences,
-    plain,
-    text_diff,
-)
+from fedkd_flwr.apps.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences, text_diff
 from fedkd_flwr.commands.options import AsJson, print_json
 from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.terminal import one_line
 
 __all__ = ["node"]
 
@@ -83,13 +75,13 @@ def _ready(supernode: list[str]) -> bool:
 def _description(new: Bundle, before: Bundle | None, *, diff: bool) -> Iterator[str]:
     """Yield what an owner should see before he approves a bundle, line by line."""
     foreign = installed_differences(new)
-    yield from (f"{sha256(content).hexdigest()}  {plain(name)}" for name, content in new.files.items())
-    yield f"bundle     {plain(new.app)} {plain(new.version)}, {len(new.files)} files, listed above"
+    yield from (f"{sha256(content).hexdigest()}  {one_line(name)}" for name, content in new.files.items())
+    yield f"bundle     {one_line(new.app)} {one_line(new.version)}, {len(new.files)} files, listed above"
     yield f"sha256     {new.sha256}"
-    yield f"runs       {plain(new.client_app)}, as it is installed here; no code of the bundle itself"
+    yield f"runs       {one_line(new.client_app)}, as it is installed here; no code of the bundle itself"
     if foreign:
         yield f"installed  other code in {len(foreign)} files; the sender of a run expects the bundle's"
-        yield from (f"           {plain(name)}" for name in foreign)
+        yield from (f"           {one_line(name)}" for name in foreign)
     else:
         yield "installed  the same code"
     if before is None:
@@ -97,10 +89,10 @@ def _description(new: Bundle, before: Bundle | None, *, diff: bool) -> Iterator[
         return
     changes = compare(before, new)
     counts = ", ".join(f"{len(names)} {kind}" for kind, names in changes.items())
-    yield f"before     {before.sha256} ({plain(before.version)}); since then {counts}"
-    yield from (f"           {kind} {plain(name)}" for kind, names in changes.items() for name in names)
+    yield f"before     {before.sha256} ({one_line(before.version)}); since then {counts}"
+    yield from (f"           {kind} {one_line(name)}" for kind, names in changes.items() for name in names)
     if diff:
-        yield from (plain(line.expandtabs()) for line in text_diff(before, new))
+        yield from (one_line(line.expandtabs()) for line in text_diff(before, new))
 
 
 @node.command()
@@ -151,7 +143,7 @@ def list_approved(approved: ApprovedFolder = APPROVED, as_json: AsJson = False) 
         print_json([{**{k: getattr(one, k) for k in keys}, "approved": when.isoformat()} for when, one in found])
         return
     for when, each in found:
-        typer.echo(f"{each.sha256}  {when:%Y-%m-%d %H:%M} UTC  {plain(each.app)} {plain(each.version)}")
+        typer.echo(f"{each.sha256}  {when:%Y-%m-%d %H:%M} UTC  {one_line(each.app)} {one_line(each.version)}")
 
 
 @node.command()
@@ -166,4 +158,4 @@ def revoke(
     fedkd node revoke 3f2a9c01
     """
     revoked = Approvals(approved).remove(digest)
-    typer.echo(f"Revoked: {revoked.sha256} {plain(revoked.app)} {plain(revoked.version)}")
+    typer.echo(f"Revoked: {revoked.sha256} {one_line(revoked.app)} {one_line(revoked.version)}")

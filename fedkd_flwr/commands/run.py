@@ -42,10 +42,10 @@ def run(
     fedkd run my-run.toml --name monday
     fedkd run --resume monday --wait
     """
-    from fedkd_flwr.apps.bundles import plain
     from fedkd_flwr.apps.progress import ProgressLine
     from fedkd_flwr.apps.run_settings import read_settings, resumed_settings
     from fedkd_flwr.apps.submit import follow, status, submit
+    from fedkd_flwr.terminal import one_line
 
     given = read_settings(settings or [], name=name)
     if resume:
@@ -58,7 +58,7 @@ def run(
     how, details = "", ""
     if not as_json:
         typer.echo(f"run     {made.run_id}")
-        typer.echo(f"bundle  {made.bundle.sha256}  {plain(made.bundle.app)} {plain(made.bundle.version)}")
+        typer.echo(f"bundle  {made.bundle.sha256}  {one_line(made.bundle.app)} {one_line(made.bundle.version)}")
     if wait:
         line = ProgressLine()
         line.show("submitted: waiting for the server")

@@ -10,6 +10,7 @@ from fedkd_flwr.report.derived import ROWS
 from fedkd_flwr.report.formatting import count, plain, rounds_text
 from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL
 from fedkd_flwr.rounding import bound_text
+from fedkd_flwr.terminal import columns
 
 __all__ = [
     "cell",
@@ -31,9 +32,9 @@ def comparison_text(found: Comparison) -> str:
     lines = [f"WARNING: {warning}" for warning in found.warnings]
     lines += [f"{group.letter}  {group_title(group)}" for group in found.groups]
     if found.differs:
-        lines += ["", *_table([["setting", *letters], *setting_rows(found)])]
+        lines += ["", *columns([["setting", *letters], *setting_rows(found)])]
     head = [figure_title(found), *(f"{group.letter} ({count(len(group.records), 'run')})" for group in found.groups)]
-    lines += ["", *_table([head, *figure_rows(found)])]
+    lines += ["", *columns([head, *figure_rows(found)])]
     if found.gaps:
         lines += ["", *(gap_sentence(found, gap) for gap in found.gaps)]
     return "\n".join([*lines, "", *how(found)])
@@ -133,8 +134,3 @@ def how(found: Comparison) -> list[str]:
 
 def _setting(value: object) -> str:
     return "–" if value is None else plain(value, _VALUE) or '""'
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(one.ljust(width) for one, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -11,6 +11,7 @@ from fedkd_flwr.report import derived
 from fedkd_flwr.report.formatting import plain, share
 from fedkd_flwr.report.standing import standing
 from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.terminal import columns
 
 __all__ = ["MainFigure", "data_name", "main_figure", "run_line", "runs_text"]
 
@@ -102,8 +103,7 @@ def runs_text(lines: Sequence[Mapping[str, Any]]) -> str:
             )
         )
     kept = [i for i, title in enumerate(table[0]) if title != "name" or any(row[i] for row in table[1:])]
-    widths = {i: max(len(row[i]) for row in table) for i in kept}
-    return "\n".join("  ".join(row[i].ljust(widths[i]) for i in kept).rstrip() for row in table)
+    return "\n".join(columns([[row[i] for i in kept] for row in table]))
 
 
 def _result(line: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ Only what a reader may copy is wider: a word such as a path, and a command, whic
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report import claims, derived, run_privacy
@@ -18,6 +18,7 @@ from fedkd_flwr.report.reasons import note_sentence
 from fedkd_flwr.report.standing import progress, standing
 from fedkd_flwr.report.useless import useless
 from fedkd_flwr.run_record import PartyRecord, RunRecord
+from fedkd_flwr.terminal import columns
 
 __all__ = ["notes", "summary_table", "warnings"]
 
@@ -174,7 +175,7 @@ def _metrics(record: RunRecord) -> list[str]:
     ranked = record.num_classes == 2 and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
     which = [f"AUC and AP are of class '{_class(record, 1)}'."] if ranked else []
     partly = derived.of_fewer(found, {one.who: one.who for one in found})
-    return _aligned([header, *body], left=1) + [line for text in (*partly, *which) for line in _wrapped("", text)]
+    return columns([header, *body], left=1) + [line for text in (*partly, *which) for line in _wrapped("", text)]
 
 
 def _bytes(record: RunRecord) -> Iterator[tuple[str, str]]:
@@ -224,23 +225,11 @@ def _parties(record: RunRecord) -> list[str]:
             cells += [plain(", ".join(party.own_columns), 40) or "–", share(after)]
             cells.append("–" if added is None else f"{added:+.3f}")
         body.append(cells)
-    return _aligned(body)
+    return columns(body, left=2)
 
 
 def _known(value: float | None) -> float:
     return value if value is not None and is_number(value) else -1.0
-
-
-def _aligned(body: Sequence[Sequence[str]], left: int = 2) -> list[str]:
-    """Return rows as lines: the first ``left`` columns aligned left, the others (numbers) right."""
-    widths = [max(len(row[i]) for row in body) for i in range(len(body[0]))]
-    return [
-        "  ".join(
-            f"{cell:<{width}}" if i < left else f"{cell:>{width}}"
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in body
-    ]
 
 
 def _footer(record: RunRecord) -> Iterator[str]:
