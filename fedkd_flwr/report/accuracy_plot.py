@@ -16,17 +16,17 @@ __all__ = ["accuracy_plot", "home_plot"]
 _NAMED_PARTIES = 25  # more parties than this are drawn side by side, without names
 
 
-def home_plot(record: RunRecord, *, prefix: str = "home") -> Plot:
+def home_plot(record: RunRecord) -> Plot:
     """Draw the same on each party's own test rows: whoever gains on common rows may lose at home.
 
     Parameters and errors are those of `accuracy_plot`. Nothing is drawn, or said, where that plot shows own rows.
     """
     if derived.rows_used(record) == "own":
         return Plot(title="", svg="", caption="")
-    return _plot(record, "own", prefix)
+    return _plot(record, "own", "home")
 
 
-def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
+def accuracy_plot(record: RunRecord) -> Plot:
     """Draw each party's accuracy alone and with the federation, from the worst alone to the best alone.
 
     Where classes are imbalanced it is the balanced accuracy (`fedkd_flwr.report.derived.figure_used`).
@@ -36,15 +36,13 @@ def accuracy_plot(record: RunRecord, *, prefix: str = "accuracy") -> Plot:
     ----------
     record : RunRecord
         The record of the run. Parties without both accuracies are not drawn.
-    prefix : str
-        Put before every id in the SVG, so that one page can hold several pictures.
 
     Raises
     ------
     MissingExtraError
         If matplotlib is not installed.
     """
-    return _plot(record, derived.rows_used(record), prefix)
+    return _plot(record, derived.rows_used(record), "accuracy")
 
 
 def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:

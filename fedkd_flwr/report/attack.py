@@ -12,8 +12,6 @@ from fedkd_flwr.run_record import AttackFigures, Measured, RunRecord
 
 __all__ = ["attack", "found_texts", "interval_text", "roc_plot"]
 
-_COLUMNS = {"auc": "attack AUC", "found-at-1%": "found at 1 % false alarms", "found-at-0.1%": "at 0.1 %"}
-
 
 def attack(record: RunRecord) -> Iterator[Html]:
     """Yield how well an attacker who saw all that left told members from fresh rows; nothing where none was tried."""
@@ -75,7 +73,7 @@ def interval_text(of: Measured) -> str:
     return f"{of.value:.3f} ({of.low:.3f} to {of.high:.3f})"
 
 
-def roc_plot(record: RunRecord, *, prefix: str = "roc") -> Plot:
+def roc_plot(record: RunRecord) -> Plot:
     """Draw the attack's ROC curve on logarithmic axes, where few false alarms can be seen.
 
     Parameters and errors are those of `accuracy_plot`.
@@ -97,7 +95,7 @@ def roc_plot(record: RunRecord, *, prefix: str = "roc") -> Plot:
         axes.set_ylabel("share of members found")
         axes.grid()
         canvas.title(title)
-        svg = canvas.svg(prefix)
+        svg = canvas.svg("roc")
     caption = (
         "The dashed line is guessing. A curve far above it at the left means that some members are nearly certain."
     )

@@ -12,7 +12,7 @@ from fedkd_flwr.run_record import RunRecord
 __all__ = ["bytes_plot"]
 
 
-def bytes_plot(record: RunRecord, *, prefix: str = "bytes") -> Plot:
+def bytes_plot(record: RunRecord) -> Plot:
     """Draw the bytes per party and round, beside the bytes that sharing the models would take where they do not.
 
     Parameters and errors are those of `accuracy_plot`.
@@ -50,7 +50,7 @@ def bytes_plot(record: RunRecord, *, prefix: str = "bytes") -> Plot:
         axes.set_xlabel("bytes per party and round (each grid line is ten times the one before)")
         axes.grid(axis="x")
         canvas.title(title)
-        svg = canvas.svg(prefix)
+        svg = canvas.svg("bytes")
     caption = "Bytes of the arrays with their headers, without Flower's envelope. 1 KB is 1,000 bytes."
     # a simulation weighs the first models only
     weighed, parties = sum(p.model_bytes is not None for p in record.parties), len(record.parties)

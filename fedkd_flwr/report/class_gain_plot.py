@@ -37,7 +37,7 @@ def class_gains(record: RunRecord, rows: str) -> list[ClassGain]:
     return sorted(((c, a / n, b / n, int(n)) for c, (a, b, n) in sums.items()), key=lambda item: (item[1], item[0]))
 
 
-def class_gain_plot(record: RunRecord, *, prefix: str = "classes") -> Plot:
+def class_gain_plot(record: RunRecord) -> Plot:
     """Draw the recall of each class alone and with the federation, from the worst alone to the best alone.
 
     Parameters and errors are those of `accuracy_plot`.
@@ -66,7 +66,7 @@ def class_gain_plot(record: RunRecord, *, prefix: str = "classes") -> Plot:
         axes.grid(axis="x")
         canvas.title(title)
         canvas.legend(axes)
-        svg = canvas.svg(prefix)
+        svg = canvas.svg("classes")
     caption = (
         f"Each line is one class. It goes from the parties' recall alone (hollow circle) to their recall with the "
         f"federation (full circle), on {derived.ROWS[rows]}. An orange line means that the class "

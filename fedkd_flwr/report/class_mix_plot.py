@@ -14,7 +14,7 @@ _NAMED_CLASSES = 40
 _CELLS = 300  # of more cells the counts are not written
 
 
-def class_mix_plot(record: RunRecord, *, prefix: str = "mix") -> Plot:
+def class_mix_plot(record: RunRecord) -> Plot:
     """Draw each party's share of rows by class as a heatmap, with its rows.
 
     Parameters and errors are those of `accuracy_plot`.
@@ -62,7 +62,7 @@ def class_mix_plot(record: RunRecord, *, prefix: str = "mix") -> Plot:
             axes.set_xlabel(f"{num_classes} classes, in the schema's order")
         canvas.figure.colorbar(image, ax=axes, label="share of the party's rows", fraction=0.035, pad=0.02)
         canvas.title(title)
-        svg = canvas.svg(prefix)
+        svg = canvas.svg("mix")
     caption = (
         "Each row is one party, each column one class; darker means a larger share of the party's rows. The numbers "
         "are private rows, those kept for testing among them. The more the parties differ, the harder a vote is."

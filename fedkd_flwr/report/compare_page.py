@@ -67,17 +67,13 @@ def _heading(found: Comparison) -> str:
     return f"{change}, {verdict(best)}{others}"
 
 
-def comparison_plot(found: Comparison, *, prefix: str = "compare", picture: Path | None = None) -> Plot:
+def comparison_plot(found: Comparison) -> Plot:
     """Draw what each group reached, run by run, and the paired differences with their intervals.
 
     Parameters
     ----------
     found : Comparison
         The runs.
-    prefix : str
-        Put before every id in the SVG, so that one page can hold several pictures.
-    picture : Path, optional
-        A file to write the picture to as well. Its name ends in ``.svg``, ``.png`` or ``.pdf``.
 
     Raises
     ------
@@ -94,9 +90,7 @@ def comparison_plot(found: Comparison, *, prefix: str = "compare", picture: Path
         if gaps:
             _draw_gaps(found, gaps, axes[1])
         canvas.title(title)
-        svg = canvas.svg(prefix)
-        if picture is not None:
-            canvas.save(picture)
+        svg = canvas.svg("compare")
     caption = (
         f"Small circles are single runs, of parties the mean of a run; large ones are the means over runs. All on "
         f"{ROWS[found.rows]}."

@@ -34,7 +34,7 @@ def pooled(measured: Iterable[Metrics | None]) -> list[list[int]]:
     return total
 
 
-def confusion_plot(record: RunRecord, *, prefix: str = "confusion") -> Plot:
+def confusion_plot(record: RunRecord) -> Plot:
     """Draw confusion matrices side by side: all parties alone, all with the federation, or the server's model.
 
     Parameters and errors are those of `accuracy_plot`.
@@ -63,7 +63,7 @@ def confusion_plot(record: RunRecord, *, prefix: str = "confusion") -> Plot:
         all_axes[0].set_ylabel("true class")
         canvas.figure.colorbar(image, ax=all_axes.tolist(), label="share of the true class", fraction=0.035, pad=0.02)
         canvas.title(title)
-        svg = canvas.svg(prefix)
+        svg = canvas.svg("confusion")
     caption = (
         f"All parties together, on {derived.ROWS[rows]}. {derived.rows_counted(rows)} Each line is a true "
         "class and adds up to 1; "

@@ -183,7 +183,10 @@ class Canvas:
         self.figure.savefig(path, dpi=150)
 
     def svg(self, prefix: str) -> str:
-        """Return the figure as an ``<svg>`` element without outside references. Its ids start with ``prefix``."""
+        """Return the figure as an ``<svg>`` element without outside references.
+
+        Its ids start with ``prefix``, so that one page can hold several pictures.
+        """
         target = io.StringIO()
         # Without a date, two drawings of one record are equal.
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}

@@ -87,7 +87,7 @@ def _section(title: str, content: Iterator[Html]) -> Html:
 def _headline(record: RunRecord) -> str:
     rows = derived.rows_used(record)
     figure = derived.figure_used(record, rows)
-    what = "" if figure == "accuracy" else f"{_words(figure)} "
+    what = "" if figure == "accuracy" else f"{figure.replace('_', ' ')} "
     both = derived.pairs(record, rows, figure)
     if both:
         alone, after = derived.means(both)
@@ -98,7 +98,7 @@ def _headline(record: RunRecord) -> str:
         return f"{found}. {home[:1].upper()}{home[1:]}" if home else found
     if is_number(record.server_accuracy):
         figure = derived.figure_used(record, "common")
-        what = "" if figure == "accuracy" else f"{_words(figure)} "
+        what = "" if figure == "accuracy" else f"{figure.replace('_', ' ')} "
         alone_only = derived.spread(derived.known(p.solo, rows, figure) for p in record.parties)
         solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
         return f"The server's model reaches {what}{derived.known(record.server, 'common', figure) or 0.0:.2f}{solo}"
@@ -178,7 +178,7 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
     lead = derived.figure_used(record, derived.rows_used(record))
     for rows, name in ROWS.items():
         figure = derived.figure_used(record, rows)
-        words = _words(figure)
+        words = figure.replace("_", " ")
         both = derived.pairs(record, rows, figure)
         alone, after = derived.spread(a for _, a, _ in both), derived.spread(b for _, _, b in both)
         if not alone or not after:
@@ -198,7 +198,7 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
     compared = bool(cards)
     figure = derived.figure_used(record, "common")
     if (server := derived.known(record.server, "common", figure)) is not None:
-        cards.append(("Server's model", share(server), f"{_words(figure)} on common test rows"))
+        cards.append(("Server's model", share(server), f"{figure.replace('_', ' ')} on common test rows"))
     alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record), lead) for p in record.parties)
     if alone_only and not compared:
         words = f"mean of the parties; {share(alone_only.lowest)} to {share(alone_only.highest)}{only}"
@@ -234,10 +234,6 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
         for label, value, more in cards
     )
     return tag("dl", *boxes, class_="keys")
-
-
-def _words(figure: str) -> str:
-    return figure.replace("_", " ")
 
 
 def _lost(both: list[tuple[PartyRecord, float, float]]) -> str:

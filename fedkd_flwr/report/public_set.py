@@ -61,7 +61,7 @@ def public_set(record: RunRecord) -> Iterator[Html]:
     yield tag("p", text, class_="soft")
 
 
-def public_fit_plot(record: RunRecord, *, prefix: str = "fit") -> Plot:
+def public_fit_plot(record: RunRecord) -> Plot:
     """Draw each party's public set fit, the worst lowest. Parameters and errors are those of `accuracy_plot`."""
     found = fits(record)
     if not found:
@@ -85,6 +85,6 @@ def public_fit_plot(record: RunRecord, *, prefix: str = "fit") -> Plot:
         axes.set_xlabel("public set fit: how much of its rows the public rows show a party")
         axes.grid(axis="x")
         canvas.title(title)
-        svg = canvas.svg(prefix)
+        svg = canvas.svg("fit")
     caption = "About 0: the public rows come from elsewhere. A party with a low fit gains little from the federation."
     return Plot(title=title, svg=svg, caption=caption)

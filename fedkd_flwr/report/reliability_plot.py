@@ -32,7 +32,7 @@ def merged(measured: Iterable[Metrics | None]) -> list[Bin]:
     return [(n, sure / n, right / n) for _, (n, sure, right) in sorted(sums.items())]
 
 
-def reliability_plot(record: RunRecord, *, prefix: str = "reliability") -> Plot:
+def reliability_plot(record: RunRecord) -> Plot:
     """Draw the share of right answers over confidence: all parties alone, all with the federation, the server's model.
 
     Parameters and errors are those of `accuracy_plot`.
@@ -68,7 +68,7 @@ def reliability_plot(record: RunRecord, *, prefix: str = "reliability") -> Plot:
         axes.grid()
         canvas.title(title)
         canvas.legend(axes)
-        svg = canvas.svg(prefix)
+        svg = canvas.svg("reliability")
     caption = (
         f"All parties together, on {derived.ROWS[rows]}, in {BINS} bins of confidence; a larger mark "
         "holds more rows. Below the dotted line a model is right less often than it says."

@@ -19,7 +19,7 @@ _PARTY_LINES = 25  # of more parties only the range is drawn
 _Line = tuple[str, Sequence[float | None], str, str, str]  # label, values, colour, marker, line style
 
 
-def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
+def rounds_plot(record: RunRecord) -> Plot:
     """Draw agreement, labelled share and accuracies, round by round. A panel without values is left out.
 
     Parameters and errors are those of `accuracy_plot`.
@@ -70,7 +70,7 @@ def rounds_plot(record: RunRecord, *, prefix: str = "rounds") -> Plot:
         all_axes[-1].set_xlabel("round")
         all_axes[-1].xaxis.get_major_locator().set_params(integer=True)
         canvas.title(title)
-        svg = canvas.svg(prefix)
+        svg = canvas.svg("rounds")
     caption = ""
     if _known([r.labelled_share for r in rounds]):
         caption = "The share of public rows with a label shows how often the vote reached a decision."

@@ -15,7 +15,7 @@ from fedkd_flwr.report.sweep import Sweep
 __all__ = ["accuracy_against_epsilon"]
 
 
-def accuracy_against_epsilon(sweep: Sweep, *, prefix: str = "sweep", picture: Path | None = None) -> Plot:
+def accuracy_against_epsilon(sweep: Sweep, *, picture: Path | None = None) -> Plot:
     """Draw the accuracy at each epsilon: the mean over seeds, with the lowest and the highest run.
 
     Lines show the accuracy without noise, and that of a party alone (SOLO), if the sweep has them.
@@ -24,8 +24,6 @@ def accuracy_against_epsilon(sweep: Sweep, *, prefix: str = "sweep", picture: Pa
     ----------
     sweep : Sweep
         The results of runs that differ in their noise.
-    prefix : str
-        Put before every id in the SVG, so that one page can hold several pictures.
     picture : Path, optional
         A file to write the picture to as well. Its name ends in ``.svg``, ``.png`` or ``.pdf``.
 
@@ -59,7 +57,7 @@ def accuracy_against_epsilon(sweep: Sweep, *, prefix: str = "sweep", picture: Pa
         axes.grid(axis="both")
         canvas.title(title)
         canvas.legend(axes, columns=2)
-        svg = canvas.svg(prefix)
+        svg = canvas.svg("sweep")
         if picture is not None:
             canvas.save(picture)
     seeds = count(len(sweep.seeds), "seed")

@@ -108,7 +108,7 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
         after = derived.spread(b for _, _, b in both)
         after = after or derived.spread(derived.known(p.federated, rows, figure) for p in record.parties)
         if alone or after:
-            label = f"accuracy, {rows} rows" if figure == "accuracy" else _words(figure)
+            label = f"accuracy, {rows} rows" if figure == "accuracy" else figure.replace("_", " ")
             yield label, f"on {where}: mean (lowest to highest party)"
         if alone:
             yield "  alone (SOLO)", alone.text()
@@ -144,7 +144,7 @@ def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
     accuracy = share(derived.known(measured, "common"))
     if (figure := derived.figure_used(record, "common")) == "accuracy":
         return accuracy
-    return f"{_words(figure)} {share(derived.known(measured, 'common', figure))}, accuracy {accuracy}"
+    return f"{figure.replace('_', ' ')} {share(derived.known(measured, 'common', figure))}, accuracy {accuracy}"
 
 
 def _rarest(record: RunRecord, rows: str) -> str:
@@ -157,10 +157,6 @@ def _rarest(record: RunRecord, rows: str) -> str:
 
 def _class(record: RunRecord, c: int) -> str:
     return plain(derived.class_name(record.classes, c), 40)
-
-
-def _words(figure: str) -> str:
-    return figure.replace("_", " ")
 
 
 def _metrics(record: RunRecord) -> list[str]:
@@ -207,7 +203,7 @@ def _parties(record: RunRecord) -> list[str]:
         ranked = sorted(record.parties, key=lambda p: _known(derived.known(p.federated or p.solo, rows, figure)))
         chosen = [("best: ", ranked[-1]), ("median: ", ranked[len(ranked) // 2]), ("worst: ", ranked[0])]
     own = rows == "common" and any("own" in p.federated or "own" in p.solo for p in record.parties)
-    name = "party" if figure == "accuracy" else f"party ({_words(figure)})"
+    name = "party" if figure == "accuracy" else f"party ({figure.replace('_', ' ')})"
     wide = any(p.extended for p in record.parties)
     header = [name, "model", "alone", "with fed.", "gain"] + (["own alone", "own with"] if own else [])
     header += ["own columns", "with them", "gain"] if wide else []

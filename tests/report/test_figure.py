@@ -28,12 +28,12 @@ def test_the_same_record_gives_the_same_bytes(make_record, draw):
     assert "<metadata" not in svg
 
 
-@pytest.mark.parametrize("draw", EVERY)
-def test_every_id_and_reference_has_the_prefix(make_record, draw):
-    root = ET.fromstring(draw(make_record(5, 3), prefix="here").svg)
+@pytest.mark.parametrize(("draw", "prefix"), [*zip(EVERY, ("accuracy-", "rounds-", "bytes-"), strict=True)])
+def test_every_id_and_reference_has_the_picture_s_own_prefix(make_record, draw, prefix):
+    root = ET.fromstring(draw(make_record(5, 3)).svg)
     ids = [e.get("id") for e in root.iter() if e.get("id")]
     assert len(ids) == len(set(ids)) > 0
-    assert all(i.startswith("here-") for i in ids)
+    assert all(i.startswith(prefix) for i in ids)
     for element in root.iter():
         for key, value in element.attrib.items():
             if "url(#" in value:
