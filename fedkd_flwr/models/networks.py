@@ -174,29 +174,19 @@ class TorchNet(NetEstimator):
         self._train(batches, LOSSES[loss]())
         return self
 
-    def proximal_epochs(
-        self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, mu: float, batch_size: int | None = None
-    ) -> Self:
+    def proximal_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, mu: float) -> Self:
         """Continue for ``epochs`` passes on labels with a `ProximalLoss` around the present weights."""
-        batches = self._passes(*self._to_batch(X, y), epochs, batch_size)
+        batches = self._passes(*self._to_batch(X, y), epochs)
         self._train(batches, ProximalLoss(self.net_.module_.parameters(), mu))
         return self
 
-    def shifted_epochs(
-        self,
-        X: NDArray[Any],
-        y: NDArray[Any],
-        *,
-        epochs: int,
-        shifts: Sequence[NDArray[Any]],
-        batch_size: int | None = None,
-    ) -> int:
+    def shifted_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, shifts: Sequence[NDArray[Any]]) -> int:
         """Continue for ``epochs`` passes with a `ShiftedLoss`; return the number of steps."""
         steps = 0
 
         def counted() -> Iterator[Batch]:
             nonlocal steps
-            for batch in self._passes(*self._to_batch(X, y), epochs, batch_size):
+            for batch in self._passes(*self._to_batch(X, y), epochs):
                 steps += 1
                 yield batch
 
@@ -221,11 +211,9 @@ class TorchNet(NetEstimator):
         steps: int,
         weight: float,
         loss: str,
-        batch_size: int | None = None,
     ) -> Self:
         """Take ``steps`` minibatch steps with a `JointLoss`, half of each batch own and half public rows."""
-        size = batch_size or self.batch_size
-        sizes = [max(1, size - size // 2), max(1, size // 2)]
+        sizes = [max(1, self.batch_size - self.batch_size // 2), max(1, self.batch_size // 2)]
         batches = mixed([self._to_batch(X, y), self._to_batch(X_public, targets)], sizes, steps)
         joined = ((torch.cat((own[0], public[0])), (own[1], public[1])) for own, public in batches)
         self._train(joined, JointLoss(LOSSES[loss](), weight))
@@ -248,11 +236,6 @@ class TorchNet(NetEstimator):
                     total += loss.detach()
                 optimizer.step()
         check_loss(total, self.lr, "Lower lr, or scale the columns.")
-        return self
-
-    def forget_optimizer(self) -> Self:
-        """Clear the optimiser's momentum, moments and step count."""
-        self.net_.optimizer_.state.clear()
         return self
 
     def arrays(self) -> list[NDArray[np.float32]]:

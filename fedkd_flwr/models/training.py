@@ -1,8 +1,7 @@
 """Methods of a `Classifier` that only neural nets have: to return and take weights, and to train on soft targets.
 
-They keep the optimiser's state from call to call, as one training in several parts, unless told
-``fresh_optimizer=True``. None of them makes the classifier constant: a net whose rows have one class trains on them all
-the same, because these algorithms use its weights.
+They keep the optimiser's state from call to call, as one training in several parts. None of them makes the classifier
+constant: a net whose rows have one class trains on them all the same, because these algorithms use its weights.
 """
 
 from __future__ import annotations
@@ -109,15 +108,7 @@ class SoftTraining:
         logits: NDArray[np.float32] = net.logits(check_rows("X", X, self._num_features, allow_empty=True))
         return logits
 
-    def train_epochs(
-        self,
-        X: NDArray[Any],
-        y: NDArray[Any],
-        *,
-        epochs: int,
-        batch_size: int | None = None,
-        fresh_optimizer: bool = False,
-    ) -> Self:
+    def train_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int) -> Self:
         """Continue training for whole passes over rows and labels.
 
         Parameters
@@ -126,10 +117,6 @@ class SoftTraining:
             As in `Classifier.fit`.
         epochs : int
             1 or more.
-        batch_size : int, optional
-            By default the net's own.
-        fresh_optimizer : bool
-            Whether the optimiser starts afresh.
 
         Raises
         ------
@@ -138,30 +125,21 @@ class SoftTraining:
         DataError
             As `Classifier.fit`.
         """
-        net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size)
+        net = self._net_to_train(epochs=epochs)
         X = check_rows("X", X, self._num_features)
         y, _ = check_labels("y", y, len(X), self.num_classes)
-        net.digest(X, y, epochs=epochs, loss="cross-entropy", batch_size=batch_size)
+        net.digest(X, y, epochs=epochs, loss="cross-entropy")
         self._adopt(net)
         return self
 
-    def proximal_epochs(
-        self,
-        X: NDArray[Any],
-        y: NDArray[Any],
-        *,
-        epochs: int,
-        mu: float,
-        batch_size: int | None = None,
-        fresh_optimizer: bool = False,
-    ) -> Self:
+    def proximal_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, mu: float) -> Self:
         """Continue training for whole passes with (mu / 2) ||w - w_t||^2 added to the loss, w_t the present weights.
 
         Source: Li et al. 2020 (FedProx), equation (2). The term leaves out buffers, such as running means.
 
         Parameters
         ----------
-        X, y, epochs, batch_size, fresh_optimizer
+        X, y, epochs
             As in `train_epochs`.
         mu : float
             0 or more and finite; with 0 this is `train_epochs`.
@@ -172,30 +150,21 @@ class SoftTraining:
             As `train_epochs`.
         """
         mu = check_number("mu", mu, least=0)
-        net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size)
+        net = self._net_to_train(epochs=epochs)
         X = check_rows("X", X, self._num_features)
         y, _ = check_labels("y", y, len(X), self.num_classes)
-        net.proximal_epochs(X, y, epochs=epochs, mu=mu, batch_size=batch_size)
+        net.proximal_epochs(X, y, epochs=epochs, mu=mu)
         self._adopt(net)
         return self
 
-    def shifted_epochs(
-        self,
-        X: NDArray[Any],
-        y: NDArray[Any],
-        *,
-        epochs: int,
-        shifts: Sequence[NDArray[Any]],
-        batch_size: int | None = None,
-        fresh_optimizer: bool = False,
-    ) -> int:
+    def shifted_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, shifts: Sequence[NDArray[Any]]) -> int:
         """Continue training for whole passes with a constant added to each weight's gradient.
 
         Source: Karimireddy et al. 2020 (SCAFFOLD), Algorithm 1: the constant is c - c_i.
 
         Parameters
         ----------
-        X, y, epochs, batch_size, fresh_optimizer
+        X, y, epochs
             As in `train_epochs`; with shifts of 0 this is `train_epochs`.
         shifts : sequence of ndarray, float32
             One of the shape of each of the `arrays`; those of buffers, which have no gradient, are ignored.
@@ -210,13 +179,13 @@ class SoftTraining:
         ConfigError, DataError
             As `train_epochs`; `DataError` too where a shift has another shape.
         """
-        net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size)
+        net = self._net_to_train(epochs=epochs)
         X = check_rows("X", X, self._num_features)
         y, _ = check_labels("y", y, len(X), self.num_classes)
         wanted, seen = [array.shape for array in net.arrays()], [np.shape(shift) for shift in shifts]
         if wanted != seen:
             raise DataError(explain("shifts", f"have the net's shapes {wanted}", str(seen)))
-        steps: int = net.shifted_epochs(X, y, epochs=epochs, shifts=shifts, batch_size=batch_size)
+        steps: int = net.shifted_epochs(X, y, epochs=epochs, shifts=shifts)
         self._adopt(net)
         return steps
 
@@ -274,7 +243,6 @@ class SoftTraining:
         epochs: int,
         loss: str,
         batch_size: int | None = None,
-        fresh_optimizer: bool = False,
     ) -> Self:
         """Continue training for whole passes over rows and the targets that others agreed on (FedMD's "digest").
 
@@ -290,8 +258,8 @@ class SoftTraining:
         loss : {"cross-entropy", "l1-logits", "mse-probs"}
             Cross-entropy with the probabilities; mean absolute difference of logits; mean squared difference of
             probabilities. Both means are over rows and classes.
-        batch_size, fresh_optimizer
-            As in `train_epochs`.
+        batch_size : int, optional
+            By default the net's own.
 
         Raises
         ------
@@ -300,7 +268,7 @@ class SoftTraining:
         DataError
             If targets are not finite, have another shape, or are not probabilities where the loss needs them.
         """
-        net = self._net_to_train(fresh_optimizer=fresh_optimizer, epochs=epochs, batch_size=batch_size, loss=loss)
+        net = self._net_to_train(epochs=epochs, batch_size=batch_size, loss=loss)
         X = check_rows("X", X, self._num_features)
         targets = self._targets("targets", targets, len(X), loss)
         net.digest(X, targets, epochs=epochs, loss=loss, batch_size=batch_size)
@@ -317,8 +285,6 @@ class SoftTraining:
         steps: int,
         weight: float,
         loss: str,
-        batch_size: int | None = None,
-        fresh_optimizer: bool = False,
     ) -> Self:
         """Take minibatch steps on the cross-entropy on own rows plus ``weight`` times the distance on public rows.
 
@@ -335,8 +301,6 @@ class SoftTraining:
             Minibatch steps, 1 or more.
         weight : float
             Weight of the distance, 0 or more and finite.
-        batch_size, fresh_optimizer
-            As in `train_epochs`.
 
         Raises
         ------
@@ -344,19 +308,16 @@ class SoftTraining:
             As `digest`.
         """
         weight = check_number("weight", weight, least=0)
-        net = self._net_to_train(fresh_optimizer=fresh_optimizer, steps=steps, batch_size=batch_size, loss=loss)
+        net = self._net_to_train(steps=steps, loss=loss)
         X = check_rows("X", X, self._num_features)
         y, _ = check_labels("y", y, len(X), self.num_classes)
         X_public = check_rows("X_public", X_public, X.shape[1])
         targets = self._targets("targets", targets, len(X_public), loss)
-        options = {"steps": steps, "weight": weight, "loss": loss, "batch_size": batch_size}
-        net.joint_steps(X, y, X_public, targets, **options)
+        net.joint_steps(X, y, X_public, targets, steps=steps, weight=weight, loss=loss)
         self._adopt(net)
         return self
 
-    def full_batch_steps(
-        self, X: NDArray[Any], targets: NDArray[Any], *, steps: int, fresh_optimizer: bool = False
-    ) -> Self:
+    def full_batch_steps(self, X: NDArray[Any], targets: NDArray[Any], *, steps: int) -> Self:
         """Take steps along the gradient of the mean cross-entropy over all rows (PrivateKT's fine-tuning).
 
         The gradient is summed over parts of the rows, so memory does not grow with their number.
@@ -368,8 +329,6 @@ class SoftTraining:
             Labels or probabilities.
         steps : int
             1 or more.
-        fresh_optimizer : bool
-            As in `train_epochs`.
 
         Raises
         ------
@@ -378,7 +337,7 @@ class SoftTraining:
         DataError
             If the targets are neither labels within the label space nor probabilities.
         """
-        net = self._net_to_train(fresh_optimizer=fresh_optimizer, steps=steps)
+        net = self._net_to_train(steps=steps)
         X = check_rows("X", X, self._num_features)
         if np.ndim(targets) == 1:
             targets, _ = check_labels("targets", targets, len(X), self.num_classes)
@@ -410,18 +369,14 @@ class SoftTraining:
             raise FedkdError(explain(what, "be asked of a net that has weights", "one without", way_out))
         return self._estimator
 
-    def _net_to_train(
-        self, *, fresh_optimizer: bool, batch_size: int | None = None, loss: str = LOSS_NAMES[0], **counts: int
-    ) -> Any:
+    def _net_to_train(self, *, batch_size: int | None = None, loss: str = LOSS_NAMES[0], **counts: int) -> Any:
         self._require_support()
         if batch_size is not None:
             counts["batch_size"] = batch_size
         for name, value in counts.items():
             check_whole(name, value, 1)
         check_choice("loss", loss, LOSS_NAMES)
-        if self._estimator is None:
-            return self._fresh_net()
-        return self._estimator.forget_optimizer() if fresh_optimizer else self._estimator
+        return self._fresh_net() if self._estimator is None else self._estimator
 
     def _require_support(self) -> None:
         if not self.supports_soft_steps:
