@@ -56,7 +56,7 @@ class Devnet:
     processes: Mapping[str, subprocess.Popen[bytes]]
 
 
-def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = "", seed: int = 1) -> Path:
+def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = "") -> Path:
     """Deal a table to silos: a fifth of its rows, without labels, is public; return the server's public file.
 
     Rows of the table that have no label are left out, as in a simulation.
@@ -102,7 +102,7 @@ def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = ""
             raise
         way_out = "fedkd devnet takes no rules for a table: correct the file, or take such columns out of it."
         raise DataError("\n".join([*problems[:asked], way_out])) from error
-    order = np.random.default_rng(seed).permutation(len(rows))
+    order = np.random.default_rng(1).permutation(len(rows))
     public, *private = np.split(order, np.linspace(len(rows) // 5, len(rows), len(silos) + 1).astype(int)[:-1])
     for name, held in zip(("server", *silos), (None, *private), strict=True):
         place = folder / name
@@ -228,7 +228,7 @@ def devnet(
             parse_node_config(configs[silo])
         app = app_folder(folder)
         Approvals(folder / "approved").add(build_bundle(app))
-        tls, (port,) = make_tls(folder), _free_ports(1)
+        tls, port = make_tls(folder), _free_port()
         undo.enter_context(_known_as(name, f"127.0.0.1:{port}", tls["ca"]))
         show("starting the SuperLink")
         processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -279,12 +279,10 @@ def _end(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
         process.wait()
 
 
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
 
 
 def _wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

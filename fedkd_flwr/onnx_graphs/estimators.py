@@ -161,13 +161,11 @@ def _neighbours(graph: Graph, model: Any, features: str, num_classes: int) -> An
     count = graph.constant([knn.n_neighbors], np.int64)
     _, found = graph.add_several("TopK", distances, count, count=2, axis=1, largest=0, sorted=1)
     votes = np.eye(num_classes)[np.asarray(knn._y, dtype=np.int64)]
-    total = graph.add("ReduceSum", graph.add("Gather", graph.constant(votes), found), _axis(graph, 1), keepdims=0)
+    total = graph.add(
+        "ReduceSum", graph.add("Gather", graph.constant(votes), found), graph.constant([1], np.int64), keepdims=0
+    )
     shares = graph.add("Div", total, graph.constant(float(knn.n_neighbors), np.float64))
     return Answers(_largest(graph, total), shares)
-
-
-def _axis(graph: Graph, axis: int) -> str:
-    return graph.constant([axis], np.int64)
 
 
 def _rules(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
@@ -194,7 +192,7 @@ def _rules(graph: Graph, model: Any, features: str, num_classes: int) -> Answers
         probabilities = _two_sided(graph, positive[0])
     else:
         each = graph.add("Concat", *positive, axis=1)
-        probabilities = graph.add("Div", each, graph.add("ReduceSum", each, _axis(graph, 1), keepdims=1))
+        probabilities = graph.add("Div", each, graph.add("ReduceSum", each, graph.constant([1], np.int64), keepdims=1))
     return Answers(_largest(graph, probabilities), probabilities)
 
 

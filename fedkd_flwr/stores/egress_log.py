@@ -45,6 +45,7 @@ VERSION = 1
 IN_FULL = 8
 """Refusals of one code in one run that are told one by one."""
 _FIRST = "0" * 64  # what the first line names as the one before
+_LOCK_S = 60.0  # how long to wait for another process of this party
 _HEAD_KEYS = {"version", "party", "lines", "digest", "start", "size"}
 _WAY_OUT = (
     "Move its folder away and keep it as evidence, or restore its newest backup if nothing left after it; "
@@ -118,12 +119,10 @@ class EgressLog:
         The party's state directory.
     party : str
         The party's name.
-    lock_timeout_s : float
-        How long to wait for another process of this party, in seconds.
     """
 
-    def __init__(self, root: str | Path, *, party: str, lock_timeout_s: float = 60.0) -> None:
-        self.party, self.lock_timeout_s = party, lock_timeout_s
+    def __init__(self, root: str | Path, *, party: str) -> None:
+        self.party = party
         self.directory = Path(root).expanduser() / "egress" / file_name(party)
         self.path = self.directory / "log.jsonl"
         self.head_path = self.directory / "head.json"
@@ -144,7 +143,7 @@ class EgressLog:
             If the disk is full, for instance; the log is then as it was.
         """
         make_folder(self.directory)
-        with locked(self.directory / "lock", timeout_s=self.lock_timeout_s):
+        with locked(self.directory / "lock", timeout_s=_LOCK_S):
             number, previous, size = self._end()
             line = {
                 **fields,
@@ -167,7 +166,7 @@ class EgressLog:
         """
         folder = self.directory / "refused"
         make_folder(folder)
-        with locked(self.directory / "lock", timeout_s=self.lock_timeout_s):
+        with locked(self.directory / "lock", timeout_s=_LOCK_S):
             path = folder / f"{file_name(run_id)}.json"
             counts = _read_counts(path)
             counts[code] = counts.get(code, 0) + 1
