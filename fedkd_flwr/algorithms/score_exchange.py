@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import Privacy, setting
 from fedkd_flwr.algorithms.exchange import LabelNoiseConfig
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.party_weights import WeightingName, make_weighting
+from fedkd_flwr.labels.party_weights import WEIGHTINGS, WeightingName
 from fedkd_flwr.labels.scores import onto_simplex, quantise
 from fedkd_flwr.labels.voting import Labels
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
@@ -291,7 +291,7 @@ def aggregate(
     [[1.0, 0.0], [0.25, 0.75]]
     """
     matrix = np.stack([as_labels(answer) for answer in answers])
-    weights = make_weighting(config.aggregation_weights)(matrix, num_classes=num_classes)
+    weights = WEIGHTINGS[config.aggregation_weights](matrix, num_classes=num_classes)
     total = np.zeros((matrix.shape[1], num_classes))
     rows = np.arange(matrix.shape[1])
     for answer, weight in zip(answers, weights, strict=True):

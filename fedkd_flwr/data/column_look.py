@@ -13,11 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
-from fedkd_flwr.data.columns import MISSING, canonical, column_name, factorize, missing_texts, sorted_texts
+from fedkd_flwr.data.columns import MISSING, canonical, column_name, counted, factorize, missing_texts, sorted_texts
 from fedkd_flwr.data.reading import DATES, EMPTY_WORDS, LIMIT, PLAIN, Reading
 from fedkd_flwr.errors import DataError, explain, printable
 
-__all__ = ["NO_RULES", "ColumnLook", "Rules", "counted", "look_at_column", "one_decimal_sign"]
+__all__ = ["NO_RULES", "ColumnLook", "Rules", "look_at_column", "one_decimal_sign"]
 
 _MANY_CATEGORIES = 256
 _MANY_MIXED = 50  # of which most are numbers
@@ -566,8 +566,3 @@ def _rule(key: str, value: str) -> str:
 
 def _cells(number: int) -> str:
     return f"{number:,} cell{' is' if number == 1 else 's are'}"
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number of things in words: ``1 row``, ``1,200 rows``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -21,6 +21,7 @@ __all__ = [
     "canonical",
     "column_name",
     "column_texts",
+    "counted",
     "factorize",
     "missing_texts",
     "short_list",
@@ -111,6 +112,11 @@ def short_list(names: Sequence[object], limit: int = 12) -> str:
     """
     shown = ", ".join(str(name) for name in names[:limit])
     return f"{shown}, ... ({len(names)} in all)" if len(names) > limit else shown
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words: ``1 row``, ``1,200 rows``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def factorize(values: Any) -> tuple[NDArray[np.intp], Any]:

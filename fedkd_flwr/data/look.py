@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedkd_flwr.data.column_look import NO_RULES, ColumnLook, Rules, counted, look_at_column, one_decimal_sign
-from fedkd_flwr.data.columns import MISSING, canonical, column_texts, factorize, short_list, sorted_texts
+from fedkd_flwr.data.column_look import NO_RULES, ColumnLook, Rules, look_at_column, one_decimal_sign
+from fedkd_flwr.data.columns import MISSING, canonical, column_texts, counted, factorize, short_list, sorted_texts
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column
 from fedkd_flwr.errors import DataError, explain, printable

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_name, column_texts, short_list, sorted_texts
+from fedkd_flwr.data.columns import column_name, column_texts, counted, short_list, sorted_texts
 from fedkd_flwr.data.public import UNKNOWN, Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
 from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema
@@ -593,12 +593,9 @@ def _decoded(data: bytes, path: Path, *, lenient: bool, notes: list[str]) -> str
             way_out = "Save it as UTF-8."
             seen = f"byte {error.object[error.start]:#x} in line {number}"
             raise DataError(explain(f"file {path}", "be text in UTF-8 or Windows-1252", seen, way_out)) from error
-    notes.append(f"{_count(len(others), 'line')} from line {others[0]} on are no UTF-8: read as Windows-1252 (Latin-1)")
+    lines_read = counted(len(others), "line")
+    notes.append(f"{lines_read} from line {others[0]} on are no UTF-8: read as Windows-1252 (Latin-1)")
     return "".join(texts)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _with_one_line_end(text: str) -> str:
@@ -687,8 +684,8 @@ def _refuse_text_above(text: str, path: Path, width: int, before: int) -> None:
 def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str, width: int) -> None:
     if not wrong:
         return
-    shown = ", ".join(f"{_count(values, 'value')} in line {number}" for number, values in wrong[:3])
-    more = f" and in {_count(len(wrong) - 3, 'more line')}" if len(wrong) > 3 else ""
+    shown = ", ".join(f"{counted(values, 'value')} in line {number}" for number, values in wrong[:3])
+    more = f" and in {counted(len(wrong) - 3, 'more line')}" if len(wrong) > 3 else ""
     way_out = "Complete these lines or take them out."
     if any(values == width for _, values in wrong):
         way_out = "A quote there is never closed: close it, or take it out."

@@ -11,7 +11,6 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.consensus import dawid_skene, majority
 from fedkd_flwr.labels.voting import Labels
 
@@ -22,7 +21,6 @@ __all__ = [
     "agreement_weights",
     "dawid_skene_weights",
     "equal_weights",
-    "make_weighting",
 ]
 
 WeightingName = Literal["equal", "agreement", "dawid-skene"]
@@ -90,16 +88,3 @@ WEIGHTINGS: dict[str, Weighting] = {
     "agreement": agreement_weights,
     "dawid-skene": dawid_skene_weights,
 }
-
-
-def make_weighting(name: str) -> Weighting:
-    """Return a weighting by its name.
-
-    Raises
-    ------
-    ConfigError
-        If no weighting has this name.
-    """
-    if name not in WEIGHTINGS:
-        raise ConfigError(explain("aggregation_weights", f"be one of {', '.join(WEIGHTINGS)}", name))
-    return WEIGHTINGS[name]

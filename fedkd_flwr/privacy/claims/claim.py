@@ -384,7 +384,7 @@ def clipped_sum_at_server(
 def subsampling(mechanism: Any, *, seeded: bool = False) -> PrivacyClaim:
     """Claim for learning from one random subset (NFDP): one record, add or remove, against the server.
 
-    ``mechanism`` is a `fedkd_flwr.privacy.noise.votes.Subsampling`; ``seeded`` as in `noisy_max_at_server`.
+    ``mechanism`` is a `fedkd_flwr.privacy.noise.subset.Subsampling`; ``seeded`` as in `noisy_max_at_server`.
     """
     once = "Holds if the subset is drawn once and kept for ever, and nothing is computed from the other rows."
     return PrivacyClaim(
