@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ProcessRecord", "still_runs", "this_process"]
+__all__ = ["ProcessRecord", "exists", "still_runs", "this_process"]
 
 _PROC = Path("/proc")
 
@@ -34,6 +34,20 @@ def still_runs(process: ProcessRecord | None) -> bool | None:
     if process is None or not process.started or process.machine != _machine():
         return None
     return _started(process.pid) == process.started
+
+
+def exists(pid: int) -> bool:
+    """Tell whether a process has this number, also one that ended and is not yet collected.
+
+    For POSIX systems alone: on Windows the question would end it.
+    """
+    try:
+        os.kill(pid, 0)  # asks, and sends nothing
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
 
 
 def _started(pid: int) -> str:

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from fedkd_flwr import processes
-from fedkd_flwr.processes import ProcessRecord, still_runs, this_process
+from fedkd_flwr.processes import ProcessRecord, exists, still_runs, this_process
 
 
 def _of(pid):
@@ -39,3 +39,11 @@ def test_where_there_is_no_proc_ps_says_when_a_process_started(monkeypatch, tmp_
     assert mine.started
     assert still_runs(mine)
     assert still_runs(dataclasses.replace(mine, started="Mon Jan  1 00:00:00 2001")) is False
+
+
+def test_a_process_of_somebody_else_exists(monkeypatch):
+    def refuse(pid, number):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refuse)
+    assert exists(1)

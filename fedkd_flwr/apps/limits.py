@@ -30,6 +30,7 @@ from typing import NoReturn
 
 from fedkd_flwr import errors
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause, explain
+from fedkd_flwr.processes import exists
 from fedkd_flwr.watchdog import still_at_work
 
 __all__ = ["Limits", "leaving_nothing", "limits_of"]
@@ -313,19 +314,9 @@ def _has_ended(child: int) -> bool:
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _exists(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def _tree(roots: set[int]) -> set[int]:
     """Return those of these processes that exist, with their descendants."""
-    found, new = set[int](), {one for one in roots if _exists(one)}
+    found, new = set[int](), {one for one in roots if exists(one)}
     while new:
         found |= new
         new = {child for one in new for child in _children(one)} - found

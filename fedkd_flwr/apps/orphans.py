@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from fedkd_flwr.processes import exists
+
 __all__ = ["end_with_parent"]
 
 _GRACE_S = 60.0
@@ -43,7 +45,7 @@ def end_with_parent(
     parent = int(given[0])
 
     def watch() -> None:
-        while _is_there(parent):
+        while exists(parent):
             time.sleep(min(grace_s, 1.0))
         time.sleep(grace_s)
         end(1)
@@ -51,13 +53,3 @@ def end_with_parent(
     thread = threading.Thread(target=watch, name="end-with-parent", daemon=True)
     thread.start()
     return thread
-
-
-def _is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)  # asks, and sends nothing
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's
-        return True
-    return True
