@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from fedkd_flwr.errors import DataError, explain
 
 __all__ = [
     "MISSING",
@@ -24,6 +27,7 @@ __all__ = [
     "counted",
     "factorize",
     "missing_texts",
+    "require_distinct",
     "short_list",
     "sorted_texts",
 ]
@@ -112,6 +116,13 @@ def short_list(names: Sequence[object], limit: int = 12) -> str:
     """
     shown = ", ".join(str(name) for name in names[:limit])
     return f"{shown}, ... ({len(names)} in all)" if len(names) > limit else shown
+
+
+def require_distinct(names: list[str], path: Path) -> None:
+    """Refuse a file in which two columns have the same name."""
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        seen = f"{', '.join(repeated)} more than once"
+        raise DataError(explain(f"columns of {path}", "have distinct names", seen, "Rename them."))
 
 
 def counted(number: int, what: str) -> str:
