@@ -14,7 +14,7 @@ from fedkd_flwr.commands.exit_codes import INTERRUPTED, TERMINATED
 from fedkd_flwr.commands.options import AsJson, print_json
 
 if TYPE_CHECKING:
-    from fedkd_flwr.apps.bench import Job, Table
+    from fedkd_flwr.apps.bench_tables import Job, Table
 
 __all__ = ["bench"]
 
@@ -60,7 +60,7 @@ def bench(
     fedkd bench fedct-1 --seeds 10 --add-to benchmarks/results/bench
     fedkd bench --quick
     """
-    from fedkd_flwr.apps.bench import load_tables, tables_folder
+    from fedkd_flwr.apps.bench_tables import load_tables, tables_folder
 
     root = tables_folder(checkout)
     if data_root and not Path(data_root).expanduser().is_dir():
@@ -77,7 +77,8 @@ def bench(
 
         way_out = "Name one or several, or run the quick rows of all: fedkd bench --quick"
         raise ConfigError(explain("table", f"be one of {', '.join(one.name for one in chosen)}", "none", way_out))
-    from fedkd_flwr.apps.bench import Bench, needs, plan, published_runs, write_results
+    from fedkd_flwr.apps.bench import Bench, published_runs, write_results
+    from fedkd_flwr.apps.bench_tables import needs, plan
     from fedkd_flwr.apps.progress import ProgressLine
     from fedkd_flwr.commands.simulate import Interrupts
 
@@ -154,7 +155,7 @@ def _command() -> str:
 
 
 def _list(tables: list[Table], root: Path, as_json: bool) -> None:
-    from fedkd_flwr.apps.bench import needs
+    from fedkd_flwr.apps.bench_tables import needs
 
     found: list[dict[str, Any]] = []
     for table in tables:

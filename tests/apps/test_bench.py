@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
-from fedkd_flwr.apps import bench
-from fedkd_flwr.apps.bench import (
-    FRESH,
-    Bench,
-    Job,
-    Row,
-    Table,
-    load_tables,
-    plan,
-    published_runs,
-    tables_folder,
-    write_results,
-)
+from fedkd_flwr.apps.bench import Bench, published_runs, write_results
+from fedkd_flwr.apps.bench_tables import FRESH, Job, Row, Table, load_tables, plan, seeds_note, tables_folder
 from fedkd_flwr.apps.config import parse_run_config
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.report.bench import figure_of
@@ -47,7 +37,7 @@ def ran(monkeypatch, records):
 
         if settings["seed"] == 13:
             return Ended(run_id="1", status="failed", reason="too few\nparties")
-        path = bench.Path(settings["output-dir"]) / "record.json"
+        path = Path(settings["output-dir"]) / "record.json"
         path.write_text(records[FRESH].to_json())
         return Ended(run_id="1", status="completed", record=str(path))
 
@@ -93,7 +83,7 @@ def test_seeds_are_fresh_unless_asked_otherwise_and_varied_values_come_in_turn()
     row = Row(name="a", run="fedkt-adult", vary={"partition-index": [0, 4]}, minutes=1)
     jobs = plan(_table(row, seeds=3), ROOT)
     assert [(job.seed, job.settings["partition-index"]) for job in jobs] == [(FRESH, 0), (FRESH + 1, 4), (FRESH + 2, 0)]
-    assert "may have been chosen" in bench.seeds_note([1, 2])
+    assert "may have been chosen" in seeds_note([1, 2])
 
 
 def test_a_row_may_ask_for_other_seeds_than_its_table_and_the_command_for_others_again():
