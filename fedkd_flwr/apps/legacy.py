@@ -116,7 +116,7 @@ class LegacyStrategy(Strategy):
     ) -> tuple[Parameters | None, _Metrics]:
         """Open each reply, leave bad ones out with a reason, and combine the others."""
         with self._closed_on_error():
-            arrays, metrics = self.strategy.aggregate_train(server_round, _replies("fit", results, failures))
+            arrays, metrics = self.strategy.aggregate_train(server_round, _replies(results, failures))
         return None if arrays is None else _parameters(arrays), cast(_Metrics, dict(metrics or {}))
 
     def configure_evaluate(
@@ -140,7 +140,7 @@ class LegacyStrategy(Strategy):
         if self._ended:
             return None, {}
         with self._closed_on_error():
-            record = self.strategy.aggregate_evaluate(server_round, _replies("evaluate", results, failures))
+            record = self.strategy.aggregate_evaluate(server_round, _replies(results, failures))
         self._end()
         metrics = cast(_Metrics, dict(record or {}))
         accuracy = metrics.get("federated-common", metrics.get("federated-own"))
@@ -241,12 +241,11 @@ def _parameters(arrays: ArrayRecord) -> Parameters:
 
 
 def _replies(
-    stage: Literal["fit", "evaluate"],
     results: Sequence[tuple[ClientProxy, Any]],
     failures: Sequence[tuple[ClientProxy, Any] | BaseException],
 ) -> list[Message]:
     """Return the replies as a strategy reads them; a client whose call raised is none of them, and counts as silent."""
-    letters = [_Letter(_content(stage, result), _Metadata(src_node_id=node_of(client))) for client, result in results]
+    letters = [_Letter(_content(result), _Metadata(src_node_id=node_of(client))) for client, result in results]
     for failure in failures:
         if isinstance(failure, BaseException):
             log(WARN, "a client gave no reply: %s", type(failure).__name__)  # its text may hold private values
@@ -256,7 +255,7 @@ def _replies(
     return cast(list[Message], letters)
 
 
-def _content(stage: Literal["fit", "evaluate"], result: FitRes | EvaluateRes) -> RecordDict:
+def _content(result: FitRes | EvaluateRes) -> RecordDict:
     try:
         if isinstance(result, EvaluateRes):
             return reply_record("evaluate", [], result.num_examples, result.metrics, loss=result.loss)

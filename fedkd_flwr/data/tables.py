@@ -7,7 +7,6 @@ parties, and ``007`` is a category of its own where the schema has categories.
 from __future__ import annotations
 
 import contextlib
-import csv
 import gzip
 import io
 import math
@@ -128,14 +127,9 @@ def read_table(
             table[label] = y
     except UnicodeDecodeError as error:
         raise DataError(explain(f"file {path}", "be text in UTF-8", f"this: {error}", "Save it as UTF-8.")) from error
-    except csv.Error as error:
-        way_out = "Look for a quote that is never closed."
-        raise DataError(explain(f"file {path}", "hold lines of values", f"this: {error}", way_out)) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(explain(f"file {path}", "unpack", f"this: {error}", "Copy it again.")) from error
-    except FedkdError:
-        raise
-    except (MemoryError, OSError):
+    except (FedkdError, MemoryError, OSError):
         raise
     except Exception as error:  # the parsers of four formats may raise anything
         seen = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
@@ -417,7 +411,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
                 found = {key: arrays[key] for key in arrays}
     except DataError:
         raise
-    except (MemoryError, Exception) as error:  # a hostile shape asks for all memory; zipfile may raise anything
+    except Exception as error:  # a hostile shape asks for all memory; zipfile may raise anything
         seen = f"this: {type(error).__name__}: {error}"
         raise DataError(explain(f"file {path}", "be an NPZ file of plain arrays", seen)) from error
     if strange := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
