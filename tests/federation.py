@@ -18,6 +18,7 @@ from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.stores.party_state import PartyState
+from fedkd_flwr.strategies import FedKT, FedKTConfig
 from fedkd_flwr.wire.records import open_instruction, reply_record
 
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
@@ -98,6 +99,24 @@ def fedct_grid(members: list[Party], **keywords: Any) -> InProcessGrid:
 def fedkt_grid(members: list[Party], **keywords: Any) -> InProcessGrid:
     first = keywords.get("first_node_id", 1000)
     return InProcessGrid(handler([FedKTClient(p) for p in members], first), [{}] * len(members), **keywords)
+
+
+def fedkt(*, minimum: int = 2, public: PublicSet | None = None, **settings: Any) -> FedKT:
+    """Return a FedKT that waits for nobody, with trees and test rows."""
+    return FedKT(
+        min_train_nodes=minimum,
+        config=FedKTConfig(**{"seed": 1, "node_settle_s": 1e-6, **settings}),
+        public=public if public is not None else public_set(),
+        final_model=model,
+        test=rows(80, seed=5),
+    )
+
+
+def run_fedkt(members: list[Party], *, order: Any = None, **settings: Any) -> tuple[FedKT, InProcessGrid]:
+    """Run it with these parties; return it with the grid."""
+    strategy, grid = fedkt(**settings), fedkt_grid(members, order=order)
+    strategy.start(grid)
+    return strategy, grid
 
 
 def accuracies(strategy: Any) -> list[Any]:

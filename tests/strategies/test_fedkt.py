@@ -2,37 +2,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from federation import accuracies, fedkt_grid, model, parties, party, public_set, rows
+from federation import accuracies, fedkt, fedkt_grid, model, parties, party, public_set, rows, run_fedkt
 
 from fedkd_flwr.errors import ConfigError, PayloadError
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.strategies import FedKT, FedKTConfig, PartyLabels
+from fedkd_flwr.strategies import PartyLabels
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.ratio_codec import encode_ratios
 from fedkd_flwr.wire.records import Reply
 
 
-def _strategy(*, minimum=2, public=None, **settings):
-    config = FedKTConfig(**{"seed": 1, "node_settle_s": 1e-6, **settings})
-    return FedKT(
-        min_train_nodes=minimum,
-        config=config,
-        public=public if public is not None else public_set(),
-        final_model=model,
-        test=rows(80, seed=5),
-    )
-
-
-def _run(members, *, order=None, **settings):
-    strategy = _strategy(**settings)
-    grid = fedkt_grid(members, order=order)
-    strategy.start(grid)
-    return strategy, grid
-
-
 def test_one_round_leaves_a_model_at_the_server_and_labels_at_the_parties():
-    strategy, grid = _run(parties())
+    strategy, grid = run_fedkt(parties())
     assert strategy.record.server_accuracy > 0.85
     assert strategy.record.rounds[0].consensus_accuracy > 0.85
     assert [m.metadata.message_type for m in grid.sent] == ["train"] * 5 + ["evaluate"] * 5
@@ -41,7 +23,7 @@ def test_one_round_leaves_a_model_at_the_server_and_labels_at_the_parties():
 
 def test_one_party_with_one_student_and_one_teacher_is_local_training():
     alone = party("only", *rows(40, seed=2))
-    strategy, _ = _run([alone], minimum=1, students_per_party=1, teachers_per_student=1, party_models=False)
+    strategy, _ = run_fedkt([alone], minimum=1, students_per_party=1, teachers_per_student=1, party_models=False)
     seed = derive_seed(derive_seed(1, "only"), "teacher", 0, 0)
     teacher = model(seed=seed).fit(alone.X, alone.y).predict(alone.public.X)
     # a tree student reproduces its teacher's labels, and a tree final model the student's
@@ -50,15 +32,15 @@ def test_one_party_with_one_student_and_one_teacher_is_local_training():
 
 def test_same_seed_gives_the_same_final_model_in_any_order_of_parties():
     X, _ = rows(200, seed=11)
-    first, _ = _run(parties())
-    second, _ = _run(list(reversed(parties())), order=[4, 2, 0, 1, 3])
+    first, _ = run_fedkt(parties())
+    second, _ = run_fedkt(list(reversed(parties())), order=[4, 2, 0, 1, 3])
     assert (first.model.predict(X) == second.model.predict(X)).all()
     assert accuracies(first) == accuracies(second)
 
 
 def test_another_seed_draws_other_subsets():
-    first, _ = _run(parties(3), students_per_party=1)
-    second, _ = _run(parties(3), students_per_party=1, seed=2)
+    first, _ = run_fedkt(parties(3), students_per_party=1)
+    second, _ = run_fedkt(parties(3), students_per_party=1, seed=2)
     assert (first.votes != second.votes).any()
 
 
@@ -71,25 +53,25 @@ def _answers(*label_sets):
 
 
 def test_a_party_casts_s_votes_where_its_students_agree_and_none_elsewhere():
-    strategy = _strategy(public=public_set(3))
+    strategy = fedkt(public=public_set(3))
     strategy.combine(1, _answers([[0, 1, 2], [0, 2, 2]], [[0, 1, 1], [0, 1, 1]]), _this())
     assert strategy.votes.tolist() == [[8, 0, 0], [0, 4, 0], [0, 4, 4]]
 
 
 def test_plain_voting_counts_every_student():
-    strategy = _strategy(public=public_set(3), voting="plain")
+    strategy = fedkt(public=public_set(3), voting="plain")
     strategy.combine(1, _answers([[0, 1, 2], [0, 2, 2]]), _this())
     assert strategy.votes.tolist() == [[4, 0, 0], [0, 2, 2], [0, 0, 4]]
 
 
 def test_several_rounds_are_refused():
     with pytest.raises(ConfigError, match=r"num_rounds must be 1 for fedkt, got 3\. It is one-shot"):
-        _strategy().start(fedkt_grid(parties()), num_rounds=3)
+        fedkt().start(fedkt_grid(parties()), num_rounds=3)
 
 
 def test_a_reply_that_is_turned_away_leaves_no_class_counts_behind():
     """They bind for the whole run, and a node may have sent them in another party's name."""
-    strategy = _strategy(students_per_party=2, teachers_per_student=2, consensus="density-ratio")
+    strategy = fedkt(students_per_party=2, teachers_per_student=2, consensus="density-ratio")
     codes, labels, counts = np.zeros((60, 3), np.uint8), np.zeros(60, np.int16), np.array([7, 7, 7])
     sent = encode_ratios(codes, labels, public=strategy.spec, server_round=1, class_counts=counts)
     with pytest.raises(PayloadError, match="no labels in the reply"):  # those of the second student

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from federation import fedkt_grid, handler, model, parties, party, public_set, rows
+from federation import fedkt, handler, model, parties, party, public_set, rows, run_fedkt
 from grid import InProcessGrid
 
 from fedkd_flwr.clients import FedKTClient, PATEClient
@@ -12,24 +12,6 @@ from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies import PATE, FedKT, FedKTConfig, PartyLabels, PATEConfig
-
-
-def _strategy(*, minimum=2, public=None, **settings):
-    config = FedKTConfig(**{"seed": 1, "node_settle_s": 1e-6, **settings})
-    return FedKT(
-        min_train_nodes=minimum,
-        config=config,
-        public=public if public is not None else public_set(),
-        final_model=model,
-        test=rows(80, seed=5),
-    )
-
-
-def _run(members, *, order=None, **settings):
-    strategy = _strategy(**settings)
-    grid = fedkt_grid(members, order=order)
-    strategy.start(grid)
-    return strategy, grid
 
 
 def _answers(*label_sets):
@@ -46,7 +28,7 @@ def test_the_labels_that_go_back_are_by_models_not_trained_on_those_rows():
     vote[:] = public_set().y
     vote[7] = (vote[7] + 1) % 3  # one mistake in the vote
     answers = [PartyLabels(party="a", labels=np.stack([vote, vote]))]
-    plain, ours = _strategy(party_models=False), _strategy()
+    plain, ours = fedkt(party_models=False), fedkt()
     assert plain.combine(1, answers, _this())[7] == vote[7]
     assert ours.combine(1, answers, _this())[7] == public_set().y[7]
     assert ours.model.predict(public_set().X)[7] == vote[7]
@@ -61,18 +43,18 @@ def test_a_ledger_needs_the_name_of_the_run(tmp_path):
 
 
 def test_without_party_models_parties_report_what_they_reach_alone():
-    strategy, _ = _run(parties(), party_models=False)
+    strategy, _ = run_fedkt(parties(), party_models=False)
     assert all(p.solo and not p.federated for p in strategy.record.parties)
 
 
 def test_rows_without_a_consistent_party_train_nothing():
-    strategy = _strategy(public=public_set(3))
+    strategy = fedkt(public=public_set(3))
     strategy.combine(1, _answers([[0, 1, 2], [1, 1, 2]], [[2, 1, 2], [0, 1, 2]]), _this())
     assert "1 of 3 public rows train nothing: no party's students agree on them." in strategy.record.notes
 
 
 def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
-    strategy = _strategy(public=public_set(3))
+    strategy = fedkt(public=public_set(3))
     answers, this = _answers([[0, 1, 2], [1, 1, 2]], [[2, 1, 2], [0, 1, 2]]), RoundRecord(server_round=1)
     strategy.consensus = strategy.combine(1, answers, this)
     strategy._describe(this, answers)
@@ -97,26 +79,26 @@ def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
     ids=["half votes", "left out", "the paper"],
 )
 def test_uninformative_voters_are_discounted_unless_the_paper_is_reproduced(settings, votes, note):
-    strategy = _strategy(public=public_set(3), **settings)
+    strategy = fedkt(public=public_set(3), **settings)
     strategy.combine(1, _answers([[0, 1, 2]] * 2, [[0, 0, 0]] * 2, [[0, 0, 0]] * 2), _this())
     assert strategy.votes.tolist() == votes
     assert (note in strategy.record.notes) == (note is not None)
 
 
 def test_a_class_nobody_votes_for_is_named():
-    strategy = _strategy(public=public_set(3))
+    strategy = fedkt(public=public_set(3))
     strategy.combine(1, _answers([[0, 1, 1]] * 2), _this())
     assert "No party predicts 'blue' on any public row" in strategy.record.notes[-1]
 
 
 def test_a_class_that_one_party_alone_gives_is_named():
-    strategy = _strategy(public=public_set(3))
+    strategy = fedkt(public=public_set(3))
     strategy.combine(1, _answers([[0, 1, 1]] * 2, [[0, 1, 1]] * 2, [[0, 1, 2]] * 2), _this())
     assert "Only 2 ever predicts 'blue' (1 public row): the vote loses it." in strategy.record.notes
 
 
 def test_students_that_never_agree_are_an_error_with_the_way_out():
-    strategy = _strategy(public=public_set(2))
+    strategy = fedkt(public=public_set(2))
     with pytest.raises(ConfigError, match='Set voting to "plain"'):
         strategy.combine(1, _answers([[0, 1], [1, 0]]), _this())
 
