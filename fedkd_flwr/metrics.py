@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -355,7 +354,6 @@ def _bins(entries: object, n: int) -> bool:
             isinstance(entry, list)
             and len(entry) == 3
             and _number(entry[0], 1, n)
-            and math.isfinite(entry[0])
             and all(_number(share, 0.0, 1.0 + 1e-3) for share in entry[1:])
             for entry in entries
         )
