@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from fedkd_flwr.errors import DataError, FedkdError, cause, explain
+from fedkd_flwr.json_values import without_nan
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.processes import ProcessRecord
 from fedkd_flwr.run_frames import frame
@@ -654,15 +655,5 @@ def _without_folder(value: Any) -> Any:
 
 
 def _json(values: dict[str, Any]) -> str:
-    text = json.dumps(_finite(values), indent=1, allow_nan=False)
+    text = json.dumps(without_nan(values), indent=1, allow_nan=False)
     return _NUMBERS.sub(lambda found: " ".join(found[0].split()), text)  # a matrix takes one line for each row
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and value - value != 0.0:
-        return None
-    return value

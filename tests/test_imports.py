@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores", "onnx_graphs")
 PURE += ("run_record", "saved_model", "metrics", "checks", "errors", "files", "processes", "rounding", "seeds")
-PURE += ("site_rules", "spreadsheets", "terminal", "watchdog")
+PURE += ("json_values", "site_rules", "spreadsheets", "terminal", "watchdog")
 HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
 HEAVY |= {"dp_accounting", "onnx", "onnxruntime", "skl2onnx"}
 # public modules that are themselves imported only on use, with the extra they belong to
@@ -93,6 +93,7 @@ BELOW = {
 MAY_IMPORT = {
     "errors": set(),
     "files": set(),
+    "json_values": set(),
     "processes": set(),
     "rounding": set(),
     "seeds": set(),
@@ -107,9 +108,9 @@ MAY_IMPORT = {
     "data": {"checks", "errors", "seeds"},
     "privacy": {"checks", "errors", "labels", "rounding"},
     "algorithms": {"checks", "errors", "seeds", "labels", "privacy"},
-    "stores": {"checks", "errors", "files", "privacy", "processes", "run_record", "spreadsheets"},
+    "stores": {"checks", "errors", "files", "json_values", "privacy", "processes", "run_record", "spreadsheets"},
     "run_frames": {"errors"},
-    "run_record": {"errors", "metrics", "processes", "run_frames"},
+    "run_record": {"errors", "json_values", "metrics", "processes", "run_frames"},
     "saved_model": {"errors", "files", "data", "models"},
     "onnx_graphs": {"errors", "data", "models", "saved_model"},
     "wire": {"checks", "errors", "labels"},
@@ -119,6 +120,7 @@ MAY_IMPORT = {
     "report": {
         "errors",
         "files",
+        "json_values",
         "metrics",
         "processes",
         "rounding",

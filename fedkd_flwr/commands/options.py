@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fedkd_flwr.json_values import without_nan
+
 __all__ = ["AsJson", "OutputDir", "RunName", "find_own_modules", "open_page", "print_json"]
 
 RunName = Annotated[
@@ -44,12 +46,4 @@ def open_page(address: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON; NaN and infinity become null."""
-    typer.echo(json.dumps(_finite(value), indent=1, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and value - value != 0.0 else value
+    typer.echo(json.dumps(without_nan(value), indent=1, allow_nan=False))

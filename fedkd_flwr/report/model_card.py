@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedkd_flwr.json_values import without_nan
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report.claims import claim_cells, claim_meaning, ordered
 from fedkd_flwr.report.derived import class_name
@@ -67,7 +68,7 @@ class ModelCard:
 
     def to_json(self) -> str:
         """Return the card as indented JSON text; NaN and infinity become null."""
-        return json.dumps(_plain(dataclasses.asdict(self)), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        return json.dumps(without_nan(dataclasses.asdict(self)), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def model_card(
@@ -386,11 +387,3 @@ def _cell(value: Any, *, table: bool = True) -> str:
     """Return foreign text so that it stays where it stands: no line break, no bar in a table, no markup of its own."""
     text = plain(str(value).replace("\n", " ")).replace("<", "&lt;")
     return text.replace("|", "\\|") if table else text
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and value - value != 0.0 else value

@@ -35,6 +35,7 @@ from typing import Any
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.files import make_folder, write_atomic
+from fedkd_flwr.json_values import without_nan
 from fedkd_flwr.privacy.ledger.entry import canonical
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
@@ -80,7 +81,9 @@ def output_of(reply: StoredReply, *, num_examples: int = 0) -> dict[str, Any]:
         for name, array in reply.arrays.items()
     ]
     metrics = {
-        name: {"bytes": len(value), "sha256": sha256(value).hexdigest()} if isinstance(value, bytes) else _finite(value)
+        name: {"bytes": len(value), "sha256": sha256(value).hexdigest()}
+        if isinstance(value, bytes)
+        else without_nan(value)
         for name, value in reply.metrics.items()
     }
     return {
@@ -399,7 +402,3 @@ def _read_head(path: Path) -> dict[str, Any] | None:
 
 def _lost(source: str, rule: str, seen: str) -> DataError:
     return DataError(explain(source, rule, seen, _WAY_OUT), code=Code.LEDGER_LOST)
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and value - value != 0.0 else value
