@@ -18,20 +18,24 @@ _WRITTEN = 12  # of more classes the shares are not written
 
 
 def pooled(measured: Iterable[Metrics | None]) -> list[list[int]]:
-    """Return the sum of confusion matrices; [] if none is known as a whole.
+    """Return the sum of confusion matrices that are known as a whole; [] if none is.
 
     >>> pooled([Metrics(n=3, confusion=[[1, 1], [0, 1]]), Metrics(n=1, confusion=[[0, 1], [0, 0]]), None])
     [[1, 2], [0, 1]]
     """
     total: list[list[int]] = []
     for found in measured:
-        whole = [row for row in found.confusion if row is not None] if found is not None else []
-        if found is None or not whole or len(whole) < len(found.confusion):
+        if found is None or not _is_whole(found):
             continue
+        whole = [row for row in found.confusion if row is not None]
         total = total or [[0] * len(whole) for _ in whole]
         if len(total) == len(whole):
             total = [[a + b for a, b in zip(x, y, strict=True)] for x, y in zip(total, whole, strict=True)]
     return total
+
+
+def _is_whole(found: Metrics) -> bool:
+    return bool(found.confusion) and None not in found.confusion
 
 
 def confusion_plot(record: RunRecord) -> Plot:
@@ -64,8 +68,9 @@ def confusion_plot(record: RunRecord) -> Plot:
         canvas.figure.colorbar(image, ax=all_axes.tolist(), label="share of the true class", fraction=0.035, pad=0.02)
         canvas.title(title)
         svg = canvas.svg("confusion")
+    whose = derived.whose(record, rows, _is_whole, server="server's model" in shown)
     caption = (
-        f"All parties together, on {derived.ROWS[rows]}. {derived.rows_counted(rows)} Each line is a true "
+        f"{whose}, on {derived.ROWS[rows]}. {derived.rows_counted(rows)} Each line is a true "
         "class and adds up to 1; "
         "the diagonal is its recall. A dark column off the diagonal is a class that swallows others."
     )

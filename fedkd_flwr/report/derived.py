@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fedkd_flwr.metrics import Metrics, imbalanced
@@ -43,6 +43,7 @@ __all__ = [
     "spread",
     "test_rows",
     "traffic",
+    "whose",
 ]
 
 SIMULATION_ONLY = "known in simulation only; at real silos they stay with the party"
@@ -140,6 +141,31 @@ def means(both: list[tuple[PartyRecord, float, float]]) -> tuple[float, float]:
 def rows_counted(rows: str) -> str:
     """Return a sentence on how test rows are counted over all parties."""
     return "Each test row counts once for each party that was tested on it." if rows == "common" else ""
+
+
+def whose(record: RunRecord, rows: str, has: Callable[[Metrics], object], *, server: bool) -> str:
+    """Return in words whose models a picture holds: the parties' alone and with the federation, and the server's.
+
+    Parameters
+    ----------
+    rows : str
+        Which test rows.
+    has : callable
+        Tells whether metrics hold what is drawn. Some parties' may not: those of models without probabilities, and of
+        silos that keep a class to themselves.
+    server : bool
+        Whether the server's model is drawn.
+    """
+    measured = {"alone": [p.solo for p in record.parties], "with the federation": [p.federated for p in record.parties]}
+    counts = {name: sum(bool((m := one.get(rows)) and has(m)) for one in of) for name, of in measured.items()}
+    counts = {name: count for name, count in counts.items() if count}
+    if not counts:
+        return "The server's model"
+    found = "All parties together" if len(record.parties) > 1 else plain(record.parties[0].name, 60)
+    if set(counts.values()) != {len(record.parties)}:
+        told = (f"{name}: {count} of {len(record.parties)}" for name, count in counts.items())
+        found = f"Parties together ({', '.join(told)})"
+    return found + (", and the server's model" if server else "")
 
 
 def figure_used(record: RunRecord, rows: str) -> str:

@@ -69,8 +69,9 @@ def reliability_plot(record: RunRecord) -> Plot:
         canvas.title(title)
         canvas.legend(axes)
         svg = canvas.svg("reliability")
+    whose = derived.whose(record, rows, lambda found: found.reliability, server=bool(candidates[2][1]))
     caption = (
-        f"All parties together, on {derived.ROWS[rows]}, in {BINS} bins of confidence; a larger mark "
+        f"{whose}, on {derived.ROWS[rows]}, in {BINS} bins of confidence; a larger mark "
         "holds more rows. Below the dotted line a model is right less often than it says."
     )
     return Plot(title=title, svg=svg, caption=caption)

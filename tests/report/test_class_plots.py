@@ -1,5 +1,7 @@
 """The pictures by class: who holds what, recall, confusion, calibration."""
 
+from dataclasses import replace
+
 import pytest
 from pages import texts
 
@@ -96,3 +98,18 @@ def test_a_picture_of_two_classes_has_room_for_what_its_axis_says():
     caption = class_gain_plot(_record()).caption
     assert "counts once for each party" in caption
     assert "both are equal" in caption
+
+
+@pytest.mark.parametrize("make", [confusion_plot, reliability_plot])
+def test_the_caption_says_whose_models_are_drawn_because_some_have_no_probabilities_or_keep_a_class_at_home(make):
+    record = _record(parties=3)
+    assert make(record).caption.startswith("All parties together, on common test rows")
+    known = record.parties[0].solo["common"]
+    record.parties[0].solo["common"] = replace(known, confusion=[None, *known.confusion[1:]], reliability=[])
+    assert make(record).caption.startswith("Parties together (alone: 2 of 3), on common test rows")
+    record.parties = record.parties[1:2]
+    assert make(record).caption.startswith("p1, on common test rows")
+    record.server = {"common": record.parties[0].solo["common"]}
+    assert make(record).caption.startswith("p1, and the server's model, on common test rows")
+    record.parties[0].solo = {}
+    assert make(record).caption.startswith("The server's model, on common test rows")
