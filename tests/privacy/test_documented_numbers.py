@@ -98,8 +98,8 @@ FIGURES = {
     "NFDP, delta": ("delta = 0.632", f"delta = {NFDP.delta:.3f}"),
     "NFDP, k = 300": ("epsilon 0.104, delta 0.099", f"epsilon {SMALL.epsilon:.3f}, delta {SMALL.delta:.3f}"),
     "FedKT, gamma 0.04, 81 queries": (
-        "we claim 1.38 for labels and 2.00 for counts",
-        f"we claim {_votes(True):.2f} for labels and {_votes(False):.2f} for counts",
+        "we claim 1.38 for labels and 2.01 for counts",
+        f"we claim {bound_text(_votes(True), 3)} for labels and {bound_text(_votes(False), 3)} for counts",
     ),
     "Confident-GNMax": (
         "the formula gives 3.617, the exact epsilon is 4.718",
