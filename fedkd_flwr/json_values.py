@@ -10,11 +10,11 @@ __all__ = ["without_nan"]
 def without_nan(value: Any) -> Any:
     """Return a value in which NaN and infinity, however deep in dictionaries and lists, are None.
 
-    >>> without_nan({"a": [1.0, float("inf")], 2: (float("nan"), "x")})
-    {'a': [1.0, None], '2': [None, 'x']}
+    >>> without_nan({"a": [1.0, float("inf")], "b": (float("nan"), "x")})
+    {'a': [1.0, None], 'b': [None, 'x']}
     """
     if isinstance(value, dict):
-        return {str(key): without_nan(item) for key, item in value.items()}
+        return {key: without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [without_nan(item) for item in value]
     return None if isinstance(value, float) and value - value != 0.0 else value

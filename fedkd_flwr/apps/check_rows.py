@@ -16,8 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.apps.check import Finding, Level
-from fedkd_flwr.data.column_look import counted
-from fedkd_flwr.data.columns import canonical, column_texts, short_list
+from fedkd_flwr.data.columns import canonical, column_texts, counted, short_list
 from fedkd_flwr.data.own_columns import find_columns
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.shift import FEWEST_ROWS, Shift
