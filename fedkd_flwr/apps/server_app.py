@@ -47,6 +47,8 @@ from fedkd_flwr.wire.records import WIRE_VERSION
 
 __all__ = ["app", "federate", "first_settings"]
 
+_COPIED_SHARE = 0.01  # fewer copies among the test rows cannot raise an accuracy by more than that
+
 app = ServerApp()
 
 
@@ -228,7 +230,7 @@ def _take_notes(notes: list[str], record: RunRecord) -> None:
 
 
 def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
-    """Log and record what was done to each column of a user's table."""
+    """Log and record what was done to each column of a user's table, and whether test rows are copies of others."""
     from fedkd_flwr.data.look import note_lines
 
     record.columns = [ColumnRecord(**asdict(note)) for note in pool.columns]
@@ -240,6 +242,14 @@ def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
         dropped = ("name=", "resume-from=")
         again = shlex.join(word for word in shlex.split(pool.next_command) if not word.startswith(dropped))
         _take_notes([f"columns were left out, or look like identifiers; to say so: {again}"], record)
+    table = pool.public.schema.shape is None  # images would take half a second, and are rarely equal
+    if table and (copied := pool.num_copied_test_rows()) >= _COPIED_SHARE * len(pool.y_test):
+        text = (
+            f"{copied} of {len(pool.y_test)} common test rows equal, label and all, a private row. If they are copies "
+            "of one case, every accuracy here is too high: take the copies out of the table. Rows of different cases "
+            "that look the same belong in it."
+        )
+        _take_notes([text], record)
 
 
 def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunConfig:

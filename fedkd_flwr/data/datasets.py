@@ -23,7 +23,7 @@ from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.seeds import derive_rng
 
-__all__ = ["NAMES", "Pool", "load_pool"]
+__all__ = ["NAMES", "Pool", "load_pool", "row_hashes"]
 
 _SomeTable = TypeVar("_SomeTable", pd.DataFrame, NDArray[Any], Table)
 
@@ -79,6 +79,18 @@ class Pool:
         if public is self.public or self.texts is None or self.test_texts is None:
             return self
         return replace(self, public=public, X=self.texts, X_test=self.test_texts)
+
+    def num_copied_test_rows(self) -> int:
+        """Return how many common test rows equal a private row in all that a model could read, and in the label."""
+        private = row_hashes(self.X, self.texts, self.own_table, self.y)
+        test = row_hashes(self.X_test, self.test_texts, self.own_test_table, self.y_test)
+        return int(np.isin(test, private).sum())
+
+
+def row_hashes(*parts: NDArray[Any] | pd.DataFrame | None) -> NDArray[np.uint64]:
+    """Return a hash of each row of some columns: equal rows have equal ones."""
+    columns = pd.concat([pd.DataFrame(part) for part in parts if part is not None], axis=1)
+    return pd.util.hash_pandas_object(columns, index=False).to_numpy()
 
 
 def load_pool(

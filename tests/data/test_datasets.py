@@ -51,6 +51,28 @@ def test_synthetic_data_is_neither_trivial_nor_hopeless_at_any_size(features, cl
     assert 0.7 < _forest_accuracy(pool) < 0.99
 
 
+def test_copied_test_rows_are_those_that_stand_among_the_private_ones_with_the_same_label_text_and_own_column(tmp_path):
+    rng = np.random.default_rng(0)
+    once = pd.DataFrame({"a": rng.normal(size=80), "b": rng.choice(["x", "y"], 80), "y": rng.integers(0, 2, 80)})
+    once["text"] = [f"word{i % 7} and word{i % 5} are here, with number{i}" for i in range(80)]
+
+    def copied(table, **keywords):
+        table.to_csv(tmp_path / "table.csv", index=False)
+        return load_pool("table", seed=1, table=str(tmp_path / "table.csv"), label="y", **keywords)
+
+    assert copied(once).num_copied_test_rows() == 0
+    twice = pd.concat([once, once])
+    pool = copied(twice)
+    private = set(map(tuple, np.c_[pool.X, pool.y]))
+    assert pool.num_copied_test_rows() == sum(tuple(row) in private for row in np.c_[pool.X_test, pool.y_test])
+    assert 10 < pool.num_copied_test_rows() < 40
+    relabelled = pd.concat([once, once.assign(y=1 - once.y)])
+    assert copied(relabelled).num_copied_test_rows() == 0
+    other = once.assign(a=once.a + 1)
+    assert copied(pd.concat([once, other])).num_copied_test_rows() == 0
+    assert copied(pd.concat([once, other]).drop(columns="text"), own_share=0.4).num_copied_test_rows() == 0
+
+
 def test_same_seed_same_split_other_seed_other_split():
     one, again, other = (load_pool("digits", seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(one.rows, again.rows)
