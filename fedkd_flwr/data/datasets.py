@@ -87,7 +87,7 @@ class Pool:
         return int(np.isin(test, private).sum())
 
 
-def row_hashes(*parts: NDArray[Any] | pd.DataFrame | None) -> NDArray[np.uint64]:
+def row_hashes(*parts: NDArray[Any] | pd.DataFrame | None) -> NDArray[Any]:
     """Return a hash of each row of some columns: equal rows have equal ones."""
     columns = pd.concat([pd.DataFrame(part) for part in parts if part is not None], axis=1)
     return pd.util.hash_pandas_object(columns, index=False).to_numpy()
