@@ -138,7 +138,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
             blocks=lambda: [pool.X[positions], pool.y[positions][:, None]],
         )
         # whoever simulates holds all the data anyway
-        weigh = index < (5 if config.model.startswith("mixed") else 1)  # one of each model is enough to compare
+        weigh = all(pick_model(named, i) != spec for i in range(index))  # one of each model is enough to compare
         keep = config.save_party_models
         common |= {"share_metrics": NAMES, "simulated": True, "weigh_model": weigh, "keep_model": keep}
         common["keep_state"] = not node.state_dir  # the server forgets what lies beside its own record

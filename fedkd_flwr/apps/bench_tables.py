@@ -259,10 +259,13 @@ def seeds_note(seeds: Sequence[int], exception: str = "") -> str:
     --------
     >>> seeds_note([1001, 1002])
     'Seeds 1001 to 1002. No setting, rule or constant was chosen on seeds from 1001 on.'
+    >>> seeds_note([71]).partition(".")[0]
+    'Seed 71'
     >>> seeds_note([1001, 1002], "one rule.").rpartition(", ")[2]
     'but for this: one rule.'
     """
-    text = f"Seeds {seeds[0]} to {seeds[-1]}." if seeds else "No seeds."
+    span = " to ".join(str(seed) for seed in dict.fromkeys((*seeds[:1], *seeds[-1:])))
+    text = f"Seed{'s' * (len(seeds) > 1)} {span}." if seeds else "No seeds."
     if seeds and seeds[0] < FRESH:
         return f"{text} **Settings may have been chosen on seeds below {FRESH}**; the default seeds are fresh."
     said = f"{text} No setting, rule or constant was chosen on seeds from {FRESH} on"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedkd_flwr.report.formatting import count
 from fedkd_flwr.report.paired import paired
 from fedkd_flwr.run_record import RunRecord
 
@@ -281,7 +282,7 @@ class BenchTable:
         parts += [f"![{self.title}]({picture})" if picture else "", self.seeds_note]
         made = self.made
         if made:
-            parts.append(f"Made by `{made['command']}` with {made['versions']}, on {made['cores']} cores.")
+            parts.append(f"Made by `{made['command']}` with {made['versions']}, on {count(made['cores'], 'core')}.")
         return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -183,3 +183,10 @@ def test_a_run_that_still_goes_on_is_not_continued(tmp_path):
             continued(config)
         other.kill()
     assert continued(config) == folder
+
+
+def test_in_a_simulation_one_party_of_each_model_weighs_it_however_many_models_there_are():
+    six = "mixed:decision-tree,hist-gradient-boosting,knn,logistic-regression,random-forest,extra-trees"
+    config = parse_run_config({"model": six, "num-parties": 8, "partitioner": "iid"})
+    nodes = [parse_node_config({"partition-id": i, "num-partitions": 8}) for i in range(8)]
+    assert [make_client(config, node, "1").party.weigh_model for node in nodes] == [True] * 6 + [False] * 2
