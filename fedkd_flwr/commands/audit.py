@@ -15,7 +15,7 @@ __all__ = ["audit"]
 
 def audit(
     settings: RunSettings = None,
-    parties: Annotated[int, typer.Option(help="How many parties; a setting num-parties wins.", min=2)] = 5,
+    parties: Annotated[int | None, typer.Option(help="How many parties; 5 by default.", min=2)] = None,
     shadows: Annotated[int, typer.Option(help="Shadow runs: even, 4 or more.")] = 16,
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Also write what was found here.")] = None,
     as_json: AsJson = False,
@@ -36,7 +36,7 @@ def audit(
     from fedkd_flwr.apps.output import output_root
     from fedkd_flwr.apps.run_settings import read_settings
 
-    values = {"num-parties": parties, **read_settings(settings or [])}
+    values = {"num-parties": 5, **read_settings(settings or [], num_parties=parties)}
     config = parse_run_config(values)
     find_own_modules()
     record = attack(config, shadows=shadows, progress=lambda line: typer.echo(line, err=True))
