@@ -300,7 +300,8 @@ class DensityVote:
     """Takes the ratios of one party after the other, then finds the class that is densest at each public row.
 
     ``S_c = sum_k w_k share_kc g_k r_kc / sum_k w_k share_kc g_k``, and the label is ``argmax_c pi_c S_c``, where pi_c
-    is the share of class c under the same weights. What a party can gain by lying is bounded:
+    is the share of class c under the same weights. What one of three parties or more can gain by lying is bounded (of
+    two, the one that says it has many more rows decides wherever they differ):
 
     - its weight ``w_k`` is the root of its number of rows, and at most that of the median party;
     - a class's ratios are divided by their mean over the public rows, which is 1 for honest ones (where the mean is

@@ -553,7 +553,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             self._held[party] = {name: arrays[f"{i}.{name}"] for name in names}
         self._reception.last_round.update(plain["last_round"])
         self._reception.proofs.update(plain["proofs"])
-        self.names = {**{int(node): party for node, party in plain["nodes"]}, **self.names}
+        self._reception.earlier = {int(node): party for node, party in plain["nodes"]}
+        self.names = {**self._reception.earlier, **self.names}
 
     def _present(self, grid: Grid) -> set[int]:
         """Return the nodes that are there, after a look for those that came late, or came back as another node."""

@@ -88,6 +88,7 @@ class Reception(Generic[Answered]):
         self.last_round: dict[str, int] = {}
         self.registered: dict[int, str] = {}  # node -> the name its key was registered under
         self.proofs: dict[str, str] = {}  # party -> what its node secret gives in this run
+        self.earlier: dict[int, str] = {}  # node -> party, in the run that this one continues
         self.replaced: set[int] = set()  # nodes whose party has come back as another node
         self._node_of: dict[str, int] = {}
         self._said: dict[int, set[str]] = {}  # node -> the names that its replies carried: see `names_of`
@@ -121,14 +122,21 @@ class Reception(Generic[Answered]):
 
     def wrong_sender(self, reply: Reply, server_round: int | None = None) -> str:
         """Return why this node may not answer for this party, or ""; ``server_round``: and in this round."""
-        bound = self._node_of.get(reply.party, reply.node_id)
-        if bound == reply.node_id:
+        node = reply.node_id
+        bound = self._node_of.get(reply.party)
+        if bound == node:
+            return ""
+        if bound is None and (
+            reply.party not in self.proofs  # it has shown nothing in the run that this one continues
+            or reply.party in (self.registered.get(node), self.earlier.get(node))
+            or self._same_party(reply)
+        ):
             return ""
         answered = server_round is not None and self.last_round.get(reply.party) == server_round
-        if answered or not self._same_party(reply):
+        if bound is None or answered or not self._same_party(reply):
             log(
                 WARN,
-                "%s: another node has spoken for it in this run, and this one does not show the same node secret. If "
+                "%s: another node has spoken for it before, and this one does not show the same node secret. If "
                 "it is the same silo started again, it must keep its state-dir, or have a registered node key.",
                 reply.party,
             )

@@ -13,7 +13,7 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.common import log
-from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 
@@ -269,14 +269,16 @@ class WatchedGrid(Grid):
         start = said = time.monotonic()
         pause = 0.02
         while open_ids:
-            arrived = list(self.pull_messages(open_ids))
-            replies += arrived
-            for message in arrived:
+            for message in self.pull_messages(list(open_ids)):
                 metadata = message.metadata
-                if message.has_error() and metadata.src_node_id == SUPERLINK_NODE_ID:
-                    # for a node that is gone the SuperLink answers; Flower gives the field no setter
-                    metadata.__dict__["_src_node_id"] = node_of.get(metadata.reply_to_message_id, SUPERLINK_NODE_ID)
-            open_ids -= {message.metadata.reply_to_message_id for message in arrived}
+                if metadata.reply_to_message_id not in open_ids:
+                    log(WARN, "a reply to something that was not asked, or is answered already, is left out")
+                    continue
+                open_ids.remove(metadata.reply_to_message_id)
+                # For a node that is gone the SuperLink answers, and a node may write another's id into its reply: the
+                # SuperLink compares the id beside the reply alone. Flower gives the field no setter.
+                metadata.__dict__["_src_node_id"] = node_of[metadata.reply_to_message_id]
+                replies.append(message)
             now = time.monotonic()
             if not open_ids or (timeout is not None and now - start >= timeout):
                 break

@@ -153,3 +153,31 @@ def test_whoever_shows_another_node_secret_is_turned_away_and_told_how_to_come_b
     assert refused.code == "duplicate-name"
     assert "it must keep its state-dir, or have a registered node key" in caplog.text
     assert desk.party_of == {1: "a"}
+
+
+def _continued(desk):
+    """Let a run go on from one in which node 1 has shown a node secret as party a."""
+    desk.reception.proofs["a"], desk.reception.earlier[1] = "ab" * 32, "a"
+    return desk
+
+
+@pytest.mark.parametrize("shown", ["", "cd" * 32, 7])
+def test_in_a_run_that_goes_on_no_other_node_answers_for_a_party_without_its_node_secret(desk, shown):
+    """Whose reply comes first decides, and so the party itself would be turned away as a second node."""
+    _continued(desk)
+    taken = _reply(node=7, server_round=2, metrics={"node-proof": shown})
+    assert _accept(desk, taken, server_round=2) == Rejection(party="a", node_id="7", code="duplicate-name")
+    own = _reply(node=9, server_round=2, metrics={"node-proof": "ab" * 32})
+    assert isinstance(_accept(desk, own, server_round=2), PartyLabels)
+
+
+@pytest.mark.parametrize("known_by", ["its node", "its key's name"])
+def test_in_a_run_that_goes_on_a_party_that_kept_its_node_or_its_key_needs_no_node_secret(desk, known_by):
+    node = 1 if known_by == "its node" else 7
+    _continued(desk).reception.registered = {} if node == 1 else {7: "a"}
+    assert isinstance(_accept(desk, _reply(node=node, server_round=2), server_round=2), PartyLabels)
+
+
+def test_in_a_run_that_goes_on_a_new_party_shows_what_it_likes(desk):
+    new = _reply(node=7, party="b", server_round=2, metrics={"node-proof": "cd" * 32})
+    assert isinstance(_accept(_continued(desk), new, server_round=2), PartyLabels)

@@ -206,6 +206,34 @@ def test_each_reply_is_returned_once_however_they_trickle_in():
     assert sorted(r.metadata.reply_to_message_id for r in replies) == ["0", "1", "2"]
 
 
+@pytest.mark.parametrize("written", [3, 77])
+def test_a_reply_is_its_nodes_own_whatever_id_the_node_writes_into_it(written):
+    """The SuperLink checks the id beside a reply, and hands on the one within it."""
+
+    class Forged(_Slow):
+        def pull_messages(self, message_ids):
+            for reply in super().pull_messages(message_ids):
+                if reply.metadata.reply_to_message_id == "1":
+                    reply.metadata.__dict__["_src_node_id"] = written
+                yield reply
+
+    replies = list(WatchedGrid(Forged(per_pull=3)).send_and_receive(_messages(3), timeout=5.0))
+    assert [(r.metadata.reply_to_message_id, r.metadata.src_node_id) for r in replies] == [("0", 1), ("1", 2), ("2", 3)]
+
+
+@pytest.mark.parametrize("answers", ["0", "nothing that was asked"])
+def test_a_reply_to_what_another_node_has_answered_or_nobody_was_asked_does_not_count(answers):
+    class Forged(_Slow):
+        def pull_messages(self, message_ids):
+            for reply in super().pull_messages(message_ids):
+                if reply.metadata.reply_to_message_id == "1":
+                    reply.metadata.__dict__["_reply_to_message_id"] = answers
+                yield reply
+
+    replies = list(WatchedGrid(Forged(per_pull=3)).send_and_receive(_messages(3), timeout=0.05))
+    assert [r.metadata.reply_to_message_id for r in replies] == ["0", "2"]
+
+
 def test_at_the_timeout_the_replies_that_are_there_are_returned():
     began = time.monotonic()
     replies = list(WatchedGrid(_Slow(silent=1)).send_and_receive(_messages(3), timeout=0.2))
