@@ -263,29 +263,45 @@ class WatchedGrid(Grid):
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Push messages and pull their replies until all are there or ``timeout`` seconds have passed."""
         messages = list(messages)
-        open_ids = {one for one in self.push_messages(messages) if one}  # None: the SuperLink did not take the message
-        node_of = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
-        asked, replies = len(messages), list[Message]()
+        taken = {one for one in self.push_messages(messages) if one}  # None: the SuperLink did not take the message
+        waiting = {m.metadata.message_id: m for m in messages if m.metadata.message_id in taken}
+        replies: list[Message] = []
         start = said = time.monotonic()
         pause = 0.02
-        while open_ids:
-            for message in self.pull_messages(list(open_ids)):
-                metadata = message.metadata
-                if metadata.reply_to_message_id not in open_ids:
-                    log(WARN, "a reply to something that was not asked, or is answered already, is left out")
-                    continue
-                open_ids.remove(metadata.reply_to_message_id)
-                # For a node that is gone the SuperLink answers, and a node may write another's id into its reply: the
-                # SuperLink compares the id beside the reply alone. Flower gives the field no setter.
-                metadata.__dict__["_src_node_id"] = node_of[metadata.reply_to_message_id]
-                replies.append(message)
+        while waiting:
+            began = time.monotonic()
+            for message_id in list(waiting):
+                for reply in self._replies_to(waiting[message_id]):
+                    if reply.metadata.reply_to_message_id != message_id or message_id not in waiting:
+                        log(WARN, "a reply to something that was not asked, or is answered already, is left out")
+                        continue
+                    # For a node that is gone the SuperLink answers, and a node may write another's id into its reply:
+                    # the SuperLink compares the id beside the reply alone. Flower gives the field no setter.
+                    reply.metadata.__dict__["_src_node_id"] = waiting.pop(message_id).metadata.dst_node_id
+                    replies.append(reply)
             now = time.monotonic()
-            if not open_ids or (timeout is not None and now - start >= timeout):
+            if not waiting or (timeout is not None and now - start >= timeout):
                 break
             if now - said >= self.every_s:
                 said = now
-                log(INFO, "\t%d of %d parties have answered after %.0f s", len(replies), asked, now - start)
-            time.sleep(pause)
-            # short rounds are not stretched by polling, long ones do not hammer the server
+                log(INFO, "\t%d of %d parties have answered after %.0f s", len(replies), len(messages), now - start)
+            # short rounds are not stretched by polling, long ones do not hammer the server, nor do many parties
+            time.sleep(max(pause, now - began))
             pause = min(pause * 1.5, 0.2 if now - start < 30.0 else 1.0)
         return replies
+
+    def _replies_to(self, message: Message) -> list[Message]:
+        """Pull the reply to one message, if it is there; by itself, so that one that cannot be read costs no other.
+
+        The SuperLink looks at the head of what a node sends and hands on the rest. Flower's grid raises while it reads
+        that, and with it goes whatever was pulled in the same call, because the SuperLink has deleted it by then.
+        """
+        from httpx import HTTPError
+
+        try:
+            return list(self.pull_messages([message.metadata.message_id]))
+        except (OSError, HTTPError):  # the SuperLink is not there
+            raise
+        except Exception as error:
+            log(WARN, "the reply of node %d cannot be read (%s)", message.metadata.dst_node_id, type(error).__name__)
+            return [Message(RecordDict(), reply_to=message)]  # which holds nothing of what a reply must hold

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -411,6 +412,25 @@ def test_a_dead_node_is_shown_once_under_its_name():
     strategy.start(Dead(handler([FedCTClient(p) for p in parties(4)]), [{}] * 4), num_rounds=2)
     rejected = strategy.record.rounds[1].rejected
     assert [(r.party, r.node_id, r.code) for r in rejected] == [("party-002", "1002", "offline")]
+
+
+def test_a_reply_that_flower_cannot_read_costs_no_other_party_its_own_and_ends_no_run():
+    class Network(InProcessGrid):
+        """Deletes what it hands out, and raises where one of these replies cannot be read, as Flower's grid does."""
+
+        def pull_messages(self, message_ids):
+            replies = list(super().pull_messages(message_ids))
+            for reply in replies:
+                if reply.metadata.group_id == "2" and reply.metadata.src_node_id == 1002:
+                    raise json.JSONDecodeError("Expecting value", "", 0)
+            return replies
+
+    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
+    strategy = FedCT(config=config, public=public_set())
+    strategy.start(Network(handler([FedCTClient(p) for p in parties(4)]), [{}] * 4), num_rounds=2)
+    (second,) = strategy.record.rounds[1:]
+    assert second.answered == ["party-000", "party-001", "party-003"]
+    assert [(r.party, r.node_id, r.code) for r in second.rejected] == [("party-002", "1002", "bad-payload")]
 
 
 class _Registered(InProcessGrid):

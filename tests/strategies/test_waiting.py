@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 
+import httpx
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
@@ -172,10 +174,10 @@ def test_beside_noise_at_the_server_what_a_party_holds_does_not_decide_who_is_as
 
 
 class _Slow:
-    """Answers ``per_pull`` messages at each pull; ``silent`` of them never."""
+    """Answers one more message after each look at all of them; the last ``silent`` ones never."""
 
-    def __init__(self, *, per_pull=1, silent=0):
-        self.per_pull, self.silent = per_pull, silent
+    def __init__(self, *, silent=0):
+        self.silent, self.looks = silent, 0
         self.open = []
         self.types = []
 
@@ -190,10 +192,10 @@ class _Slow:
         return [m.metadata.message_id for m in self.open]
 
     def pull_messages(self, message_ids):
-        wanted = [m for m in self.open if m.metadata.message_id in set(message_ids)]
-        ready = wanted[: max(min(self.per_pull, len(wanted) - self.silent), 0)]
-        self.open = [m for m in self.open if m not in ready]
-        return [Message(RecordDict(), reply_to=m) for m in ready]
+        (asked,) = message_ids
+        self.looks += asked == self.open[-1].metadata.message_id
+        ready = int(asked) <= self.looks and int(asked) < len(self.open) - self.silent
+        return [Message(RecordDict(), reply_to=self.open[int(asked)])] if ready else []
 
 
 def _messages(count):
@@ -217,7 +219,7 @@ def test_a_reply_is_its_nodes_own_whatever_id_the_node_writes_into_it(written):
                     reply.metadata.__dict__["_src_node_id"] = written
                 yield reply
 
-    replies = list(WatchedGrid(Forged(per_pull=3)).send_and_receive(_messages(3), timeout=5.0))
+    replies = list(WatchedGrid(Forged()).send_and_receive(_messages(3), timeout=5.0))
     assert [(r.metadata.reply_to_message_id, r.metadata.src_node_id) for r in replies] == [("0", 1), ("1", 2), ("2", 3)]
 
 
@@ -230,8 +232,36 @@ def test_a_reply_to_what_another_node_has_answered_or_nobody_was_asked_does_not_
                     reply.metadata.__dict__["_reply_to_message_id"] = answers
                 yield reply
 
-    replies = list(WatchedGrid(Forged(per_pull=3)).send_and_receive(_messages(3), timeout=0.05))
+    replies = list(WatchedGrid(Forged()).send_and_receive(_messages(3), timeout=0.05))
     assert [r.metadata.reply_to_message_id for r in replies] == ["0", "2"]
+
+
+class _Unreadable(_Slow):
+    """Hands out a reply as Flower's grid does whose head is right, and whose rest is not."""
+
+    error = json.JSONDecodeError("Expecting value", "private", 0)
+
+    def pull_messages(self, message_ids):
+        replies = super().pull_messages(message_ids)
+        if replies and replies[0].metadata.reply_to_message_id == "1":
+            raise self.error
+        return replies
+
+
+def test_a_reply_that_flower_cannot_read_is_logged_without_a_word_of_it_and_the_others_are_returned(caplog):
+    with caplog.at_level(logging.WARNING, logger="flwr"):
+        replies = list(WatchedGrid(_Unreadable()).send_and_receive(_messages(3), timeout=5.0))
+    assert [(r.metadata.reply_to_message_id, r.metadata.src_node_id) for r in replies] == [("0", 1), ("1", 2), ("2", 3)]
+    assert "the reply of node 2 cannot be read (JSONDecodeError)" in caplog.text
+    assert "private" not in caplog.text
+
+
+@pytest.mark.parametrize("error", [ConnectionError("refused"), httpx.ConnectError("refused")])
+def test_a_superlink_that_is_gone_is_no_wrong_reply(error):
+    grid = _Unreadable()
+    grid.error = error
+    with pytest.raises(type(error)):
+        list(WatchedGrid(grid).send_and_receive(_messages(3), timeout=5.0))
 
 
 def test_at_the_timeout_the_replies_that_are_there_are_returned():
