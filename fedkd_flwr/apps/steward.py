@@ -70,7 +70,7 @@ def decide(
         waits[-1:]
         if run == "last"
         else [
-            held for held in waits if str(held.facts["run"]).startswith(run) or (run and held.facts["run_name"] == run)
+            held for held in waits if run and (str(held.facts["run"]).startswith(run) or held.facts["run_name"] == run)
         ]
     )
     meant = [held for held in meant if server_round in ("", str(held.facts["round"]))]

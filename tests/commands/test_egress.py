@@ -87,6 +87,15 @@ def test_a_run_is_named_by_its_id_its_start_its_name_or_last(fedkd, tmp_path, na
     assert held.decision.sha256 == output_of(REPLY)["sha256"]
 
 
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_no_name_at_all_decides_nothing_though_only_one_reply_waits(fedkd, tmp_path, verb):
+    """As a shell gives it: fedkd egress approve "$RUN", where RUN is not set."""
+    held = _hold(tmp_path)
+    done = fedkd("egress", verb, "", "--state-dir", tmp_path, "--reason", "x")
+    assert (done.code, held.decision) == (2, None)
+    assert "must name one reply that waits, got 0 of them" in " ".join(done.err.split())
+
+
 def test_a_rejection_needs_a_reason_and_a_decision_stays(fedkd, tmp_path):
     held = _hold(tmp_path)
     assert "--reason must be given" in fedkd("egress", "reject", "last", "--state-dir", tmp_path).err
