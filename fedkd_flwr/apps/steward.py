@@ -90,7 +90,10 @@ def decide(
 
 def who_asks() -> str:
     """Return the name under which somebody is logged in: what is written down, not a proof."""
-    return os.environ.get("SUDO_USER") or getpass.getuser()
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a number that no user of this system has, as in a container
+        return f"user {os.getuid()}"
 
 
 # ------------------------------------------------------------------------------------------------------------- text
