@@ -61,10 +61,12 @@ class SettingRule:
         return RuleResult(rule="run-rules", wanted=f"{self.key}{self.sign}{self.value}", seen=shown, kept=kept)
 
     def _holds(self, seen: Any) -> bool:
-        if self.sign == "=":
-            return _text(seen) == self.value
+        if self.sign == "=" and _text(seen) == self.value:
+            return True
         if isinstance(seen, bool) or not isinstance(seen, int | float):
             return False
+        if self.sign == "=":  # 1 and 1.0 are one number, as are 1e-5 and 0.00001
+            return _is_number(self.value) and seen == float(self.value)
         return seen <= float(self.value) if self.sign == "<=" else seen >= float(self.value)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedkd_flwr.errors import Code, ConfigError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
-from fedkd_flwr.site_rules import SiteRules, parse_hours, parse_setting_rules, refuse_broken
+from fedkd_flwr.site_rules import SettingRule, SiteRules, parse_hours, parse_setting_rules, refuse_broken
 
 KNOWN = {"num-rounds", "fedct.quorum", "fedmd.share", "centralised"}
 
@@ -27,6 +27,13 @@ def test_settings_are_compared_as_numbers_or_as_words():
     assert _kept("num-rounds<=10", num_rounds=float("nan")) == [False]
     assert _kept("num-rounds<=10", num_rounds="many") == [False]
     assert _kept("fedmd.share=argmax", num_rounds=1) == [True]  # not a setting of this run
+
+
+def test_one_number_keeps_a_rule_in_every_spelling():
+    """A run has epsilon 1.0 and delta 1e-05 however they were written; a rule is a text."""
+    for text, seen, kept in (("1", 1.0, True), ("1e-5", 1e-05, True), ("0.00001", 1e-05, True), ("1", 1.5, False)):
+        assert SettingRule("epsilon", "=", text).result({"epsilon": seen}).kept == kept
+    assert not SettingRule("centralised", "=", "1").result({"centralised": True}).kept
 
 
 @pytest.mark.parametrize(

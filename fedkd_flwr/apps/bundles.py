@@ -118,16 +118,21 @@ class Approvals:
         Raises
         ------
         DataError
-            If somebody else may write to the folder or to a file in it, or a file holds no bundle.
+            If somebody else may write to the folder or to a file in it, or a file cannot be read or holds no bundle.
         """
         if not self.folder.is_dir():
             return {}
-        _check_owner(self.folder)
-        paths = sorted(self.folder.glob("*.fab"), key=lambda path: (path.stat().st_mtime_ns, path.name))
-        for path in paths:
-            _check_owner(path)
-        # a file's name is for people; its bytes decide
-        return {path: Bundle.from_bytes(path.read_bytes(), source=f"approved bundle {path}") for path in paths}
+        try:
+            _check_owner(self.folder)
+            paths = sorted(self.folder.glob("*.fab"), key=lambda path: (path.stat().st_mtime_ns, path.name))
+            for path in paths:
+                _check_owner(path)
+            # a file's name is for people; its bytes decide
+            return {path: Bundle.from_bytes(path.read_bytes(), source=f"approved bundle {path}") for path in paths}
+        except OSError as error:
+            what, seen = f"approved bundle {error.filename or self.folder}", error.strerror or str(error)
+            way_out = "Give this user the right to read it (chown), or remove it."
+            raise DataError(explain(what, "be a file that this user can read", seen, way_out)) from error
 
     def find(self, content: bytes) -> Bundle | None:
         """Return the owner's copy of a bundle, or None if these very bytes are not approved."""

@@ -27,7 +27,7 @@ from fedkd_flwr.apps.in_process import InProcessGrid
 from fedkd_flwr.apps.output import output_root
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.tables import load_public
-from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.stores.held_replies import held_in
 from fedkd_flwr.stores.party_state import StoredReply
 from fedkd_flwr.strategies.base import new_record
@@ -143,4 +143,11 @@ def _copy_ledgers(state: Path, to: Path) -> None:
     """Copy what the party's rows have spent; replies that were sent are not needed for that."""
     to.mkdir(mode=0o700)
     if (state / "ledgers").is_dir():
-        shutil.copytree(state / "ledgers", to / "ledgers", ignore=shutil.ignore_patterns("replies", ".*.part"))
+        left_out = shutil.ignore_patterns("replies", ".*.part")
+        try:
+            shutil.copytree(state / "ledgers", to / "ledgers", ignore=left_out)
+        except shutil.Error as error:
+            path, _, why = error.args[0][0]
+            raise DataError(
+                explain(f"file {path}", "be readable for a dry run", why, "Run it as the user of the node.")
+            ) from error

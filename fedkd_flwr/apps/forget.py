@@ -80,7 +80,9 @@ def _folder(run: str, root: Path) -> Path:
     exact = runs / file_name(run)
     if exact.is_dir():
         return exact
-    alike = [path for path in runs.iterdir() if path.is_dir() and path.name.startswith(run)] if runs.is_dir() else []
+    # every name starts with "", as a shell gives a variable that is not set
+    there = list(runs.iterdir()) if run and runs.is_dir() else []
+    alike = [path for path in there if path.is_dir() and path.name.startswith(run)]
     if len(alike) == 1:
         return alike[0]
     if len(alike) > 1:

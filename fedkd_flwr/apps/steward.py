@@ -70,7 +70,7 @@ def decide(
         waits[-1:]
         if run == "last"
         else [
-            held for held in waits if str(held.facts["run"]).startswith(run) or (run and held.facts["run_name"] == run)
+            held for held in waits if run and (str(held.facts["run"]).startswith(run) or held.facts["run_name"] == run)
         ]
     )
     meant = [held for held in meant if server_round in ("", str(held.facts["round"]))]
@@ -90,7 +90,10 @@ def decide(
 
 def who_asks() -> str:
     """Return the name under which somebody is logged in: what is written down, not a proof."""
-    return os.environ.get("SUDO_USER") or getpass.getuser()
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a number that no user of this system has, as in a container
+        return f"user {os.getuid()}"
 
 
 # ------------------------------------------------------------------------------------------------------------- text

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import os
 import re
 import sys
@@ -136,6 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments : sequence of str, optional
         The command line without the program's name; by default that of ``sys.argv``.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a path that is no UTF-8, or a terminal of fewer characters
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(arguments)
         if sys.stdout is not None:

@@ -14,6 +14,7 @@ reply after that time.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -36,6 +37,7 @@ __all__ = ["Decision", "Held", "HeldReplies", "held_in"]
 Verdict = Literal["approved", "rejected", "expired"]
 _DECISION = ".decision.json"
 _LOCK_S = 60.0
+_NEEDED = {"run", "round", "since", "until"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,9 +191,10 @@ class HeldReplies:
         """
         held = Held(self.folder / _name(str(facts["run"]), facts["round"]), facts)
         make_folder(self.folder)
-        for old in held_in(self.folder):
-            if not old.waits:  # nobody decided in time, or the node was killed while it waited
-                old.remove()
+        with contextlib.suppress(DataError):  # a damaged file of an older reply is no matter of this one
+            for old in held_in(self.folder):
+                if not old.waits:  # nobody decided in time, or the node was killed while it waited
+                    old.remove()
         where = Path(f"{held.path}{_DECISION}")
         with locked(self.folder / "lock", timeout_s=_LOCK_S):
             if (known := Decision.read(where)) is not None and known.verdict != "rejected":
@@ -233,7 +236,7 @@ class HeldReplies:
 def held_in(path: Path) -> list[Held]:
     """Return the replies held in a ``held`` folder, or anywhere in a state directory, the oldest first.
 
-    Raises `ConfigError` if ``path`` is no folder.
+    Raises `ConfigError` if ``path`` is no folder, and `DataError` if a reply's description is damaged.
     """
     if not path.is_dir():
         raise ConfigError(explain("state-dir", "be a folder", str(path), "Give the party's state-dir."))
@@ -243,9 +246,16 @@ def held_in(path: Path) -> list[Held]:
         if file.name.endswith(_DECISION) or file.parent.name != "held":
             continue
         try:
-            found.append(Held(file.with_suffix(""), json.loads(file.read_bytes())))
+            facts = json.loads(file.read_bytes())
+            if not (isinstance(facts, dict) and facts.keys() >= _NEEDED):
+                raise ValueError("it does not say what is held")
         except FileNotFoundError:  # decided meanwhile
             continue
+        except (ValueError, RecursionError) as error:
+            way_out = "Remove it: nobody can approve that reply then, and nothing of it leaves."
+            message = explain(f"held reply {file}", "be described in JSON", str(error), way_out)
+            raise DataError(message, code=Code.WRONG_CONFIG) from error
+        found.append(Held(file.with_suffix(""), facts))
     return sorted(found, key=lambda held: str(held.facts["since"]))
 
 

@@ -59,7 +59,8 @@ class Plans:
             kept = json.loads(path.read_bytes()) if path.exists() else {}
             for run_id, raw in kept.items():
                 plan = Plan(events=plain_events(raw["events"]), rounds=int(raw["rounds"]), seen=float(raw["seen"]))
-                if 0 <= time.time() - plan.seen < HOLD_S and plan.rounds > 0:
+                # a clock that was set back a little frees nothing
+                if abs(time.time() - plan.seen) < HOLD_S and plan.rounds > 0:
                     self._runs[run_id] = plan
         except Exception as error:  # a damaged file may raise anything
             logger.warning("%s cannot be read, so nothing is kept for runs that have begun: %s", path, error)

@@ -114,6 +114,16 @@ def test_approvals_that_others_can_write_are_not_believed(tmp_path, what):
         approvals.find(bundle.content)
 
 
+@pytest.mark.parametrize("what", ["a link to nothing", "a folder"])
+def test_an_approval_that_cannot_be_read_is_named_with_the_way_out(tmp_path, what):
+    approvals = Approvals(tmp_path / "approved")
+    approvals.add(make_bundle())
+    path = approvals.folder / "release.fab"
+    path.mkdir(mode=0o700) if what == "a folder" else path.symlink_to(tmp_path / "gone.fab")
+    with pytest.raises(DataError, match=r"release\.fab must be a file that this user can read, got .*remove it"):
+        approvals.find(b"any")
+
+
 def test_the_bundle_before_is_the_last_approved_one_of_the_same_app(tmp_path):
     approvals = Approvals(tmp_path / "approved")
     old, middle, new = (make_bundle(version=version) for version in ("1.0", "1.1", "1.2"))

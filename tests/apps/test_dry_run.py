@@ -12,10 +12,10 @@ from grid import InProcessGrid
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.apps.client_app import app as client_app
-from fedkd_flwr.apps.dry_run import dry_run
+from fedkd_flwr.apps.dry_run import _copy_ledgers, dry_run
 from fedkd_flwr.apps.server_app import federate
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.stores.egress_log import read_log
 from fedkd_flwr.wire.records import open_reply
 
@@ -195,3 +195,11 @@ def test_the_table_names_public_rows_their_columns_and_the_label(files, tmp_path
 def test_a_simulated_node_has_no_dry_run(files, tmp_path):
     with pytest.raises(ConfigError, match="data-path must be given for a dry run"):
         dry_run({}, {"partition-id": 0, "num-partitions": 2})
+
+
+def test_a_ledger_that_cannot_be_read_is_named_with_the_way_out(tmp_path):
+    """As for another user than that of the node, whose files nobody else may read."""
+    (tmp_path / "state" / "ledgers").mkdir(parents=True)
+    (tmp_path / "state" / "ledgers" / "rows.key").symlink_to(tmp_path / "gone")
+    with pytest.raises(DataError, match=r"rows\.key must be readable for a dry run, got .* the user of the node"):
+        _copy_ledgers(tmp_path / "state", tmp_path / "copy")

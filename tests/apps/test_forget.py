@@ -90,3 +90,11 @@ def test_a_run_that_is_going_on_or_not_there_is_not_forgotten(root):
         forget_run("7", root)
     with pytest.raises(DataError, match="run must be the id"):
         forget_run("81", root)
+
+
+def test_no_name_at_all_means_no_run_though_there_is_only_one(tmp_path):
+    """As a shell gives it: fedkd forget "$RUN", where RUN is not set."""
+    _touch(tmp_path / "runs/71/parties/a.npz")
+    with pytest.raises(DataError, match=r"run must be the id, the start of an id, .* got ''"):
+        forget_run("", tmp_path)
+    assert _left(tmp_path) == {"runs/71/parties/a.npz"}

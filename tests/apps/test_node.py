@@ -110,6 +110,13 @@ def test_approvals_that_others_can_write_refuse_everything(installed, approvals,
     assert "writable for its owner alone" in caplog.text
 
 
+def test_an_approval_that_cannot_be_read_costs_no_task_its_reply(installed, approvals, caplog):
+    """Without a reply the SuperNode would wait, and send each later reply one instruction too late."""
+    (approvals.folder / "release.fab").symlink_to(approvals.folder / "gone.fab")
+    assert answer(_work(installed), approvals, ["no-such-program"]).reply.error.reason == "bundle-not-approved"
+    assert "release.fab must be a file that this user can read" in caplog.text
+
+
 @pytest.mark.parametrize("ask", ["raise", "nothing"])
 def test_a_client_app_without_a_reply_is_answered_for_it_and_its_words_stay_here(installed, approvals, ask, capfd):
     reply, context = answer(_work(installed, ask=ask), approvals, CLIENT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 
 import numpy as np
 import pytest
@@ -87,6 +88,15 @@ def test_a_run_is_named_by_its_id_its_start_its_name_or_last(fedkd, tmp_path, na
     assert held.decision.sha256 == output_of(REPLY)["sha256"]
 
 
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_no_name_at_all_decides_nothing_though_only_one_reply_waits(fedkd, tmp_path, verb):
+    """As a shell gives it: fedkd egress approve "$RUN", where RUN is not set."""
+    held = _hold(tmp_path)
+    done = fedkd("egress", verb, "", "--state-dir", tmp_path, "--reason", "x")
+    assert (done.code, held.decision) == (2, None)
+    assert "must name one reply that waits, got 0 of them" in " ".join(done.err.split())
+
+
 def test_a_rejection_needs_a_reason_and_a_decision_stays(fedkd, tmp_path):
     held = _hold(tmp_path)
     assert "--reason must be given" in fedkd("egress", "reject", "last", "--state-dir", tmp_path).err
@@ -94,6 +104,19 @@ def test_a_rejection_needs_a_reason_and_a_decision_stays(fedkd, tmp_path):
     assert fedkd("egress", "reject", "last", "--state-dir", tmp_path, "--reason", "no").code == 0
     assert held.decide("approved").verdict == "rejected"
     assert "0 of them" in fedkd("egress", "approve", "last", "--state-dir", tmp_path).err
+
+
+def test_a_user_without_a_name_decides_under_his_number(fedkd, tmp_path, monkeypatch):
+    """As in a container that is started with a number that /etc/passwd does not have."""
+
+    def nobody():
+        raise KeyError("getpwuid(): uid not found: 54321")
+
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    monkeypatch.setattr("getpass.getuser", nobody)
+    held = _hold(tmp_path)
+    assert fedkd("egress", "approve", "last", "--state-dir", tmp_path).code == 0
+    assert held.decision.by == f"user {os.getuid()}"
 
 
 def test_commands_to_copy_are_quoted_where_a_path_has_spaces(fedkd, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import typer
 
 from fedkd_flwr.commands import main as command
 from fedkd_flwr.errors import DataError
+from fedkd_flwr.stores.egress_log import EgressLog
 
 ROOT = Path(__file__).parents[2]
 
@@ -161,6 +163,20 @@ def _raising(monkeypatch, error):
 
 def test_a_guess_is_made_at_a_mistyped_command(fedkd):
     assert "Did you mean 'compare'?\n" in fedkd("compair").err
+
+
+@pytest.mark.parametrize("name", ["Häuser–Höfe", os.fsdecode(b"\xff")])
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+def test_what_an_output_cannot_spell_is_escaped_and_no_bug(tmp_path, monkeypatch, encoding, name):
+    """A folder's name may be no UTF-8, and a terminal, or a file under Windows, may know few characters."""
+    state = tmp_path / name
+    EgressLog(state, party="a").append({})
+    output = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", output)
+    with pytest.raises(SystemExit) as ended:
+        command.main(["egress", "verify", str(state)])
+    assert ended.value.code == 0
+    assert b"holds  no line was altered" in output.buffer.getvalue()
 
 
 def test_help_alone_is_no_error(fedkd):

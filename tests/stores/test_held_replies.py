@@ -54,6 +54,18 @@ def test_what_nobody_decided_about_stays_until_the_next_reply_is_held_and_may_be
     assert _put(replies, 1).decide("approved").verdict == "approved"
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "\0"])
+def test_a_damaged_description_is_named_with_a_way_out_and_keeps_no_other_reply_from_being_held(replies, text):
+    """Whoever holds one has charged it before: it must not fail for an older one."""
+    held = _put(replies)
+    (replies.folder / "6-1.json").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"held reply .*6-1\.json must be described in JSON, got .* Remove it"):
+        held_in(replies.folder)
+    assert _put(replies, 2).waits
+    (replies.folder / "6-1.json").unlink()
+    assert {one.path for one in held_in(replies.folder)} > {held.path}
+
+
 def test_what_a_node_held_that_was_killed_while_it_waited_goes_with_the_next_reply(replies):
     """Nobody writes down that the time is over, or removes what was approved meanwhile."""
     _put(replies, until="2026")
