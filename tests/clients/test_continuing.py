@@ -112,6 +112,17 @@ def test_a_party_that_no_run_has_reached_answers_once_whichever_run_of_the_excha
     assert (name[:2], server_round) == ("7-", 1)
 
 
+def test_other_settings_find_nothing_of_what_is_kept_where_no_run_had_reached_the_party(tmp_path):
+    """Else what was drawn under the first settings would be sent as the answer to others."""
+    (first,), _, _ = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
+    member = _member(tmp_path, "9")
+    (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN.then("9"), **{"label-epsilon": 9.0}))
+    assert not np.array_equal(first, other)
+    assert "went-on-from" not in said
+    (before, _), (after, _) = _charges(member)
+    assert (before[:2], after) == ("7-", "9")
+
+
 def test_a_simulated_party_that_no_run_has_reached_keeps_what_it_keeps_in_the_first_run_s_folder(tmp_path):
     """The server removes what lies there; a folder of another name would stay, and look like a run."""
     member = replace(_member(tmp_path, "8"), simulated=True)
