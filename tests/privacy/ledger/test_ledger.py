@@ -10,7 +10,7 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ledgers import DIGEST, NON_PRIVATE, NOW, full_ledger, gaussian, make_entry, make_ledger
 
@@ -92,13 +92,14 @@ def _histories(data, patterns):
 
 
 @settings(max_examples=15)
-@given(st.integers(1, 12).flatmap(lambda n: st.lists(st.integers(0, 15), min_size=n, max_size=n)))
+@given(st.lists(st.integers(0, 31), min_size=1, max_size=12))
+@example([15, 31])  # alike in all that was paid
 def test_the_row_with_most_decides_what_is_spent(pasts):
-    """Patterns of four data sets as bits, and a data set that nobody charged."""
+    """Patterns of four data sets as bits, and a fifth one that nobody charged."""
     ledger, data = _of_data_sets(4)
-    patterns = [[past >> i & 1 for i in range(4)] + [1] for past in pasts]
+    patterns = [[past >> i & 1 for i in range(5)] for past in pasts]
     found = ledger.spent(0.0, _histories((*data, "ff" * 8), patterns))
-    assert found == pytest.approx(0.1 * max(bin(past).count("1") for past in pasts))
+    assert found == pytest.approx(0.1 * max((past & 15).bit_count() for past in pasts))
 
 
 @pytest.mark.parametrize("count", [16, 17, 600])
@@ -106,6 +107,13 @@ def test_of_very_many_pasts_more_is_said_to_be_spent_than_any_row_paid_and_never
     ledger, data = _of_data_sets(count)
     found = ledger.spent(0.0, _histories(data, np.eye(count)))
     assert found == pytest.approx(0.1 if count <= 16 else 0.1 * count)
+
+
+def test_a_past_that_another_row_s_past_holds_is_not_one_of_the_very_many():
+    """Eighteen pasts: nine sets in one of them, each of these alone, and eight others alone."""
+    ledger, data = _of_data_sets(17)
+    pasts = np.vstack([np.eye(17), np.arange(17) < 9])
+    assert ledger.spent(0.0, _histories(data, pasts)) == pytest.approx(0.9)
 
 
 def test_the_row_with_least_budget_left_decides_a_refusal():
@@ -195,6 +203,7 @@ def test_a_delta_budget_below_the_deltas_of_what_was_released_refuses_whatever_t
     ledger, budget = make_ledger(make_entry(events=[(half, 1)])), Budget(epsilon=100.0, delta=1e-5)
     assert not make_ledger().would_exceed([(half, 1)], budget)
     assert ledger.would_exceed([(half, 1)], budget)
+    assert not ledger.would_exceed([(half, 1)], Budget(epsilon=100.0, delta=1.3e-5))
 
 
 def test_an_infinite_budget_composes_nothing(monkeypatch):
