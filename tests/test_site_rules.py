@@ -100,6 +100,7 @@ def test_a_site_without_a_rule_for_rows_asks_nothing_about_them():
     assert SiteRules().of_round([(PureEvent(1.0), 1)], datetime(2026, 1, 1), unit="record") == []
     (found,) = SiteRules(class_rows=1).of_round(None, datetime(2026, 1, 1), unit="record")
     assert not found.kept
+    assert SiteRules(class_rows=1).of_round(None, datetime(2026, 1, 1), unit="party") == []
 
 
 def test_a_reply_s_cost_is_rounded_up_so_that_a_broken_rule_shows_a_larger_number():
