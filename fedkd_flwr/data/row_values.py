@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts
-from fedkd_flwr.data.preprocessor import Table, check_columns, column_of, pixels_of
+from fedkd_flwr.data.preprocessor import check_columns, pixels_of
 from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import Rows, in_usable_parts, readable_rows
@@ -52,7 +52,7 @@ def _rules(reading: Reading) -> list[tuple[str, Any]]:
     ]
 
 
-def row_values(table: Table, schema: Schema) -> list[NDArray[Any]]:
+def row_values(table: pd.DataFrame, schema: Schema) -> list[NDArray[Any]]:
     """Return the canonical values of each row and its label: blocks (n, d) of numbers; texts as hashes.
 
     Raises
@@ -61,12 +61,12 @@ def row_values(table: Table, schema: Schema) -> list[NDArray[Any]]:
         If columns are missing, or a value does not fit its column.
     """
     check_columns(table, schema)
-    label = _numbered(column_texts(column_of(table, schema.label, len(schema.column_names))))
+    label = _numbered(column_texts(table[schema.label]))
     if schema.shape is not None:
         return [pixels_of(table, schema), label]
     numbers, texts = [], []
-    for j, column in sorted(enumerate(schema.columns), key=lambda item: item[1].name):
-        values = column_of(table, column.name, j)
+    for column in sorted(schema.columns, key=lambda column: column.name):
+        values = table[column.name]
         if column.kind == "numeric":
             numbers.append(column_numbers(values, column.name, column.reading).astype(np.float32))
         else:

@@ -313,7 +313,7 @@ def test_a_final_visit_that_speaks_of_no_noise_gets_no_metrics_where_a_round_had
     X, y = rows(20, seed=0)
     bare = dict(CONFIG)
     never_claimed = FedCTClient(_of_run(tmp_path / "2", X, y, **shared)).evaluate([], bare)
-    assert "loss" in never_claimed[2] or len(never_claimed[2]) > 2
+    assert "federated-common" in never_claimed[2]
     assert len(_fit(_of_run(tmp_path, X, y, **shared), **RESPONSE, privacy="party")[0]) == 1
     member = _of_run(tmp_path, X, y, **shared)
     if forgets:

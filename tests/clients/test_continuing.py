@@ -9,8 +9,9 @@ import pytest
 from federation import party, rows
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
+from fedkd_flwr.algorithms.fedprox import FedProxConfig
 from fedkd_flwr.clients import FedCTClient
-from fedkd_flwr.clients.continuing import mark_of, node_proof
+from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof
 from fedkd_flwr.errors import Code
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -111,6 +112,17 @@ def test_a_party_that_no_run_has_reached_answers_once_whichever_run_of_the_excha
     assert (name[:2], server_round) == ("7-", 1)
 
 
+def test_other_settings_find_nothing_of_what_is_kept_where_no_run_had_reached_the_party(tmp_path):
+    """Else what was drawn under the first settings would be sent as the answer to others."""
+    (first,), _, _ = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
+    member = _member(tmp_path, "9")
+    (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN.then("9"), **{"label-epsilon": 9.0}))
+    assert not np.array_equal(first, other)
+    assert "went-on-from" not in said
+    (before, _), (after, _) = _charges(member)
+    assert (before[:2], after) == ("7-", "9")
+
+
 def test_a_simulated_party_that_no_run_has_reached_keeps_what_it_keeps_in_the_first_run_s_folder(tmp_path):
     """The server removes what lies there; a folder of another name would stay, and look like a run."""
     member = replace(_member(tmp_path, "8"), simulated=True)
@@ -154,9 +166,36 @@ def test_what_is_kept_is_of_one_secret_algorithm_public_set_and_settings():
     assert mark(seal="") == ""
 
 
+def test_what_changes_no_answer_does_not_part_an_exchange():
+    """The delta of a claim's wording, and the epochs of a model trained alone."""
+    for config, free in ((NOISE, {"delta": 1e-7}), (FedProxConfig(), {"solo_epochs": 3})):
+        one, other = (
+            mark_of({"run-seal": "a"}, changed, algorithm="x", fingerprint="ab")
+            for changed in (config, config.changed(**free))
+        )
+        assert one == other
+
+
+def test_the_last_hundred_runs_that_one_continues_are_looked_at_and_what_is_no_id_is_not():
+    runs = [str(number) for number in range(150)]
+    assert earlier_runs({"continues": ",".join(runs)}) == runs[50:]
+    assert earlier_runs({"continues": f"{'a' * 64},{'b' * 65},c d,,_-9"}) == ["a" * 64, "_-9"]
+    assert earlier_runs({"continues": ""}) == earlier_runs({}) == []
+
+
 def test_two_parties_of_one_state_dir_show_different_proofs(tmp_path):
     one = _member(tmp_path, "1", secret=b"x" * 32)
     assert node_proof(one) != node_proof(replace(one, name="b", ledger=None))
+    assert node_proof(replace(one, name="2a")) != node_proof(replace(one, run_id="12", name="a"))
+
+
+def test_of_several_earlier_runs_the_latest_that_reached_the_party_is_gone_on_from(tmp_path):
+    """Run 8 did not bring what it continues: for the party it was a new one, whose answers are newer."""
+    FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    (second,), _, _ = FedCTClient(_member(tmp_path, "8")).fit([], _asked(FIRST))
+    (again,), _, said = FedCTClient(_member(tmp_path, "9")).fit([], _asked(AGAIN.then("9")))
+    assert np.array_equal(second, again)
+    assert said["went-on-from"] == "8"
 
 
 def test_a_run_that_has_not_come_yet_cannot_be_answered_in_by_another_one(tmp_path):

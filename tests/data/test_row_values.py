@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from hashlib import blake2b, sha256
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -50,21 +53,32 @@ def test_other_columns_are_another_form():
     assert row_form(other) != row_form(SCHEMA)
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
-        Column(name="town", kind="text"),
-        Column(name="town", kind="categorical", categories=("x",), reading=Reading(missing=("x",))),
-        Column(name="age", kind="numeric", reading=Reading(missing=("-999",))),
-        Column(name="age", kind="numeric", reading=Reading(dates="day-first")),
-        Column(name="age", kind="numeric", reading=Reading(decimal=",", thousands=".")),
-    ],
-    ids=lambda column: f"{column.kind} {column.reading.words}",
-)
+COLUMNS = [
+    Column(name="town", kind="text"),
+    Column(name="town", kind="categorical", categories=("x",), reading=Reading(missing=("x",))),
+    Column(name="town", kind="text", reading=Reading(missing=("x",))),
+    Column(name="age", kind="numeric", reading=Reading(missing=("-999",))),
+    Column(name="age", kind="numeric", reading=Reading(missing=("-9",))),
+    Column(name="age", kind="numeric", reading=Reading(dates="day-first")),
+    Column(name="age", kind="numeric", reading=Reading(decimal=",", thousands=".")),
+]
+
+
+def _forms(*, but):
+    """The forms of the plain schema and of those with one of the columns above, but for one of them."""
+    found = [row_form(SCHEMA)]
+    for column in COLUMNS:
+        if column != but:
+            columns = tuple(column if one.name == column.name else one for one in (AGE, TOWN))
+            found.append(row_form(Schema(columns=columns, classes=("no", "yes"))))
+    return found
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: f"{column.kind} {column.reading.words}")
 def test_columns_that_are_read_otherwise_are_another_form(column):
     """Else a new schema would give the same rows other values, and what they have spent would be forgotten."""
     columns = [column if one.name == column.name else one for one in (AGE, TOWN)]
-    assert row_form(Schema(columns=tuple(columns), classes=("no", "yes"))) != row_form(SCHEMA)
+    assert row_form(Schema(columns=tuple(columns), classes=("no", "yes"))) not in _forms(but=column)
 
 
 def test_the_order_of_words_for_no_value_makes_no_other_form():
@@ -75,9 +89,112 @@ def test_the_order_of_words_for_no_value_makes_no_other_form():
     assert row_form(one) == row_form(other)
 
 
+def test_the_order_of_columns_that_are_read_by_rules_makes_no_other_form_and_which_of_them_it_is_does():
+    plain = Column(name="b", kind="numeric"), Column(name="c", kind="numeric")
+    b, c = (replace(column, reading=Reading(decimal=",")) for column in plain)
+    forms = [
+        row_form(Schema(columns=two, classes=("no", "yes"))) for two in ((b, c), (c, b), (b, plain[1]), (plain[0], c))
+    ]
+    assert forms[0] == forms[1]
+    assert len(set(forms)) == 3
+
+
+def test_the_label_s_name_and_the_shape_of_images_are_part_of_the_form():
+    other = Schema(columns=(AGE, TOWN), classes=("no", "yes"), label="outcome")
+    assert row_form(other) != row_form(SCHEMA)
+    images = [Schema(columns=(), classes=("no", "yes"), shape=shape) for shape in ((1, 1, 2), (1, 2, 1))]
+    assert row_form(images[0]) != row_form(images[1])
+
+
 def test_the_form_of_plain_columns_is_that_of_release_0_2_0():
     """Ledgers hold it: under another form their rows would not be known again."""
     assert row_form(SCHEMA) == "0f3969bfdd2755ce"
+
+
+def test_the_values_of_a_row_are_these_in_every_release():
+    """Ledgers hold hashes of them: float32 for a number, BLAKE2b of 4 bytes for a category, of 8 for a text."""
+
+    def hashed(text, size):
+        return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest(), "little")
+
+    note, odd = Column(name="note", kind="text"), pd.Series(["a b", "\ud800"], dtype=object)
+    schema = Schema(columns=(TOWN, note, AGE), classes=("no", "yes"))
+    numbers, notes, towns, labels = row_values(_table(age=[0.1, 2.5], note=odd), schema)
+    assert numbers.dtype == np.float32
+    assert numbers.tolist() == [[np.float32(0.1)], [2.5]]
+    assert (notes.dtype, towns.dtype, labels.dtype) == (np.dtype("<u8"), np.dtype("<u4"), np.dtype("<u4"))
+    assert notes.tolist() == [[hashed("a b", 8)], [hashed("\ud800", 8)]]
+    assert towns.tolist() == [[hashed("x", 4)], [0]]
+    assert labels.tolist() == [[hashed("no", 4)], [hashed("yes", 4)]]
+
+
+def test_the_form_of_columns_with_rules_is_a_digest_of_these_words_in_every_release():
+    """Rules that are not set are not among them, so that a rule of a later release makes no other form."""
+    age = Column(name="age", kind="numeric", reading=Reading(decimal=",", missing=("-9",)))
+    form = row_form(Schema(columns=(Column(name="town", kind="text"), age), classes=("no", "yes")))
+    rules = "[('age', False, ('decimal', ','), ('missing', ['-9'])), ('town', True, ('missing', []))]"
+    words = f"([('age', True), ('town', False)], 'label', None, {rules})"
+    assert form == sha256(words.encode()).hexdigest()[:16]
+
+
+def test_cells_are_read_by_the_rules_of_their_column():
+    age = replace(AGE, reading=Reading(decimal=",", missing=("-9",)))
+    town = replace(TOWN, reading=Reading(missing=("nobody knows",)))
+    read = row_values(
+        _table(age=["1,5", "-9"], town=["x", "nobody knows"]), Schema(columns=(age, town), classes=("no", "yes"))
+    )
+    plain = row_values(_table(age=["1.5", None]), SCHEMA)
+    assert all(np.array_equal(*pair, equal_nan=pair[0].dtype.kind == "f") for pair in zip(read, plain, strict=True))
+
+
+def test_line_ends_within_a_text_and_a_missing_text_for_an_empty_one_make_no_new_row():
+    schema = Schema(columns=(Column(name="town", kind="text"),), classes=("no", "yes"))
+    one, other = (row_values(_table(town=towns), schema)[0] for towns in (["a\r\nb", None], ["a\nb", ""]))
+    assert one.tolist() == other.tolist()
+    assert row_values(_table(town=["a\nb", "0"]), schema)[0].tolist() != one.tolist()
+
+
+def test_the_order_of_a_schema_s_columns_makes_no_new_row():
+    one, other = Column(name="a", kind="numeric"), Column(name="b", kind="numeric")
+    table = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0], "label": ["no", "yes"]})
+    for columns in ((one, other), (other, one)):
+        schema = Schema(columns=columns, classes=("no", "yes"))
+        assert row_values(table, schema)[0].tolist() == [[1.0, 3.0], [2.0, 4.0]]
+
+
+def test_a_bad_cell_s_row_is_the_same_whatever_the_order_of_columns_and_another_one_with_another_label():
+    def values(table, *columns):
+        return hash_rows(
+            usable_row_values(table, Schema(columns=columns, classes=("no", "yes")), digest="ab"), bytes(16)
+        )
+
+    bad = _table(age=["forty", "3"])
+    assert values(bad, AGE, TOWN).tolist() == values(bad, TOWN, AGE).tolist()
+    assert values(bad, AGE, TOWN)[0] != values(bad.assign(label="yes"), AGE, TOWN)[0]
+
+
+def test_a_bad_cell_s_row_is_the_same_wherever_in_the_file_it_stands():
+    schema = Schema(columns=(AGE,), classes=("no", "yes"))
+    table = pd.DataFrame({"age": ["forty", "3", "fifty", "4"], "label": ["no"] * 4})
+    numbers, labels = usable_row_values(table, schema, digest="ab")
+    assert ((numbers[[0, 2]] >= 0) & (numbers[[0, 2]] < 1)).all()
+    assert numbers[0] != numbers[2]
+    turned = usable_row_values(table.iloc[::-1], schema, digest="cd")
+    assert [block[::-1].tolist() for block in turned] == [numbers.tolist(), labels.tolist()]
+
+
+def test_a_table_without_its_label_has_no_rows():
+    assert usable_row_values(_table().drop(columns="label"), SCHEMA, digest="ab") == []
+
+
+def test_rows_whose_cells_have_no_texts_are_rows_of_this_file_alone():
+    class Strange:
+        def __str__(self):
+            raise RuntimeError
+
+    table = pd.DataFrame({"age": [Strange(), Strange()], "town": ["x", "x"], "label": [1, 1]})
+    files = [hash_rows(usable_row_values(table, SCHEMA, digest=digest), bytes(16)).tolist() for digest in ("ab", "cd")]
+    assert len({*files[0], *files[1]}) == 4
 
 
 def test_images_are_their_pixels():

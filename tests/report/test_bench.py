@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 
 import pytest
 from report.conftest import sample
 
-from fedkd_flwr.report.bench import BenchTable, Line, figure_of
+from fedkd_flwr.report.bench import BenchTable, Line, figure_of, lines_of
 from fedkd_flwr.report.bench_plot import draw_bench
 
 
@@ -20,7 +21,14 @@ def record():
 def test_figures_are_those_of_the_record(record):
     assert figure_of(record, "federated") == record.mean_accuracies()["federated-common"]
     assert figure_of(record, "solo-own") == record.mean_accuracies()["solo-own"]
-    assert figure_of(record, "up-kb") == sum(r.bytes_up / r.asked for r in record.rounds) / 1e3
+    for way in ("up", "down"):
+        sent = [getattr(r, f"bytes_{way}") / r.asked for r in record.rounds]
+        assert figure_of(record, f"{way}-kb") == sum(sent) / 1e3
+    assert figure_of(record, "up-kb") != figure_of(record, "down-kb")
+    assert figure_of(record, "consensus") == record.rounds[-1].consensus_accuracy
+    assert figure_of(record, "centralised") == record.centralised["common"].accuracy
+    assert figure_of(record, "server") is None
+    assert figure_of(record, "balanced-solo") == record.mean_accuracies("balanced_accuracy").get("solo-common")
     first = statistics.fmean(record.rounds[0].accuracy.values())
     assert figure_of(record, "federated@1") == first
     assert figure_of(record, "federated@99") is None
@@ -54,6 +62,38 @@ def test_a_shortfall_that_many_runs_make_sure_is_said_though_it_is_within_one_de
     )
 
 
+@pytest.mark.parametrize(
+    ("printed", "verdict"),
+    [
+        (0.8200, "as good or better"),
+        (0.8297, "within one deviation"),  # 1.97 standard errors
+        (0.8300, "short of the print, within one deviation"),  # 2.03
+        (0.8370, "short of the print, within one deviation"),  # 0.997 of a deviation
+        (0.8371, "worse"),  # 1.003
+    ],
+)
+def test_a_mean_is_short_from_two_standard_errors_on_and_worse_from_one_deviation_on(printed, verdict):
+    """Of twelve runs .80, .82 and .84 by turns: deviation .02 sqrt(8/11) = .01706, standard error .00492."""
+    values = dict(enumerate([0.80, 0.82, 0.84] * 4))
+    values[0] += 1e-9  # so that a mean of .82 is not below a print of .82 by rounding
+    line = Line(row="a", figure="server", values=values, printed=printed)
+    assert line.spread == pytest.approx(0.02 * math.sqrt(8 / 11))
+    assert line.error == pytest.approx(line.spread / math.sqrt(12))
+    assert line.verdict == verdict
+
+
+@pytest.mark.parametrize("figure", ["auc", "seconds", "up-kb", "down-kb"])
+def test_of_an_attack_of_time_and_of_bytes_less_is_better(figure):
+    values = {1: 2.0, 2: 2.2}
+    assert Line(row="a", figure=figure, values=values, printed=3.0).verdict == "as good or better"
+    assert Line(row="a", figure=figure, values=values, printed=1.0).verdict == "worse"
+
+
+def test_a_deviation_without_a_number_of_trials_adds_nothing_to_the_error():
+    line = Line(row="a", figure="server", values={1: 0.8, 2: 0.9}, printed=0.9, deviation=0.1)
+    assert line.error == pytest.approx(0.05)
+
+
 def _found(*lines, **more):
     return BenchTable(name="t", title="T", source="S", lines=list(lines), **more)
 
@@ -68,6 +108,39 @@ def test_pairs_are_compared_seed_by_seed_and_one_pair_says_nothing():
     one = Line(row="a", figure="server", values={1: 0.5})
     assert "one pair, n = 1" in _found(one, b, against=[("b", "a")]).compared()[0]
     assert not _found(a, against=[("b", "a")]).compared()
+
+
+def test_the_more_pairs_of_rows_a_table_compares_the_wider_each_interval():
+    """Student's t of two degrees of freedom has a closed form: (2 p - 1) / sqrt(2 p (1 - p))."""
+    rows = {"a": [0.5, 0.5, 0.5], "b": [0.6, 0.7, 0.8], "c": [0.50, 0.51, 0.49]}
+    lines = [Line(row=row, figure="server", values=dict(enumerate(values))) for row, values in rows.items()]
+    for against in ([("b", "a")], [("b", "a"), ("c", "a")]):
+        p = 1 - 0.05 / 2 / len(against)
+        half = (2 * p - 1) / math.sqrt(2 * p * (1 - p)) * 0.1 / math.sqrt(3)
+        said = _found(*lines, against=against).compared()
+        assert said[0] == f"b − a, server: +0.2000 ± {half:.4f} (standard error 0.0577): within noise, n = 3"
+        assert len(said) == len(against)
+
+
+def test_rows_are_compared_by_the_figure_that_the_first_of_them_shows_first_and_both_have():
+    shown = {"a": ["solo", "server", "federated"], "b": ["federated", "server"]}
+    lines = [Line(row=row, figure=f, values={1: 0.5, 2: 0.6}) for row, figures in shown.items() for f in figures]
+    assert _found(*lines, against=[("a", "b")]).compared()[0].startswith("a − b, server:")
+    assert _found(*lines, against=[("b", "a")]).compared()[0].startswith("b − a, federated:")
+
+
+def test_a_row_takes_figures_from_its_records_and_from_the_published_table_where_there_is_none(record):
+    record = replace(record, seconds=7.0)
+    taken = {1: {"seconds": 3.0, "federated": 0.5}, 2: {"seconds": 99.0, "federated": 0.0}, 3: {"federated": 0.7}}
+    first, second = lines_of(
+        "a", ["seconds", "federated"], {2: record}, {"seconds": 5.0}, {"seconds": 0.1}, 4, taken=taken
+    )
+    assert (first.values, second.values) == (
+        {1: 3.0, 2: 7.0},
+        {1: 0.5, 2: record.mean_accuracies()["federated-common"], 3: 0.7},
+    )
+    assert (first.printed, first.deviation, first.trials) == (5.0, 0.1, 4)
+    assert (second.printed, second.deviation) == (None, None)
 
 
 def test_rows_that_lack_the_same_runs_for_one_reason_stand_in_one_line():

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.report import derived
-from fedkd_flwr.run_record import PartyRecord, RunRecord
+from fedkd_flwr.run_record import PartyRecord, RoundRecord, RunRecord
 
 
 def of_parties(*supports, rows="common", **figures):
@@ -67,6 +69,140 @@ def test_figures_are_means_with_the_rows_behind_them():
     assert (server.who, server.rows, server.n, server.means) == ("server", "own", 30, {"macro_f1": 0.6})
     own = of_parties([5, 5], [7, 3], rows="own", accuracy=0.9)
     assert derived.figures(own)[0].n == 20
+
+
+def test_a_figure_that_some_models_lack_says_of_how_many_and_on_which_rows_it_is():
+    record = of_parties([5, 5], [9, 0], rows="own", accuracy=0.9, roc_auc=0.8)
+    record.parties[1].solo["own"] = Metrics(n=9, accuracy=0.7)
+    (alone,) = derived.figures(record)
+    assert (alone.n, alone.models) == (19, 2)
+    assert alone.means == {"accuracy": pytest.approx(0.8), "roc_auc": 0.8}
+    assert alone.fewer == {"roc_auc": (1, 10)}
+    assert derived.of_fewer([alone], {"alone": "alone"}) == ["AUC: of 1 of 2 parties, 10 rows (alone, own)."]
+
+
+def test_what_is_no_finite_number_is_no_figure():
+    assert derived.spread([0.5, None, float("nan"), 0.1, float("inf"), True, 0.3]).text() == "0.300 (0.100 to 0.500)"
+    assert derived.spread([None]) is None
+    assert derived.known({"own": Metrics(n=3, accuracy=float("nan"))}, "own") is None
+
+
+def test_parties_are_paired_by_what_they_have_alone_and_with_the_federation_the_lowest_alone_first():
+    accuracies = {"c": (0.5, 0.9), "b": (0.4, 0.8), "a": (0.5, 0.7), "d": (0.1, None), "e": (None, 0.1)}
+    parties = [
+        PartyRecord(
+            name=name,
+            solo={"own": Metrics(n=9, accuracy=alone)},
+            federated={"own": Metrics(n=9, accuracy=after)},
+        )
+        for name, (alone, after) in accuracies.items()
+    ]
+    both = derived.pairs(RunRecord(run_id="1", algorithm="fedct", parties=parties), "own")
+    assert [(party.name, alone, after) for party, alone, after in both] == [
+        ("b", 0.4, 0.8),
+        ("a", 0.5, 0.7),
+        ("c", 0.5, 0.9),
+    ]
+    assert derived.means(both) == (pytest.approx(1.4 / 3), pytest.approx(0.8))
+
+
+def test_the_rows_that_count_are_those_of_models_alone_and_with_the_federation():
+    record = of_parties([5, 5], [5, 5], rows="common", accuracy=0.8)
+    for party in record.parties:
+        party.federated = {"own": Metrics(n=9, accuracy=0.9)}
+    record.parties[0].federated["common"] = Metrics(n=9)
+    assert derived.rows_used(record) == "common"
+    for party in record.parties:
+        party.solo["own"] = Metrics(n=9)
+    assert derived.rows_used(record) == "own"
+
+
+def test_own_columns_gain_over_the_model_with_the_federation_or_else_the_one_alone():
+    def of(value):
+        return {"own": Metrics(n=9, accuracy=value)}
+
+    party = PartyRecord(name="a", solo=of(0.5), federated=of(0.6), extended=of(0.75))
+    assert derived.own_gain(party, "own") == pytest.approx(0.15)
+    assert derived.own_gain(PartyRecord(name="a", solo=of(0.5), extended=of(0.75)), "own") == pytest.approx(0.25)
+    assert derived.own_gain(PartyRecord(name="a", solo=of(0.5)), "own") is None
+
+
+def test_fixed_answers_are_the_commonest_class_s_share_and_one_over_the_classes_that_occur():
+    record = of_parties([6, 4, 0], [9, 0, 0], rows="own")
+    for party, share in zip(record.parties, (0.6, 1.0), strict=True):
+        party.solo["own"] = replace(party.solo["own"], baseline=share)
+    assert derived.baseline(record, "own") == pytest.approx(0.8)
+    assert derived.fixed_answer(record, "own") == pytest.approx((1 / 2 + 1) / 2)
+    assert derived.baseline(record, "common") is derived.fixed_answer(record, "common") is None
+    assert derived.fixed_answer(of_parties([6, None], rows="own"), "own") is None
+
+
+def test_the_rarest_class_is_counted_once_on_common_rows_and_over_all_parties_on_their_own():
+    assert derived.rarest_class(of_parties([60, 0, 7], [60, 0, 7]), "common") == (2, 7)
+    assert derived.rarest_class(of_parties([60, 5, 0], [2, 5, 30], rows="own"), "own") == (1, 10)
+    assert derived.rarest_class(of_parties([60, 5], [60, None], rows="own"), "own") is None
+    assert derived.rarest_class(of_parties(), "own") is None
+
+
+@pytest.mark.parametrize(
+    ("config", "told", "expected"),
+    [
+        ({}, {"labelled_share": 0.0119}, (12, "12 rows")),  # rounded, not cut: 11.9
+        ({}, {"labelled_share": 0.001}, (1, "1 row")),
+        ({}, {"labelled_share": 0.5, "simulation": False}, (500, "at most 500 rows")),
+        ({"known-rows": 10}, {"labelled_share": 1.0}, (990, "990 rows")),  # which are left out
+        ({"known-rows": 10}, {"labelled_share": 0.5}, (500, "at most 500 rows")),  # some of them may be known ones
+        ({"transfer-rows": 300}, {}, (300, "300 rows")),
+        ({"transfer-rows": 3000}, {}, (1000, "1,000 rows")),
+        ({}, {"sends": "weights"}, (1000, "1,000 rows")),
+        ({}, {"sends": "labels"}, None),
+    ],
+)
+def test_a_consensus_is_measured_on_the_labelled_rows_whose_class_was_not_known(config, told, expected):
+    share = told.pop("labelled_share", None)
+    words = {"simulation": True, "sends": "labels", **told}
+    record = RunRecord(run_id="1", algorithm="x", num_public=1000, config=config, **words)
+    assert derived.consensus_rows(record, RoundRecord(server_round=1, labelled_share=share)) == expected
+
+
+def test_accuracies_are_said_to_be_known_in_simulation_only_where_the_server_may_not_see_the_labels():
+    for simulation, adversary, said in ((True, "server", True), (True, "everyone", False), (False, "server", False)):
+        record = RunRecord(run_id="1", algorithm="x", simulation=simulation, claims=[{"adversary": adversary}])
+        assert derived.simulation_only(record) is said
+    assert not derived.simulation_only(RunRecord(run_id="1", algorithm="x", simulation=True))
+
+
+def test_bytes_up_are_of_those_that_answered_and_bytes_down_of_those_asked_in_rounds_that_are_known():
+    rounds = [
+        RoundRecord(server_round=1, asked=4, answered=["a", "b"], bytes_up=200, bytes_down=800),
+        RoundRecord(server_round=2, asked=4, answered=list("abcd"), bytes_up=80, bytes_down=40),
+        RoundRecord(server_round=3, asked=4, answered=list("abcd"), bytes_up=160, bytes_down=40),
+        RoundRecord(server_round=4, asked=4, answered=["a"], bytes_up=7, bytes_down=999, ended=False),
+        RoundRecord(server_round=5, asked=4, ended=False),
+    ]
+    record = RunRecord(run_id="1", algorithm="x", rounds=rounds, status="stopped")
+    found = derived.traffic(record)
+    assert (found.up, found.down) == (pytest.approx((100 + 20 + 40) / 3), pytest.approx((200 + 10 + 10) / 3))
+    assert (found.up_first, found.up_later) == (100, 30)
+    assert [one.server_round for one in derived.heard(record)] == [1, 2, 3]
+    assert derived.answered(record) == "2 to 4 answered of 4 asked"
+    record.status = "failed"
+    assert [one.server_round for one in derived.heard(record)] == [1, 2, 3, 4]
+    record.rounds = rounds[1:3]
+    assert derived.answered(record) == "4 answered of 4 asked, in every round"
+    record.rounds = rounds[:1]
+    assert derived.answered(record) == "2 answered of 4 asked"
+    assert derived.traffic(record).up_later is None
+    for one in record.rounds:
+        one.bytes_up = 0  # left out
+    assert derived.traffic(record) == derived.Traffic(up=None, down=None, up_first=None, up_later=None)
+
+
+def test_trees_have_no_weights_to_average_and_sent_weights_are_no_alternative(make_record):
+    assert derived.model_sharing(make_record(2, 1, model="decision-tree")) == (2_600_000, False)
+    record = make_record(2, 1, model="mlp")
+    record.sends = "weights"
+    assert derived.model_sharing(record) == (None, False)
 
 
 def test_fedavg_cannot_average_different_models(make_record):

@@ -13,7 +13,18 @@ def test_the_interval_is_student_s_by_hand():
     assert found.error == pytest.approx(0.1 / math.sqrt(3))
     assert found.half == pytest.approx(4.30265 * 0.1 / math.sqrt(3), rel=1e-4)  # t of 2 degrees of freedom
     assert not found.clear
-    assert paired([0.6, 0.7, 0.8], [0.5, 0.5, 0.5], comparisons=2).half > found.half
+
+
+@pytest.mark.parametrize(("comparisons", "t"), [(1, 4.30265), (2, 6.20535), (5, 9.92484)])
+def test_for_several_comparisons_the_level_of_each_is_divided_by_their_number(comparisons, t):
+    """Student's t of two degrees of freedom: p = 1 - .05 / 2 / comparisons, t = (2 p - 1) / sqrt(2 p (1 - p))."""
+    found = paired([0.6, 0.7, 0.8], [0.5, 0.5, 0.5], comparisons=comparisons)
+    assert found.half == pytest.approx(t * found.error, rel=1e-5)
+
+
+def test_a_clear_loss_is_more_than_noise_too():
+    assert paired([0.1, 0.1, 0.1], [0.9, 0.9001, 0.9]).verdict() == "more than noise"
+    assert paired([0.9, 0.9001, 0.9], [0.1, 0.1, 0.1]).verdict() == "more than noise"
 
 
 def test_one_pair_is_never_clear():

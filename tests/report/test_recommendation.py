@@ -1,9 +1,10 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.report.recommendation import class_differences, difference, recommendation
+from fedkd_flwr.report.recommendation import class_differences, difference, only_class, recommendation
 from fedkd_flwr.run_record import PartyRecord
 
 
@@ -61,13 +62,26 @@ def test_the_standard_error_is_agresti_and_caffo_s_by_hand():
     assert found.margin() == pytest.approx(1.959964 * found.error)
 
 
+@pytest.mark.parametrize(("comparisons", "z"), [(1, 1.95996), (2, 2.24140), (5, 2.57583), (10, 2.80703)])
+def test_for_several_comparisons_the_level_of_each_is_divided_by_their_number(comparisons, z):
+    """The normal distribution's quantiles at 1 - .05 / 2 / comparisons: of .975, .9875, .995 and .9975."""
+    found = difference(Metrics(n=100, accuracy=0.5), Metrics(n=100, accuracy=0.6))
+    assert found.margin(comparisons) == pytest.approx(z * found.error, rel=1e-5)
+
+
 def test_balanced_accuracy_has_the_error_of_the_mean_recall():
     found = difference(_classes(8, [1.0, 0.5]), _classes(8, [0.5, 1.0]), "balanced_accuracy")
     one = difference(Metrics(n=8, accuracy=1.0), Metrics(n=8, accuracy=0.5)).error
     assert found.error == pytest.approx(one * math.sqrt(2) / 2)
     held_back = Metrics(n=16, accuracy=0.5, balanced_accuracy=0.5)
     assert difference(held_back, held_back, "balanced_accuracy") is None
-    assert recommendation(_party(held_back, held_back), figure="balanced_accuracy").verdict == "no recommendation"
+    by_accuracy = recommendation(_party(held_back, held_back), figure="balanced_accuracy")
+    assert by_accuracy.verdict == "no recommendation"
+    assert by_accuracy.why.startswith("Accuracy on own test rows: ")
+    known = _classes(8, [1.0, 0.5])
+    assert recommendation(_party(known, known), figure="balanced_accuracy").why.startswith("Balanced accuracy on own")
+    partly = replace(known, support=[8, None])
+    assert difference(partly, partly, "balanced_accuracy") is None  # the mean of some recalls is another figure
 
 
 def test_both_models_are_recommended_where_each_is_better_in_a_class():
@@ -84,6 +98,52 @@ def test_a_class_whose_recall_grows_because_it_swallows_others_is_not_won():
     alone = _classes(200, [0.9, 0.6], f1=[0.8, 0.7])
     after = _classes(200, [0.3, 1.0], f1=[0.4, 0.6])
     assert recommendation(_party(alone, after)).verdict == "stay alone"
+
+
+def test_a_class_whose_recall_falls_while_its_f1_grows_is_not_lost():
+    alone = _classes(200, [0.9, 0.3], f1=[0.5, 0.4])
+    after = _classes(200, [0.7, 0.9], f1=[0.6, 0.8])
+    assert recommendation(_party(alone, after)).verdict == "federated"
+
+
+@pytest.mark.parametrize(("by", "verdict"), [(0.11, "no recommendation"), (0.13, "both, by class")])
+def test_the_more_classes_the_more_a_recall_has_to_change(by, verdict):
+    """Of 200 rows a change of .11 is 2.2 standard errors: clear for one class, not for one of three (2.39)."""
+    up, down = 0.5 + by / 2, 0.5 - by / 2
+    alone, after = _classes(200, [down, up, 0.5]), _classes(200, [up, down, 0.5])
+    assert class_differences(alone, after)[0].clear()
+    assert recommendation(_party(alone, after)).verdict == verdict
+
+
+def test_a_class_whose_f1_is_held_back_is_neither_won_nor_lost():
+    alone, after = _classes(200, [0.9, 0.1]), _classes(200, [0.1, 0.9])
+    assert recommendation(_party(alone, after)).verdict == "both, by class"
+    assert recommendation(_party(replace(alone, f1=[None, 0.1]), after)).verdict == "no recommendation"
+    assert recommendation(_party(replace(alone, f1=[]), after)).verdict == "no recommendation"
+
+
+@pytest.mark.parametrize(
+    ("own", "common", "said"),
+    [
+        ((0.9, 0.7), (0.5, 0.8), "the federation is better: 0.500 alone"),
+        ((0.9, 0.7), (0.8, 0.5), "the model trained alone is better: 0.800 alone"),
+        ((0.9, 0.7), (0.5, 0.51), ""),  # within noise
+        ((0.7, 0.9), (0.8, 0.5), ""),  # the recommendation goes by the party's own rows
+    ],
+)
+def test_common_rows_are_quoted_where_they_differ_clearly_and_the_party_is_not_sent_to_the_federation(
+    own, common, said
+):
+    pairs = [[Metrics(n=n, accuracy=a) for a in accuracies] for n, accuracies in ((200, own), (2000, common))]
+    why = recommendation(_party(*pairs[0], common=pairs[1])).why
+    assert said in why
+    assert ("On rows like those of all parties" in why) is bool(said)
+
+
+def test_a_class_whose_rows_are_held_back_may_have_some_and_one_class_alone_is_no_choice():
+    assert only_class(Metrics(n=9, support=[None, 9])) is None
+    assert only_class(Metrics(n=9, support=[9])) is None
+    assert only_class(Metrics(n=9)) is None
 
 
 def test_what_common_rows_say_stands_beside_a_recommendation_to_stay_alone():

@@ -580,6 +580,41 @@ def test_all_rounds_that_a_run_has_begun_for_are_kept_for_it(tmp_path):
     store.ask(events, budget, run_id="3", rounds=1)
 
 
+def test_what_is_kept_for_a_run_shrinks_with_each_charge_and_ends_with_the_run(tmp_path):
+    store, events = _store(tmp_path), [(PureEvent(1.0), 1)]
+
+    def fits(run_id, epsilon, rounds=1, **more):
+        try:
+            store.ask(events, Budget(epsilon=epsilon, delta=0.0), run_id=run_id, rounds=rounds, **more)
+        except RefusalError:
+            return False
+        store.end_plan(run_id)  # only asked
+        return True
+
+    budget = Budget(epsilon=9.0, delta=0.0)
+    store.ask(events, budget, run_id="1", rounds=3)
+    assert [fits("2", epsilon) for epsilon in (3.9, 4.0)] == [False, True]  # 3 kept, 1 asked
+    assert [fits("2", epsilon, rounds=2) for epsilon in (4.9, 5.0)] == [False, True]
+    assert [fits("2", epsilon, continues={"1"}) for epsilon in (0.9, 1.0)] == [False, True]
+    _charge(store, 1, run_id="1", epsilon=1.0)
+    assert [fits("2", epsilon) for epsilon in (3.9, 4.0)] == [False, True]  # 1 spent, 2 kept, 1 asked
+    store.ask(events, budget, run_id="3", rounds=4)
+    # a run that has begun asks for its round alone, whatever is kept for others: its plan was there first
+    with pytest.raises(RefusalError, match=r"cover what is asked: epsilon <= 1\.9"):
+        store.ask(events, Budget(epsilon=1.9, delta=0.0), run_id="1", rounds=2)
+    store.ask(events, Budget(epsilon=2.0, delta=0.0), run_id="1", rounds=2)
+    store.end_plan("3")
+    store.end_plan("1")
+    assert [fits("2", epsilon) for epsilon in (1.9, 2.0)] == [False, True]
+
+
+def test_nothing_is_kept_for_a_run_where_no_budget_can_be_spent_first(tmp_path):
+    store = _store(tmp_path)
+    store.ask([(PureEvent(1.0), 1)], Budget(), run_id="1", rounds=3)
+    store.end_plan("1")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_store_that_has_read_its_ledger_sees_what_another_process_charges_and_what_is_damaged_since(tmp_path):
     mine, other = _store(tmp_path), _store(tmp_path)
     _charge(mine, 1)

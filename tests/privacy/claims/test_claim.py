@@ -406,6 +406,11 @@ def test_sums_of_updates_protect_a_party_from_everyone_but_the_server():
     assert claim.epsilon == Accountant().compose(mechanism.dp_event(), 6).epsilon(1e-5)
     assert (claim.unit, claim.adversary, claim.neighbouring_relation) == ("party", EVERYONE, "replace one party")
     assert claim.as_dict()["not covered"] == NOT_COVERED_AT_SERVER
-    assert clipped_sum_at_server(mechanism, rounds=1, delta=1e-5, seeded=True).epsilon == math.inf
+    assert (claim.publishable, claim.basis, claim.notes) == (True, "proven", ())
+    assert claim.mechanism == f"{mechanism.words}; 6 rounds of the party asked most often"
+    (warning,) = clipped_sum_at_server(mechanism, rounds=6, delta=0.1, num_parties=10).notes
+    assert "at least 1 in 10, the number of parties" in warning
+    seeded = clipped_sum_at_server(mechanism, rounds=1, delta=1e-5, seeded=True)
+    assert (seeded.basis, seeded.epsilon) == ("none: seeded", math.inf)
     with pytest.raises(ConfigError, match="rounds must be a whole number >= 1, got 0"):
         clipped_sum_at_server(mechanism, rounds=0, delta=1e-5)

@@ -8,14 +8,17 @@ from dataclasses import asdict, fields
 from datetime import timedelta
 from hashlib import sha256
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ledgers import DIGEST, NON_PRIVATE, NOW, full_ledger, gaussian, make_entry, make_ledger
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.privacy.cost.accountant import Accountant, ApproximateEvent, PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget, Entry, Head, Ledger
+from fedkd_flwr.privacy.ledger.rows import Histories
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 
 
 def _read(data):
@@ -74,6 +77,69 @@ def test_the_order_of_entries_and_how_releases_are_grouped_change_nothing():
 
 def test_a_release_without_noise_costs_infinitely_much():
     assert make_ledger(make_entry(events=[(NON_PRIVATE, 1)])).spent(1e-5) == math.inf
+
+
+def _of_data_sets(count):
+    """A ledger in which each of so many data sets has paid 0.1 once."""
+    data = [f"{i:016x}" for i in range(count)]
+    entries = (make_entry(1, run_id=f"r{i}", data=one, events=[(PureEvent(0.1), 1)]) for i, one in enumerate(data))
+    return make_ledger(*entries), tuple(data)
+
+
+def _histories(data, patterns):
+    patterns = np.array(patterns, dtype=bool)
+    return Histories(data_sets=data, patterns=patterns, rows=np.ones(len(patterns), dtype=int))
+
+
+@settings(max_examples=15)
+@given(st.lists(st.integers(0, 31), min_size=1, max_size=12))
+@example([15, 31])  # alike in all that was paid
+def test_the_row_with_most_decides_what_is_spent(pasts):
+    """Patterns of four data sets as bits, and a fifth one that nobody charged."""
+    ledger, data = _of_data_sets(4)
+    patterns = [[past >> i & 1 for i in range(5)] for past in pasts]
+    found = ledger.spent(0.0, _histories((*data, "ff" * 8), patterns))
+    assert found == pytest.approx(0.1 * max((past & 15).bit_count() for past in pasts))
+
+
+@pytest.mark.parametrize("count", [16, 17, 600])
+def test_of_very_many_pasts_more_is_said_to_be_spent_than_any_row_paid_and_never_less(count):
+    ledger, data = _of_data_sets(count)
+    found = ledger.spent(0.0, _histories(data, np.eye(count)))
+    assert found == pytest.approx(0.1 if count <= 16 else 0.1 * count)
+
+
+def test_a_past_that_another_row_s_past_holds_is_not_one_of_the_very_many():
+    """Eighteen pasts: nine sets in one of them, each of these alone, and eight others alone."""
+    ledger, data = _of_data_sets(17)
+    pasts = np.vstack([np.eye(17), np.arange(17) < 9])
+    assert ledger.spent(0.0, _histories(data, pasts)) == pytest.approx(0.9)
+
+
+def test_the_row_with_least_budget_left_decides_a_refusal():
+    ledger, data = _of_data_sets(2)
+    histories = _histories(data, [[0, 0], [1, 1], [1, 0]])
+    budget, asked = Budget(epsilon=0.3, delta=0.0), [(PureEvent(0.1), 1)]
+    assert ledger.counted(budget, histories, asked=asked) == pytest.approx([0.1, 0.3, 0.2])
+    assert not ledger.would_exceed(asked, budget, histories)
+    assert ledger.would_exceed(asked, Budget(epsilon=0.25, delta=0.0), histories)
+
+
+def test_the_budget_that_covers_a_ledger_is_the_least_one_that_does():
+    label = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
+    ledger = make_ledger(make_entry(events=[(label, 100)]))
+    found = ledger.covering(1e-5)
+    assert found == pytest.approx(39.5, abs=0.2)  # the written example
+    assert ledger.counted(Budget(epsilon=found)).max() <= found
+    below = found / 1.002
+    assert ledger.counted(Budget(epsilon=below)).max() > below
+    assert make_ledger(make_entry(1), make_entry(2)).covering(0.0) == pytest.approx(0.8, rel=1.1e-3)
+    assert make_ledger(make_entry(1), make_entry(2)).covering(0.0) >= 0.8
+    assert make_ledger().covering(1e-5) == 0.0
+    assert make_ledger(make_entry(events=[(NON_PRIVATE, 1)])).covering(1e-5) == math.inf
+    # noise, then a release that states a delta: no filter covers that, however large its budget
+    stated = make_entry(2, events=[(ApproximateEvent(0.1, 1e-6), 1)])
+    assert make_ledger(make_entry(1), stated).covering(1e-5) == math.inf
 
 
 @pytest.mark.parametrize("delta", [1.0, -1.0, math.nan, True])
@@ -137,6 +203,7 @@ def test_a_delta_budget_below_the_deltas_of_what_was_released_refuses_whatever_t
     ledger, budget = make_ledger(make_entry(events=[(half, 1)])), Budget(epsilon=100.0, delta=1e-5)
     assert not make_ledger().would_exceed([(half, 1)], budget)
     assert ledger.would_exceed([(half, 1)], budget)
+    assert not ledger.would_exceed([(half, 1)], Budget(epsilon=100.0, delta=1.3e-5))
 
 
 def test_an_infinite_budget_composes_nothing(monkeypatch):
@@ -178,6 +245,16 @@ def test_a_charge_gives_a_new_ledger_and_leaves_the_old_one():
 def test_a_request_is_charged_once():
     with pytest.raises(ConfigError, match=r"must charge a request once, got run r1 round 1 again"):
         make_ledger(make_entry(1)).charge(make_entry(1))
+
+
+def test_a_run_is_noted_once_for_each_data_set_and_each_mechanism():
+    note = make_entry(0)
+    ledger = make_ledger(note, make_entry(0, data="cd" * 16), make_entry(0, mechanism="another"))
+    assert len(ledger.entries) == 3
+    with pytest.raises(ConfigError, match="got run r1 round 0 again"):
+        ledger.charge(note)
+    with pytest.raises(ConfigError, match="got run r1 round 1 again"):
+        make_ledger(make_entry(1)).charge(make_entry(1, data="cd" * 16))
 
 
 def test_an_entry_is_found_by_its_request():

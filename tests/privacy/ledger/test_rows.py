@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import struct
+from hashlib import blake2b
+
 import numpy as np
 import pytest
 
@@ -10,6 +14,7 @@ from fedkd_flwr.privacy.ledger import rows
 from fedkd_flwr.privacy.ledger.rows import RowTable, array_rows, hash_rows
 
 KEY = bytes(range(16))
+WORDS = (b"somepseu", b"dorandom", b"lygenera", b"tedbytes")
 
 
 @pytest.mark.parametrize(
@@ -18,7 +23,54 @@ KEY = bytes(range(16))
 def test_siphash_gives_the_numbers_that_its_authors_print(length, expected):
     """Reference vectors of Aumasson and Bernstein: key and message count up from 0."""
     data = np.arange(length, dtype=np.uint8)[None]
-    assert int(rows._siphash(data, KEY)[0]) == expected
+    assert int(rows._siphash(data, KEY)[0]) == _siphash(bytes(range(length))) == expected
+
+
+def _siphash(message, key=KEY):
+    """SipHash-2-4 of one message, with Python's whole numbers, as the authors' paper writes it."""
+    every, mask = [*message, *bytes(7 - len(message) % 8), len(message) % 256], 2**64 - 1
+    k0, k1 = (int.from_bytes(key[at : at + 8], "little") for at in (0, 8))
+    a, b, c, d = (k ^ int.from_bytes(w, "big") for k, w in zip((k0, k1) * 2, WORDS, strict=True))
+
+    def turned(x, bits):
+        return (x << bits | x >> 64 - bits) & mask
+
+    def rounds(count, a, b, c, d):
+        for _ in range(count):
+            a, c = (a + b) & mask, (c + d) & mask
+            b, d, a = turned(b, 13) ^ a, turned(d, 16) ^ c, turned(a, 32)
+            c, a = (c + b) & mask, (a + d) & mask
+            b, d, c = turned(b, 17) ^ c, turned(d, 21) ^ a, turned(c, 32)
+        return a, b, c, d
+
+    for at in range(0, len(every), 8):
+        word = int.from_bytes(bytes(every[at : at + 8]), "little")
+        a, b, c, d = rounds(2, a, b, c, d ^ word)
+        a ^= word
+    a, b, c, d = rounds(4, a, b, c ^ 0xFF, d)
+    return a ^ b ^ c ^ d
+
+
+def _text(text):
+    return blake2b(b"" if text is None else b"=" + text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ([np.array([[1.5, -0.0]]), np.array([[-7]])], struct.pack("<ffq", 1.5, 0.0, -7)),
+        ([np.array([[-7]], dtype=np.int16)], struct.pack("<q", -7)),
+        ([np.array([[200, 1]], dtype=np.uint8)], bytes([200, 1])),
+        ([np.array([["a", None, "", "\ud800"]], dtype=object)], b"".join(map(_text, ("a", None, "", "\ud800")))),
+        ([np.arange(256, dtype=np.uint8)[None]], bytes(range(256))),
+        ([np.ones((1, 257), dtype=np.uint8)], blake2b(bytes([1] * 257), digest_size=16).digest()),
+        ([np.array([[1e300]])], struct.pack("<f", np.inf)),
+    ],
+    ids=["numbers", "whole numbers", "pixels", "texts", "widest", "wide", "too large"],
+)
+def test_the_hash_of_a_row_is_that_of_these_bytes_in_every_release(row, told):
+    """Ledgers hold the hashes: by other ones their rows would not be known again, and what they spent be forgotten."""
+    assert hash_rows(row, KEY).tolist() == [_siphash(told)]
 
 
 def _hashes(X, key=KEY):
@@ -39,7 +91,30 @@ def test_texts_and_wide_rows_are_hashed_too():
     assert hashes[0] == hashes[2]
     assert len(set(hashes.tolist())) == 3
     wide = np.random.default_rng(0).random((40_000, 70)).astype(np.float32)
-    assert _hashes(wide[::-1])[::-1].tolist() == _hashes(wide).tolist()
+    hashes = _hashes(wide)
+    assert _hashes(wide[::-1])[::-1].tolist() == hashes.tolist()
+    assert len(set(hashes.tolist())) == len(wide)
+
+
+def test_a_missing_text_is_no_empty_one():
+    missing, empty = _hashes(np.array([[None], [""]], dtype=object))
+    assert missing != empty
+
+
+def test_whole_numbers_of_any_width_have_one_hash_and_too_large_floats_are_infinite():
+    numbers = np.array([[1], [-7]])
+    assert _hashes(numbers.astype(np.int16)).tolist() == _hashes(numbers.astype(np.int64)).tolist()
+    assert _hashes(np.array([[1e300]])).tolist() == _hashes(np.array([[np.inf]])).tolist()
+
+
+def test_other_labels_other_values_or_another_file_make_another_data_set():
+    """A data set that the ledger takes for a known one is never hashed: its new rows would pay nothing."""
+    X, y = np.array([[0.0], [1.0]]), np.array([0, 1])
+    same = array_rows(X.astype(np.float32), y.astype(np.int16))
+    others = array_rows(X, y[::-1]), array_rows(X[::-1], y), array_rows(X, y, digest="ab")
+    assert array_rows(X, y).digest == same.digest
+    assert len({same.digest, *(other.digest for other in others)}) == 4
+    assert array_rows(np.hstack([X, X]), y).form != same.form
 
 
 def test_a_label_is_part_of_a_row():
@@ -68,12 +143,66 @@ def test_data_sets_of_another_form_count_for_all_rows():
     table = table.with_data_set("b" * 16, "new", np.array([2, 3], dtype=np.uint64))
     assert table.histories("b" * 16).patterns.tolist() == [[True, True]]
     assert table.all_histories().patterns.tolist() == [[True, True]] * 2
-    assert table.all_histories().rows.tolist() == [2, 1] or table.all_histories().rows.tolist() == [1, 2]
+    assert sorted(table.all_histories().rows.tolist()) == [1, 2]
+    third = table.with_data_set("c" * 16, "new", np.array([3, 4, 5], dtype=np.uint64))
+    found = third.all_histories()
+    # row 1 of the old form may be in all; of the new one 2 | 3 | 4 and 5 were in the second | both | the third data set
+    assert sorted(zip(found.patterns.tolist(), found.rows.tolist(), strict=True)) == [
+        ([True, False, True], 2),
+        ([True, True, False], 1),
+        ([True, True, True], 1),
+        ([True, True, True], 1),
+    ]
+    held = third.histories("c" * 16)
+    assert sorted(zip(held.patterns.tolist(), held.rows.tolist(), strict=True)) == [
+        ([True, False, True], 2),
+        ([True, True, True], 1),
+    ]
+    with pytest.raises(KeyError):
+        third.histories("d" * 16)
 
 
 def test_a_table_takes_twelve_bytes_a_row():
     table = RowTable().with_data_set("a" * 16, "f", np.arange(100_000, dtype=np.uint64))
     assert len(table.to_bytes()) < 12 * 100_000 + 200
+
+
+def test_a_table_of_no_rows_has_no_histories():
+    assert RowTable().all_histories().patterns.shape == (0, 0)
+    assert RowTable.from_bytes(RowTable().to_bytes()).hashes.tolist() == []
+    assert RowTable().with_data_set("a" * 16, "f", np.zeros(0, dtype=np.uint64)).all_histories().rows.sum() == 0
+
+
+def test_a_data_set_is_found_by_its_whole_digest():
+    table = RowTable()
+    for digest in ("b" * 16, "a" * 16):
+        table = table.with_data_set(digest, "f", np.array([1], dtype=np.uint64))
+    assert [table.column(digest * 16) for digest in "abc"] == [1, 0, None]
+
+
+def _damaged(**changes):
+    """The bytes of a table of two rows with a past each, with something else in one place."""
+    table = RowTable().with_data_set("a" * 16, "f", np.array([1, 2], dtype=np.uint64))
+    table = table.with_data_set("b" * 16, "f", np.array([2], dtype=np.uint64))
+    head, _, rest = table.to_bytes().partition(b"\n")
+    groups = np.array(changes.pop("numbers", table.groups), dtype="<i4").tobytes()
+    more = changes.pop("more", b"")
+    return json.dumps({**json.loads(head), **changes}).encode() + b"\n" + rest[:16] + groups + rest[24:] + more
+
+
+def test_bytes_of_a_table_that_were_not_changed_are_read_so_that_the_changes_below_are_the_reason():
+    assert RowTable.from_bytes(_damaged()).hashes.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"version": 3}, {"version": 1}, {"more": b"\0"}, {"rows": 1}, {"numbers": [0, 2]}, {"numbers": [-1, 1]}],
+    ids=str,
+)
+def test_a_table_of_another_release_length_or_history_is_refused(changes):
+    with pytest.raises(DataError, match="rows must be a whole table of rows") as caught:
+        RowTable.from_bytes(_damaged(**changes))
+    assert caught.value.code is Code.LEDGER_LOST
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"version":2,"data_sets":[],"rows":1,"groups":0}\n', b"\xff"])
