@@ -375,7 +375,11 @@ class PartyClient(NumPyClient, ABC):
         """Keep later replies from being changes to this one: whether a guess at it is right must not show."""
         state = self.party.state
         if state is not None and (saved := state.load()) is not None:
-            state.save(replace(saved, meta={**saved.meta, "held-back": True}))
+            try:
+                state.save(replace(saved, meta={**saved.meta, "held-back": True}))
+            except OSError as error:
+                logger.warning("%s starts afresh: its state of this run cannot be kept (%s)", self.party.name, error)
+                state.remove()  # needs no room on the disk
 
     def _table(self, reply: StoredReply, instruction: Instruction, egress: Egress) -> Iterable[Sequence[object]] | None:
         """Return a reply as a table, read back from its bytes; None for one that no table shows."""

@@ -182,6 +182,22 @@ def test_an_answer_that_was_made_and_held_back_has_a_line_however_often(tmp_path
     assert len(read_log(door.log.path).lines) == 11
 
 
+def test_with_a_full_disk_an_answer_is_held_back_all_the_same_and_the_next_is_no_change_to_it(tmp_path, monkeypatch):
+    """Changes to what never left would show whether a guess at it is right."""
+    member = _guarded(tmp_path, approve="always", within_s=0.05)
+    save = PartyState.save
+
+    def full(self, saved):
+        if saved.meta.get("held-back"):
+            raise OSError(28, "No space left on device")
+        save(self, saved)
+
+    monkeypatch.setattr(PartyState, "save", full)
+    told = {**FedCTConfig().told(), "algorithm": "fedct", "fingerprint": member.public.fingerprint, "wire-version": 1}
+    assert FedCTClient(member).fit([], {**told, "server-round": 1})[2]["code"] == "held-back"
+    assert member.state.load() is None
+
+
 def test_the_text_of_an_error_that_quotes_the_server_is_cut_in_the_log(caplog):
     X, y = rows(20, seed=0)
     FedCTClient(party("a", X, y)).fit([], {"algorithm": "x" * 10**6, "wire-version": 1})
