@@ -124,16 +124,16 @@ class Readiness:
     """
 
     def __init__(self, grid: Grid, settings: Mapping[str, Scalar], *, again_s: float = 15.0) -> None:
-        self.grid, self.settings, self.again_s = grid, settings, again_s
+        self.grid, self.settings, self.again_s = WatchedGrid(grid), settings, again_s
         self.names: dict[int, str] = {}
         self.codes: dict[int, str] = {}
         self._ready: set[int] = set()
-        self._open: dict[str, int] = {}  # message -> node
+        self._open: dict[int, Message] = {}  # node -> question
         self._asked: dict[int, float] = {}
 
     def believed(self) -> dict[int, str]:
         """Return the names that are believed (`believed_names`)."""
-        return believed_names(self.names, WatchedGrid(self.grid).get_nodes())
+        return believed_names(self.names, self.grid.get_nodes())
 
     def ask(self, registered: Sequence[int], *, at_once: bool = False) -> list[int]:
         """Ask those that have not been asked, or were not ready a while ago; return which are known to be ready.
@@ -145,16 +145,16 @@ class Readiness:
             node
             for node in registered
             if node not in self._asked
-            or (node in self.codes and now - self._asked[node] >= pause and node not in self._open.values())
+            or (node in self.codes and now - self._asked[node] >= pause and node not in self._open)
         ]
         if due:
             self._asked |= dict.fromkeys(due, now)
-            # Flower gives no id, or no list at all, for what the SuperLink did not take: those nodes are waited for
-            ids = self.grid.push_messages([question(n, self.settings) for n in due])
-            self._open |= {one: node for one, node in zip(ids, due, strict=False) if one}
-        for reply in self.grid.pull_messages(list(self._open)) if self._open else ():
-            node = self._open.pop(reply.metadata.reply_to_message_id, None)
-            if node is not None:
+            # nodes whose question the SuperLink did not take are waited for
+            taken = self.grid.push_known([question(node, self.settings) for node in due])
+            self._open |= {message.metadata.dst_node_id: message for message in taken}
+        for node, asked in list(self._open.items()):
+            for reply in self.grid.replies_to(asked):
+                del self._open[node]
                 self._take(node, reply)
         return [node for node in registered if node in self._ready]
 
@@ -263,21 +263,15 @@ class WatchedGrid(Grid):
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Push messages and pull their replies until all are there or ``timeout`` seconds have passed."""
         messages = list(messages)
-        taken = {one for one in self.push_messages(messages) if one}  # None: the SuperLink did not take the message
-        waiting = {m.metadata.message_id: m for m in messages if m.metadata.message_id in taken}
+        waiting = {message.metadata.message_id: message for message in self.push_known(messages)}
         replies: list[Message] = []
         start = said = time.monotonic()
         pause = 0.02
         while waiting:
             began = time.monotonic()
-            for message_id in list(waiting):
-                for reply in self._replies_to(waiting[message_id]):
-                    if reply.metadata.reply_to_message_id != message_id or message_id not in waiting:
-                        log(WARN, "a reply to something that was not asked, or is answered already, is left out")
-                        continue
-                    # For a node that is gone the SuperLink answers, and a node may write another's id into its reply:
-                    # the SuperLink compares the id beside the reply alone. Flower gives the field no setter.
-                    reply.metadata.__dict__["_src_node_id"] = waiting.pop(message_id).metadata.dst_node_id
+            for message_id, message in list(waiting.items()):
+                for reply in self.replies_to(message):
+                    del waiting[message_id]
                     replies.append(reply)
             now = time.monotonic()
             if not waiting or (timeout is not None and now - start >= timeout):
@@ -290,7 +284,12 @@ class WatchedGrid(Grid):
             pause = min(pause * 1.5, 0.2 if now - start < 30.0 else 1.0)
         return replies
 
-    def _replies_to(self, message: Message) -> list[Message]:
+    def push_known(self, messages: Sequence[Message]) -> list[Message]:
+        """Push messages; return those that the SuperLink took: for others Flower gives no id, or no list at all."""
+        taken = set(self.push_messages(messages))
+        return [message for message in messages if message.metadata.message_id and message.metadata.message_id in taken]
+
+    def replies_to(self, message: Message) -> list[Message]:
         """Pull the reply to one message, if it is there; by itself, so that one that cannot be read costs no other.
 
         The SuperLink looks at the head of what a node sends and hands on the rest. Flower's grid raises while it reads
@@ -298,10 +297,19 @@ class WatchedGrid(Grid):
         """
         from httpx import HTTPError
 
+        message_id, node = message.metadata.message_id, message.metadata.dst_node_id
         try:
-            return list(self.pull_messages([message.metadata.message_id]))
+            pulled = list(self.pull_messages([message_id]))
         except (OSError, HTTPError):  # the SuperLink is not there
             raise
         except Exception as error:
-            log(WARN, "the reply of node %d cannot be read (%s)", message.metadata.dst_node_id, type(error).__name__)
-            return [Message(RecordDict(), reply_to=message)]  # which holds nothing of what a reply must hold
+            log(WARN, "the reply of node %d cannot be read (%s)", node, type(error).__name__)
+            pulled = [Message(RecordDict(), reply_to=message)]  # which holds nothing of what a reply must hold
+        replies = [reply for reply in pulled if reply.metadata.reply_to_message_id == message_id][:1]
+        if len(replies) < len(pulled):
+            log(WARN, "a reply of node %d to something else, or a second one, is left out", node)
+        for reply in replies:
+            # For a node that is gone the SuperLink answers, and a node may write another's id into its reply: the
+            # SuperLink compares the id beside the reply alone. Flower gives the field no setter.
+            reply.metadata.__dict__["_src_node_id"] = node
+        return replies

@@ -324,3 +324,9 @@ def test_a_question_that_the_superlink_does_not_take_ends_no_run(ids):
     readiness = Readiness(Full(), {"privacy": "none"})
     assert readiness.ask([1, 2]) == []
     assert readiness.ask([1, 2]) == []
+
+
+def test_an_answer_to_the_first_question_that_flower_cannot_read_stops_nobody_who_waits_for_the_others():
+    readiness = Readiness(_Unreadable(), {"privacy": "none"})
+    ready = [readiness.ask([1, 2, 3]) for _ in range(3)][-1]
+    assert ready == [1, 2, 3]  # a node that knows no such question is asked in the round, where it is turned away
