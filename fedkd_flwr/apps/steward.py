@@ -35,6 +35,7 @@ def decide(
     by: str = "",
     server_round: str = "",
     party: str = "",
+    digest: str = "",
 ) -> tuple[Held, Decision]:
     """Approve or reject a reply that waits, and return it with the decision that holds.
 
@@ -54,11 +55,13 @@ def decide(
         The round, or ``final``, where several wait.
     party : str
         The party, where several wait in one state directory.
+    digest : str
+        The digest of the reply that was looked at, or the start of it: the node may hold another one by now.
 
     Raises
     ------
     ConfigError
-        If a rejection has no reason, or not exactly one reply is meant.
+        If a rejection has no reason, not exactly one reply is meant, or another one waits than that of ``digest``.
     DataError
         If the reply was decided about before, or is not what the node described.
     """
@@ -79,6 +82,9 @@ def decide(
         way_out = f"Waiting: {listed or 'none'}. See them: fedkd egress pending {shlex.quote(str(state_dir))}"
         raise ConfigError(explain(f"RUN {run}", "name one reply that waits", f"{len(meant)} of them", way_out))
     (held,) = meant
+    if not str(held.facts["output"]["sha256"]).startswith(digest.lower()):
+        way_out = f"Look at it first: fedkd egress pending {shlex.quote(str(state_dir))}"
+        raise ConfigError(explain("--digest", "be that of the reply that waits", digest, way_out))
     verdict = "approved" if approved else "rejected"
     decision = held.decide("approved" if approved else "rejected", by=by or who_asks(), reason=reason)
     if decision.verdict != verdict:

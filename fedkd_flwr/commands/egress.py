@@ -26,6 +26,9 @@ Run = Annotated[
 ]
 Round = Annotated[str, typer.Option("--round", help="The round, or `final`, where several wait.")]
 PartyName = Annotated[str, typer.Option("--party", help="The party, where several wait in one state-dir.")]
+Digest = Annotated[
+    str, typer.Option(metavar="SHA256", help="Only if the reply that waits has this digest, or one that begins so.")
+]
 By = Annotated[str, typer.Option(help="Who decides; by default whoever is logged in.")]
 Place = Annotated[str, typer.Argument(metavar="[PATH]", help="A party's state-dir, its log.jsonl or the log's folder.")]
 
@@ -127,7 +130,9 @@ def pending(state_dir: StateDir = OUTPUT, rows: Rows = 10, as_json: AsJson = Fal
         for line in answer_lines(one.facts, one.table, rows=rows):
             typer.echo(line)
         typer.echo(f"\nwaits      until {one.facts['until']}; the whole table: {one.path}.csv")
-        typer.echo(f"decide     fedkd egress approve {one.facts['run']} --state-dir {shlex.quote(str(state_dir))}")
+        seen = f"--digest {str(one.facts['output']['sha256'])[:16]}"
+        where = f"--state-dir {shlex.quote(str(state_dir))}"
+        typer.echo(f"decide     fedkd egress approve {one.facts['run']} {seen} {where}")
     if not found:
         typer.echo("No reply waits for approval.")
 
@@ -139,16 +144,21 @@ def approve(
     server_round: Round = "",
     reason: Annotated[str, typer.Option(help="Why it may leave; kept in the log.")] = "",
     party: PartyName = "",
+    digest: Digest = "",
     by: By = "",
 ) -> None:
     """Let a reply that waits leave: these very bytes, and no others.
 
+    Without --digest it is the reply that waits now, which may be another one than that you have looked at: a node that
+    was started again computes its answer anew.
+
     Examples
     --------
-    fedkd egress approve last --state-dir /srv/st-mary/state --reason "seen: labels only"
+    fedkd egress approve last --digest cc201209be2787dc --state-dir /srv/st-mary/state --reason "seen: labels only"
     fedkd egress approve 8797555162871205416 --round 2 --state-dir /srv/st-mary/state
     """
-    _decide(run, state_dir, approved=True, reason=reason, by=by, server_round=server_round, party=party)
+    words = {"reason": reason, "by": by, "server_round": server_round, "party": party, "digest": digest}
+    _decide(run, state_dir, approved=True, **words)
 
 
 @egress.command()
@@ -158,6 +168,7 @@ def reject(
     server_round: Round = "",
     reason: Annotated[str, typer.Option(help="Why it may not leave; kept in the log.")] = "",
     party: PartyName = "",
+    digest: Digest = "",
     by: By = "",
 ) -> None:
     """Keep a reply that waits in the house: only the code `held-back` leaves, and the run goes on without this party.
@@ -168,7 +179,8 @@ def reject(
     --------
     fedkd egress reject last --state-dir /srv/st-mary/state --reason "three labels give a ward away"
     """
-    _decide(run, state_dir, approved=False, reason=reason, by=by, server_round=server_round, party=party)
+    words = {"reason": reason, "by": by, "server_round": server_round, "party": party, "digest": digest}
+    _decide(run, state_dir, approved=False, **words)
 
 
 def _decide(run: str, state_dir: Path, **words: Any) -> None:

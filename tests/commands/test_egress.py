@@ -67,7 +67,8 @@ def test_what_waits_is_shown_as_a_table_and_no_name_obeys_the_terminal(fedkd, tm
     assert "public row  age  label" in done.out
     assert "... 3 rows more" in done.out
     assert "\x1b" not in done.out
-    assert f"fedkd egress approve 8797555162871205416 --state-dir {tmp_path}" in done.out
+    digest = output_of(REPLY)["sha256"][:16]
+    assert f"fedkd egress approve 8797555162871205416 --digest {digest} --state-dir {tmp_path}" in done.out
     (shown,) = json.loads(fedkd("egress", "pending", tmp_path, "--json").out)
     assert shown["output"]["sha256"] == output_of(REPLY)["sha256"]
 
@@ -86,6 +87,18 @@ def test_a_run_is_named_by_its_id_its_start_its_name_or_last(fedkd, tmp_path, na
     assert done.out.startswith("approved: round 1 of run 8797555162871205416 (a), by Ada")
     assert (held.decision.verdict, held.decision.reason) == ("approved", "seen")
     assert held.decision.sha256 == output_of(REPLY)["sha256"]
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_with_the_digest_of_what_was_looked_at_no_other_answer_is_decided_about(fedkd, tmp_path, verb):
+    """A node that is started again may hold another answer to the same round."""
+    held, digest = _hold(tmp_path), output_of(REPLY)["sha256"]
+    words = ["egress", verb, "last", "--state-dir", tmp_path, "--reason", "x"]
+    done = fedkd(*words, "--digest", "0" * 16)
+    assert (done.code, held.decision) == (2, None)
+    assert "--digest must be that of the reply that waits" in done.err
+    assert fedkd(*words, "--digest", digest[:16].upper()).code == 0
+    assert held.decision.sha256 == digest
 
 
 @pytest.mark.parametrize("verb", ["approve", "reject"])
