@@ -168,7 +168,7 @@ def data_dependent(row: Row, data_root: str) -> str:
         return "-"
     counts = _votes(row.dataset, row.partitioning, data_root)[: row.queries]
     found = noisy_max_epsilons(LaplaceMax(gamma=row.gamma), num_queries=len(counts), delta=DELTA, counts=counts)
-    return "-" if found.data_dependent is None else f"{found.data_dependent:.2f}"
+    return "-" if found.data_dependent is None else _cents(found.data_dependent, ROUND_CEILING)
 
 
 def main(argv: list[str] | None = None) -> None:
