@@ -39,7 +39,7 @@ one of them is 0.
 
 The price against tight composition at delta 1e-5 (``benchmarks/ledger_filter.py --scan``): for tight epsilons of 0.5 to
 100, 169 of 171 kinds and numbers of releases cost at most 10 % more, and two 11 and 14 % (labels of epsilon 0.1, ten
-classes: 40 and 13 of them). Below 0.5 about half cost more than 10 %, mostly up to 14 %: for so little the sum of Renyi
+classes: 40 and 13 of them). Below 0.5 it is 31 of 67, the worst 24.3 %: for so little the sum of Renyi
 divergences of any one order is loose (the best order for 13 such labels still costs 13 %). It grows with delta: 11 % is
 the median at delta 1e-3 for epsilons of 1 to 10. A release that states a delta costs what it states.
 """
