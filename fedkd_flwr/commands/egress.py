@@ -222,8 +222,10 @@ def log(
         ]
     if as_json:
         print_json(everything)
+    elif as_csv:
+        typer.echo(log_csv(everything).encode(), nl=False)  # UTF-8, whatever the terminal can spell
     else:
-        typer.echo(log_csv(everything) if as_csv else log_text(everything), nl=not as_csv)
+        typer.echo(log_text(everything))
     if problems:
         raise FedkdError("\n".join(problems))
 
