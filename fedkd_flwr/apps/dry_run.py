@@ -142,12 +142,14 @@ def _first_reply(config: RunConfig, public: PublicSet, settings: Json, node: Jso
 def _copy_ledgers(state: Path, to: Path) -> None:
     """Copy what the party's rows have spent; replies that were sent are not needed for that."""
     to.mkdir(mode=0o700)
-    if (state / "ledgers").is_dir():
-        left_out = shutil.ignore_patterns("replies", ".*.part")
-        try:
-            shutil.copytree(state / "ledgers", to / "ledgers", ignore=left_out)
-        except shutil.Error as error:
+    left_out = shutil.ignore_patterns("replies", ".*.part")
+    try:
+        shutil.copytree(state / "ledgers", to / "ledgers", ignore=left_out)
+    except FileNotFoundError:  # nothing has been spent
+        return
+    except OSError as error:  # of a folder; shutil.Error lists the files
+        path, why = error.filename, error.strerror
+        if isinstance(error, shutil.Error):
             path, _, why = error.args[0][0]
-            raise DataError(
-                explain(f"file {path}", "be readable for a dry run", why, "Run it as the user of the node.")
-            ) from error
+        way_out = "Run it as the user of the node."
+        raise DataError(explain(f"file {path}", "be readable for a dry run", why, way_out)) from error

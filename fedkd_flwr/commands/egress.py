@@ -27,7 +27,8 @@ Run = Annotated[
 Round = Annotated[str, typer.Option("--round", help="The round, or `final`, where several wait.")]
 PartyName = Annotated[str, typer.Option("--party", help="The party, where several wait in one state-dir.")]
 Digest = Annotated[
-    str, typer.Option(metavar="SHA256", help="Only if the reply that waits has this digest, or one that begins so.")
+    str | None,
+    typer.Option(metavar="SHA256", help="Only if the reply that waits has this digest, or one that begins so."),
 ]
 By = Annotated[str, typer.Option(help="Who decides; by default whoever is logged in.")]
 Place = Annotated[str, typer.Argument(metavar="[PATH]", help="A party's state-dir, its log.jsonl or the log's folder.")]
@@ -144,7 +145,7 @@ def approve(
     server_round: Round = "",
     reason: Annotated[str, typer.Option(help="Why it may leave; kept in the log.")] = "",
     party: PartyName = "",
-    digest: Digest = "",
+    digest: Digest = None,
     by: By = "",
 ) -> None:
     """Let a reply that waits leave: these very bytes, and no others.
@@ -168,7 +169,7 @@ def reject(
     server_round: Round = "",
     reason: Annotated[str, typer.Option(help="Why it may not leave; kept in the log.")] = "",
     party: PartyName = "",
-    digest: Digest = "",
+    digest: Digest = None,
     by: By = "",
 ) -> None:
     """Keep a reply that waits in the house: only the code `held-back` leaves, and the run goes on without this party.
@@ -221,8 +222,10 @@ def log(
         ]
     if as_json:
         print_json(everything)
+    elif as_csv:
+        typer.echo(log_csv(everything).encode(), nl=False)  # UTF-8, whatever the terminal can spell
     else:
-        typer.echo(log_csv(everything) if as_csv else log_text(everything), nl=not as_csv)
+        typer.echo(log_text(everything))
     if problems:
         raise FedkdError("\n".join(problems))
 

@@ -70,7 +70,7 @@ def predict(
         write_atomic(output, found.to_csv(index=False, lineterminator="\n").encode())
         typer.echo(f"{len(found)} rows: {output}", err=True)
     else:
-        typer.echo(found.to_csv(index=False, lineterminator="\n"), nl=False)
+        typer.echo(found.to_csv(index=False, lineterminator="\n").encode(), nl=False)  # UTF-8, as in a file
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fedkd_flwr.commands.options import print_json
+
 __all__ = ["schema"]
 
 
@@ -33,7 +35,6 @@ def schema(
     fedkd schema public.csv --label outcome
     fedkd schema public.csv --label outcome --classes "home,ward" --id-column id --drop name,remark --decimal ,
     """
-    import json
     from dataclasses import asdict
 
     from fedkd_flwr.data.columns import short_list
@@ -57,7 +58,7 @@ def schema(
     if as_json:
         facts: dict[str, Any] = {"schema": str(path.absolute()), "label": made.label, "classes": made.classes}
         facts |= {"columns": [asdict(note) for note in found.notes], "next": found.command}
-        typer.echo(json.dumps(facts, ensure_ascii=False, indent=1))
+        print_json(facts)
         return
     for line in note_lines(found.notes):
         typer.echo(line)

@@ -286,8 +286,13 @@ class WatchedGrid(Grid):
 
     def push_known(self, messages: Sequence[Message]) -> list[Message]:
         """Push messages; return those that the SuperLink took: for others Flower gives no id, or no list at all."""
-        taken = set(self.push_messages(messages))
-        return [message for message in messages if message.metadata.message_id and message.metadata.message_id in taken]
+        ids = list(self.push_messages(messages))
+        if len(ids) == len(messages):
+            for message, one in zip(messages, ids, strict=True):
+                if not message.metadata.message_id and one:  # Flower's grids write it there, others need not
+                    message.metadata.__dict__["_message_id"] = one
+        taken = set(ids) - {None, ""}
+        return [message for message in messages if message.metadata.message_id in taken]
 
     def replies_to(self, message: Message) -> list[Message]:
         """Pull the reply to one message, if it is there; by itself, so that one that cannot be read costs no other.

@@ -203,3 +203,15 @@ def test_a_ledger_that_cannot_be_read_is_named_with_the_way_out(tmp_path):
     (tmp_path / "state" / "ledgers" / "rows.key").symlink_to(tmp_path / "gone")
     with pytest.raises(DataError, match=r"rows\.key must be readable for a dry run, got .* the user of the node"):
         _copy_ledgers(tmp_path / "state", tmp_path / "copy")
+
+
+def test_a_folder_of_ledgers_that_only_the_node_may_enter_is_named_with_the_way_out(tmp_path, monkeypatch):
+    """The folder is made so; then `shutil` names no files."""
+    (tmp_path / "state" / "ledgers").mkdir(parents=True)
+
+    def scandir(path):  # tests may run as root, whom no mode keeps out
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("os.scandir", scandir)
+    with pytest.raises(DataError, match=r"ledgers must be readable for a dry run, got .* the user of the node"):
+        _copy_ledgers(tmp_path / "state", tmp_path / "copy")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ SCHEMA = Schema(columns=(Column(name="age", kind="numeric"),), classes=("low", "
 REPLY = StoredReply(arrays={"labels": np.arange(5, dtype=np.uint8)}, metrics={"party": "a", "payload": "labels"})
 
 
-def _hold(state, *, run="8797555162871205416", server_round=1, party="a", until="9999-01-01T00:00:00+00:00"):
+def _hold(
+    state, *, run="8797555162871205416", server_round=1, party="a", until="9999-01-01T00:00:00+00:00", reply=REPLY
+):
     facts = {
         "run": run,
         "run_name": "monday",
@@ -30,10 +34,10 @@ def _hold(state, *, run="8797555162871205416", server_round=1, party="a", until=
         "covers": "c",
         "since": "2026-11-22T12:00:00+00:00",
         "until": until,
-        "output": output_of(REPLY, num_examples=5),
+        "output": output_of(reply, num_examples=5),
     }
     table = [["public row", "age", "label"], *([i, 20 + i, "low\x1b[31m"] for i in range(5))]
-    return HeldReplies(EgressLog(state, party=party).directory / "held").put(REPLY, facts, table)
+    return HeldReplies(EgressLog(state, party=party).directory / "held").put(reply, facts, table)
 
 
 @pytest.fixture
@@ -99,6 +103,26 @@ def test_with_the_digest_of_what_was_looked_at_no_other_answer_is_decided_about(
     assert "--digest must be that of the reply that waits" in done.err
     assert fedkd(*words, "--digest", digest[:16].upper()).code == 0
     assert held.decision.sha256 == digest
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_an_empty_digest_is_that_of_no_answer(fedkd, tmp_path, verb):
+    """As a shell gives it: fedkd egress approve last --digest "$SEEN", where SEEN is not set."""
+    held = _hold(tmp_path)
+    done = fedkd("egress", verb, "last", "--state-dir", tmp_path, "--reason", "x", "--digest", "")
+    assert (done.code, held.decision) == (2, None)
+    assert "--digest must be that of the reply that waits" in done.err
+
+
+def test_of_several_answers_of_a_run_the_command_that_pending_prints_means_the_one_that_it_stands_below(
+    fedkd, tmp_path
+):
+    other = replace(REPLY, arrays={"labels": np.ones(5, dtype=np.uint8)})
+    one, two = _hold(tmp_path), _hold(tmp_path, server_round=2, reply=other)
+    printed = [line for line in fedkd("egress", "pending", tmp_path).out.splitlines() if line.startswith("decide")]
+    (command,) = (line for line in printed if output_of(other)["sha256"][:16] in line)
+    assert fedkd(*shlex.split(command)[2:]).code == 0
+    assert (one.decision, two.decision.verdict) == (None, "approved")
 
 
 @pytest.mark.parametrize("verb", ["approve", "reject"])

@@ -10,11 +10,17 @@ import sys
 from pathlib import Path
 
 import click
+import pandas as pd
 import pytest
 import typer
+from sklearn.dummy import DummyClassifier
 
 from fedkd_flwr.commands import main as command
+from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import DataError
+from fedkd_flwr.models import Classifier
+from fedkd_flwr.saved_model import save
 from fedkd_flwr.stores.egress_log import EgressLog
 
 ROOT = Path(__file__).parents[2]
@@ -177,6 +183,29 @@ def test_what_an_output_cannot_spell_is_escaped_and_no_bug(tmp_path, monkeypatch
         command.main(["egress", "verify", str(state)])
     assert ended.value.code == 0
     assert b"holds  no line was altered" in output.buffer.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_no_escape_stands_in_a_table_or_json_that_a_program_reads(tmp_path, monkeypatch, encoding):
+    """As under Windows, where a file that the shell writes knows few characters: no reader knows these escapes."""
+
+    def said(*words):
+        output = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr(sys, "stdout", output)
+        with pytest.raises(SystemExit) as ended:
+            command.main([str(word) for word in words])
+        assert ended.value.code == 0
+        return output.buffer.getvalue().decode()
+
+    pd.DataFrame({"x": range(9), "y": ["café", "złoto", "café"] * 3}).to_csv(tmp_path / "t.csv", index=False)
+    assert json.loads(said("schema", tmp_path / "t.csv", "--label", "y", "--json"))["classes"] == ["café", "złoto"]
+    public = make_public_set(pd.read_csv(tmp_path / "t.csv"), Schema.read(tmp_path / "schema.toml"))
+    model = Classifier(DummyClassifier(strategy="most_frequent"), num_classes=2).fit(public.X, [0, 1, 0] * 3)
+    save(model, public, tmp_path / "m.fedkd")
+    labels = said("predict", tmp_path / "m.fedkd", tmp_path / "t.csv", "--labels-only")
+    assert labels == "prediction\n" + "café\n" * 9
+    EgressLog(tmp_path, party="a").append({"approval": {"verdict": "approved", "by": "Łucja", "reason": ""}})
+    assert "approved by Łucja" in said("egress", "log", tmp_path, "--csv")
 
 
 def test_help_alone_is_no_error(fedkd):

@@ -68,9 +68,14 @@ def test_copied_test_rows_are_those_that_stand_among_the_private_ones_with_the_s
     assert 10 < pool.num_copied_test_rows() < 40
     relabelled = pd.concat([once, once.assign(y=1 - once.y)])
     assert copied(relabelled).num_copied_test_rows() == 0
-    other = once.assign(a=once.a + 1)
-    assert copied(pd.concat([once, other])).num_copied_test_rows() == 0
-    assert copied(pd.concat([once, other]).drop(columns="text"), own_share=0.4).num_copied_test_rows() == 0
+    assert copied(pd.concat([once, once.assign(a=once.a + 1)])).num_copied_test_rows() == 0
+    reordered = once.assign(text=[" ".join(reversed(text.split())) for text in once.text])
+    assert copied(pd.concat([once, reordered])).num_copied_test_rows() == 0
+    once = once.drop(columns="text")
+    pool = copied(pd.concat([once, once]), own_share=0.4)
+    assert (pool.own_columns, pool.num_copied_test_rows() > 10) == (("b",), True)
+    swapped = once.assign(b=once.b.map({"x": "y", "y": "x"}))
+    assert copied(pd.concat([once, swapped]), own_share=0.4).num_copied_test_rows() == 0
 
 
 def test_same_seed_same_split_other_seed_other_split():

@@ -236,6 +236,17 @@ def test_a_reply_to_what_another_node_has_answered_or_nobody_was_asked_does_not_
     assert [r.metadata.reply_to_message_id for r in replies] == ["0", "2"]
 
 
+def test_a_grid_that_only_returns_the_ids_it_gave_to_copies_of_the_messages_is_answered():
+    """Flower's own grids also write an id into the message; its ``Grid`` does not ask that of others."""
+
+    class Copying(_Slow):
+        def push_messages(self, messages):
+            return super().push_messages([_messages(1)[0] for _ in messages])
+
+    replies = list(WatchedGrid(Copying()).send_and_receive(_messages(3), timeout=5.0))
+    assert [(r.metadata.reply_to_message_id, r.metadata.src_node_id) for r in replies] == [("0", 1), ("1", 2), ("2", 3)]
+
+
 class _Unreadable(_Slow):
     """Hands out a reply as Flower's grid does whose head is right, and whose rest is not."""
 
