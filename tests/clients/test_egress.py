@@ -121,6 +121,7 @@ def test_each_reply_is_in_the_log_with_the_digest_of_what_arrived(tmp_path):
         assert line["output"]["arrays"][0]["sha256"] == sha256(array.numpy().tobytes()).hexdigest()
     assert lines[0]["settings"]["steps-per-round"] == 200
     assert lines[0]["claim"] is None
+    assert lines[0]["approval"] == {"policy": "never", "verdict": "not asked"}  # nobody has approved it
     assert record.rounds[0].rejected == []
 
 
@@ -414,6 +415,18 @@ def test_rules_read_what_the_server_asks_for_and_not_what_its_run_config_says(tm
             door.check_round(server_round, told=told, **words)
 
 
+def test_a_reply_that_costs_more_than_the_site_lets_out_or_has_no_claim_is_refused(tmp_path):
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", rules=SiteRules(reply_epsilon=2.0, delta=0.0))
+
+    def ask(events):
+        door.check_round(1, algorithm="fedct", told={}, claim=None if events is None else NOISE, events=events)
+
+    ask([(PureEvent(1.0), 2)])
+    for events, seen in (([(PureEvent(1.0), 3)], "3"), (None, "infinite")):
+        with pytest.raises(RefusalError, match=rf"reply-epsilon .* \(at most 2 at delta 0\), got '{seen}'"):
+            ask(events)
+
+
 def test_rules_about_numbers_of_rows_go_by_the_rows_that_are_asked(tmp_path):
     """The run config may say 5, and 0 may stand for all: what is asked decides."""
     limits = parse_setting_rules("public-batch<=10, num-queries<=10", {"public-batch", "num-queries"})
@@ -470,14 +483,28 @@ def _quick_net(*, seed):
     return make_model("mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": [2], "epochs": 1})
 
 
-def _asked(folder, at, arrays, *, rows=10, run=None, models=(), left=5, public="ab", claim=None, events=None, **told):
+def _asked(
+    folder,
+    at,
+    arrays,
+    *,
+    algorithm="fedmd",
+    rows=10,
+    run=None,
+    models=(),
+    left=5,
+    public="ab",
+    claim=None,
+    events=None,
+    **told,
+):
     """Ask a door that wants the first round approved for one reply; return whether it left without a steward."""
     log = EgressLog(folder, party="a")
     door = Egress(
         log, run_id="1", approve="first-round", within_s=0.0, settings=run or {"num-rounds": 5}, models=models
     )
     told = {"share": "probs", **told}
-    door.check_round(at, algorithm="fedmd", told=told, claim=claim, events=events, public=public, rounds_left=left)
+    door.check_round(at, algorithm=algorithm, told=told, claim=claim, events=events, public=public, rounds_left=left)
     reply = StoredReply(arrays={"probs": np.asarray(arrays, np.float32)})
     try:
         door.let_out(reply, num_examples=rows, table=lambda: None)
@@ -499,6 +526,7 @@ NOISE = {"unit": "party", "adversary": "server", "neighbouring_relation": "any",
         ({"at": 6}, False),
         ({"at": 6, "left": 5}, False),
         ({"share": "logits"}, False),
+        ({"algorithm": "dsfl"}, False),
         ({"public": "cd"}, False),
         ({"run": {"num-rounds": 5, "model": "decision-tree"}}, False),
         ({"run": {"num-rounds": 500}}, False),
@@ -543,9 +571,10 @@ def test_an_approval_speaks_for_one_answer_to_each_later_round_and_to_the_final_
     assert not _asked(tmp_path, 1, [4.0])
 
 
-def test_nobody_waits_for_a_steward_longer_than_the_server_waits_for_the_reply(tmp_path):
-    soon = time.monotonic() + 0.05
-    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=60.0, until=soon)
+@pytest.mark.parametrize(("within_s", "until_s"), [(60.0, 0.05), (0.05, 60.0)])
+def test_nobody_waits_for_a_steward_longer_than_the_server_waits_or_the_site_says(tmp_path, within_s, until_s):
+    soon, until = time.monotonic() + 0.05, time.monotonic() + until_s
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=within_s, until=until)
     door._begin(1, "fedct", {}, None, None)
     with pytest.raises(RefusalError, match="'expired'"):
         door.let_out(StoredReply(arrays={"labels": np.zeros(3)}), num_examples=3, table=lambda: None)
