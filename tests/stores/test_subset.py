@@ -101,7 +101,20 @@ def _somebody_else_s(store):
     store.path.write_text(json.dumps(subset | {"party": "b"}))
 
 
-@pytest.mark.parametrize("spoil", [_gone, _other_rows, _cut, _too_far, _somebody_else_s])
+def _emptied(store):
+    subset = json.loads(store.path.read_text())
+    store.path.write_text(json.dumps(subset | {"draws": []}))
+
+
+def _more_than_were_noted(store):
+    subset = json.loads(store.path.read_text())
+    others = [subset["draws"][0] | {"data": digit * 64} for digit in "12"]
+    store.path.write_text(json.dumps(subset | {"draws": [*subset["draws"], *others]}))
+
+
+@pytest.mark.parametrize(
+    "spoil", [_gone, _other_rows, _cut, _too_far, _somebody_else_s, _emptied, _more_than_were_noted]
+)
 def test_a_subset_that_is_gone_or_changed_is_never_replaced(tmp_path, spoil):
     _store(tmp_path).rows(Subsampling(num_rows=20, subset_rows=5, replacement=False))
     spoil(_store(tmp_path))
@@ -204,6 +217,7 @@ def test_a_reordered_file_has_the_same_rows_and_is_not_charged_again(tmp_path):
     drawn = sorted(X[_charged(store, mechanism)].ravel())
     turned = _held(tmp_path, X[::-1])
     assert turned.charged(_asked(turned, 6, 3))
+    assert not turned.charged(replace(mechanism, subset_rows=4))  # another draw, which nobody has paid for
     assert sorted(X[::-1][turned.rows(mechanism)].ravel()) == drawn
 
 
@@ -283,6 +297,16 @@ def test_another_kind_of_draw_is_refused_before_a_private_row_is_looked_at(tmp_p
     for other in (replace(FIVE, replacement=True), replace(FIVE, subset_rows=6)):
         with pytest.raises(RefusalError, match="Ask for subset-rows 5"):
             store.claimed(other)
+
+
+def test_rows_of_other_columns_are_refused_before_a_claim_is_made_of_a_draw_of_their_own(tmp_path):
+    X = np.arange(10.0)[:, None]
+    _charged(_held(tmp_path, X), FOUR)
+    other = _held(tmp_path, np.hstack([X, X]))
+    for ask in (other.claimed, other.charged, other.rows):
+        with pytest.raises(RefusalError, match="columns of the schema it was drawn under") as caught:
+            ask(FOUR)
+        assert caught.value.code == Code.SUBSET_FIXED
 
 
 def test_a_renamed_party_draws_nothing(tmp_path):
