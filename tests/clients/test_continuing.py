@@ -123,6 +123,25 @@ def test_other_settings_find_nothing_of_what_is_kept_where_no_run_had_reached_th
     assert (before[:2], after) == ("7-", "9")
 
 
+@pytest.mark.parametrize("simulated", [False, True])
+def test_other_settings_find_nothing_of_a_run_without_noise_and_leave_it_as_it_is(tmp_path, simulated):
+    """No charge tells that it reached the party; what it kept does."""
+    plain = FedCTConfig()
+    FedCTClient(replace(_member(tmp_path, "7"), simulated=simulated)).fit([], _asked(FIRST, plain))
+    member = replace(_member(tmp_path, "8"), simulated=simulated)
+    asked = _asked(AGAIN, plain.changed(steps_per_round=7), **{"server-round": 2, "last-round": 1})
+    assert "went-on-from" not in FedCTClient(member).fit([], asked)[2]
+    assert member.state.of_run("7").load().server_round == 1
+    assert member.state.of_run("8").load().server_round == 2
+
+
+def test_a_party_that_two_runs_did_not_reach_answers_once_when_one_of_them_comes_late(tmp_path):
+    (first,), _, _ = FedCTClient(_member(tmp_path, "9")).fit([], _asked(AGAIN.then("9")))
+    (again,), _, said = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
+    assert np.array_equal(first, again)
+    assert said["went-on-from"] == "7"
+
+
 def test_a_simulated_party_that_no_run_has_reached_keeps_what_it_keeps_in_the_first_run_s_folder(tmp_path):
     """The server removes what lies there; a folder of another name would stay, and look like a run."""
     member = replace(_member(tmp_path, "8"), simulated=True)
@@ -164,6 +183,21 @@ def test_what_is_kept_is_of_one_secret_algorithm_public_set_and_settings():
     other = FedCTConfig(label_mechanism="randomized-response", label_epsilon=2.0)
     assert len({mark(), mark("b"), mark(algorithm="fedkt"), mark(fingerprint="cd"), mark(config=other)}) == 5
     assert mark(seal="") == ""
+
+
+def test_each_setting_that_may_change_an_answer_parts_an_exchange():
+    class Told:
+        def __init__(self, **changes):
+            self.settings = {**NOISE.model_dump(mode="json"), "solo_epochs": 1, **changes}
+
+        def model_dump(self, *, mode):
+            return self.settings
+
+    def mark(**changes):
+        return mark_of({"run-seal": "a"}, Told(**changes), algorithm="x", fingerprint="ab")
+
+    apart = {name for name in Told().settings if mark(**{name: "changed"}) != mark()}
+    assert Told().settings.keys() - apart == {"delta", "solo_epochs"}
 
 
 def test_what_changes_no_answer_does_not_part_an_exchange():

@@ -101,6 +101,11 @@ def _somebody_else_s(store):
     store.path.write_text(json.dumps(subset | {"party": "b"}))
 
 
+def _another_version(store):
+    subset = json.loads(store.path.read_text())
+    store.path.write_text(json.dumps(subset | {"version": 1}))
+
+
 def _emptied(store):
     subset = json.loads(store.path.read_text())
     store.path.write_text(json.dumps(subset | {"draws": []}))
@@ -113,7 +118,8 @@ def _more_than_were_noted(store):
 
 
 @pytest.mark.parametrize(
-    "spoil", [_gone, _other_rows, _cut, _too_far, _somebody_else_s, _emptied, _more_than_were_noted]
+    "spoil",
+    [_gone, _other_rows, _cut, _too_far, _somebody_else_s, _another_version, _emptied, _more_than_were_noted],
 )
 def test_a_subset_that_is_gone_or_changed_is_never_replaced(tmp_path, spoil):
     _store(tmp_path).rows(Subsampling(num_rows=20, subset_rows=5, replacement=False))
@@ -154,6 +160,29 @@ def test_a_crash_before_the_note_leaves_a_subset_that_is_taken_as_drawn(tmp_path
     rows = store.stored()
     assert _store(tmp_path).rows(FIVE).tolist() == rows.tolist()
     assert [entry.mechanism for entry in store.ledger.load().entries] == [f"{FIVE.words}: drawn"]
+
+
+@pytest.mark.parametrize("parts", [("rows",), ("hashes",), ("copies",), ("rows", "hashes", "copies")])
+def test_a_draw_that_was_damaged_before_its_note_is_lost(tmp_path, monkeypatch, parts):
+    """No note holds its digest yet."""
+    store = _store(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.delattr(LedgerStore, "append")
+        with pytest.raises(AttributeError):
+            store.rows(FIVE)
+    subset = json.loads(store.path.read_text())
+    for part in parts:
+        subset["draws"][0][part].pop()
+    store.path.write_text(json.dumps(subset))
+    with pytest.raises(DataError, match="other numbers of rows than it announces") as caught:
+        _store(tmp_path).rows(FIVE)
+    assert caught.value.code == Code.SUBSET_LOST
+
+
+def test_rows_beyond_the_claimed_number_are_drawn_too(tmp_path):
+    rows = _store(tmp_path).rows(FIVE, num_rows=1000, rng=np.random.default_rng(0))
+    assert len(set(rows.tolist())) == 5
+    assert rows.max() >= 20
 
 
 def test_a_draw_is_noted_once_and_costs_nothing_by_itself(tmp_path):
@@ -273,6 +302,7 @@ def test_two_draws_of_an_earlier_release_serve_the_files_that_they_were_drawn_fr
         earlier.setattr(SubsetStore, "_draw_of_these", lambda self, ledger: None)
         second = _charged(_held(tmp_path, X + 100), FOUR, "2").tolist()
     assert [_held(tmp_path, X + more).rows(FOUR).tolist() for more in (0, 100)] == [first, second]
+    assert [_held(tmp_path, X + more).stored().tolist() for more in (0, 100)] == [first, second]
     with pytest.raises(RefusalError, match="got 2 draws"):
         _held(tmp_path, X[1:]).rows(FOUR)
 
@@ -315,6 +345,7 @@ def test_a_renamed_party_draws_nothing(tmp_path):
     for held in (X, X[::-1], X[:3]):
         with pytest.raises(RefusalError, match="must hold rows of its own in this state-dir, got"):
             _held(tmp_path, held, party="x").rows(Subsampling(num_rows=len(held), subset_rows=2, replacement=False))
+        assert not _held(tmp_path, held, party="x").path.exists()
 
 
 def _hockey_stick(p, q, epsilon):
