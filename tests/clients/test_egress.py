@@ -550,6 +550,13 @@ def test_an_approval_speaks_for_the_same_request_with_no_more_rows_rounds_or_cos
     assert _asked(tmp_path, **{"at": 2, "arrays": [2.0], **first, **more}) is same
 
 
+@pytest.mark.parametrize(("at", "left", "named", "last"), [(1, 5, 0, 5), (3, 2, 0, 4), (1, 1, 7, 7), (2, 9, 7, 10)])
+def test_an_approval_speaks_to_the_last_round_that_the_server_or_the_run_config_plans(tmp_path, at, left, named, last):
+    assert not _asked(tmp_path, at, [1.0], left=left, run={"num-rounds": named} if named else {"seed": 1})
+    (held,) = held_in(tmp_path)
+    assert held.facts["within"]["rounds"] == last
+
+
 def test_an_approval_speaks_for_one_answer_to_each_later_round_and_to_the_final_visit(tmp_path):
     assert not _asked(tmp_path, 1, [1.0])
     (held,) = held_in(tmp_path)
