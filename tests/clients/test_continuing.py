@@ -11,7 +11,7 @@ from federation import party, rows
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedprox import FedProxConfig
 from fedkd_flwr.clients import FedCTClient
-from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof
+from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof, went_on_from
 from fedkd_flwr.errors import Code
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -217,8 +217,16 @@ def test_the_last_hundred_runs_that_one_continues_are_looked_at_and_what_is_no_i
     assert earlier_runs({"continues": ""}) == earlier_runs({}) == []
 
 
+def test_a_run_whose_id_looks_like_the_name_of_what_no_run_reached_is_known_by_its_id(tmp_path):
+    name = f"7-{'0' * 16}"
+    assert went_on_from(_member(tmp_path, name), ["7", name]) == "7"  # what no instruction of run 7 reached
+    assert went_on_from(_member(tmp_path, name), [name]) == name
+    assert went_on_from(_member(tmp_path, name), ["8"]) == ""
+
+
 def test_two_parties_of_one_state_dir_show_different_proofs(tmp_path):
     one = _member(tmp_path, "1", secret=b"x" * 32)
+    assert len(node_proof(one)) == 64
     assert node_proof(one) != node_proof(replace(one, name="b", ledger=None))
     assert node_proof(replace(one, name="2a")) != node_proof(replace(one, run_id="12", name="a"))
 

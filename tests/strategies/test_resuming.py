@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from flwr.app import Context, RecordDict
 from grid import InProcessGrid
 from threadpoolctl import threadpool_limits
 
+from fedkd_flwr.algorithms import fedct, privatekt
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.config import parse_run_config
 from fedkd_flwr.apps.run_settings import resumed_settings
@@ -20,8 +22,9 @@ from fedkd_flwr.apps.simulated import check_simulation
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
-from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.stores.checkpoints import Lineage, save_checkpoint
 from fedkd_flwr.strategies import FedCT, FedCTConfig
+from fedkd_flwr.strategies.resuming import check_goes_on
 from fedkd_flwr.wire.records import open_reply
 
 pytest.importorskip("torch")
@@ -208,6 +211,32 @@ def lost(tmp_path_factory):
 def test_what_cannot_be_continued_is_refused_by_name(lost, changes, error, message):
     with pytest.raises(error, match=message):
         start(lost, 9, **{"algorithm": "fedct", "model": "decision-tree", "resume-from": "monday", **changes})
+
+
+@pytest.mark.parametrize(
+    ("card", "num_rounds", "finished", "error"),
+    [
+        (privatekt.CARD, 3, True, None),
+        (privatekt.CARD, 2, False, None),  # its final visit is left
+        (privatekt.CARD, 2, True, "num-rounds must be above 2, the rounds that the run to continue has finished"),
+        (privatekt.CARD, 1, False, "num-rounds must be above 2"),
+        (privatekt.CARD, 1, True, "num-rounds must be above 2"),
+        (fedct.CARD, 3, False, None),
+        (fedct.CARD, 3, True, "resume-from must name a run without a result, got '7'"),
+    ],
+)
+def test_a_run_goes_on_where_a_round_or_the_final_visit_is_left(tmp_path, card, num_rounds, finished, error):
+    save_checkpoint(tmp_path, {}, {"version": 2, "algorithm": card.name, "round": 2})
+    Lineage(runs=("7",), secret="00" * 32, finished=finished).save(tmp_path)
+    with pytest.raises(ConfigError, match=error) if error else nullcontext():
+        check_goes_on(tmp_path, card, num_rounds)
+
+
+def test_a_checkpoint_of_another_version_is_refused_by_name(tmp_path):
+    save_checkpoint(tmp_path, {}, {"version": 1, "algorithm": "fedct", "round": 2})
+    Lineage(runs=("7",), secret="00" * 32).save(tmp_path)
+    with pytest.raises(ConfigError, match="must hold a checkpoint of fedct, version 2, got fedct, version 1"):
+        check_goes_on(tmp_path, fedct.CARD, 3)
 
 
 def test_a_run_that_has_its_result_is_refused_before_anything_is_written(lost):
