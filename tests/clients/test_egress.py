@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
@@ -171,6 +172,28 @@ def test_a_server_that_is_refused_without_end_fills_no_disk_and_all_refusals_are
     assert "only the code not-allowed (time 32)" in log_text(_log(member))
     assert {path.name for path in member.egress.log.directory.iterdir()} >= {"refused", "log.jsonl"}
     assert member.egress.log.count_refusal("2", "not-allowed") == member.egress.log.count_refusal("1", "x") == 1
+
+
+def test_the_log_names_what_made_the_reply_and_what_was_told_beside_it_and_no_visit_speaks_for_the_next(tmp_path):
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", versions={"fedkd-flwr": "1.2"})
+    door._begin(1, "fedct", {}, None, None)
+    door.let_out(StoredReply(), num_examples=3, table=lambda: None, sender={"reply-at": 7})
+    door._begin(2, "fedct", {}, None, None)
+    door.refused("internal")
+    door.refused("internal")  # of a visit that ended before it had said its round
+    lines = read_log(door.log.path).lines
+    assert lines[0]["output"]["sender"] == {"reply-at": 7}
+    assert [line["versions"] for line in lines] == [{"fedkd-flwr": "1.2"}] * 3
+    assert [line["round"] for line in lines] == [1, 2, None]
+
+
+def test_models_that_the_site_does_not_allow_are_refused_in_each_round(tmp_path):
+    rules = SiteRules(models=frozenset({"knn"}))
+    for models, refused in ((["knn"], False), (["knn", "mlp"], True)):
+        door = Egress(EgressLog(tmp_path, party="a"), run_id="1", models=models, rules=rules)
+        for check in (door.check_run, lambda: door.check_round(1, algorithm="x", told={}, claim=None, events=None)):
+            with pytest.raises(RefusalError, match="must be kept") if refused else nullcontext():
+                check()
 
 
 def test_an_answer_that_was_made_and_held_back_has_a_line_however_often(tmp_path):
