@@ -11,7 +11,7 @@ from federation import party, rows
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedprox import FedProxConfig
 from fedkd_flwr.clients import FedCTClient
-from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof
+from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof, went_on_from
 from fedkd_flwr.errors import Code
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -123,6 +123,25 @@ def test_other_settings_find_nothing_of_what_is_kept_where_no_run_had_reached_th
     assert (before[:2], after) == ("7-", "9")
 
 
+@pytest.mark.parametrize("simulated", [False, True])
+def test_other_settings_find_nothing_of_a_run_without_noise_and_leave_it_as_it_is(tmp_path, simulated):
+    """No charge tells that it reached the party; what it kept does."""
+    plain = FedCTConfig()
+    FedCTClient(replace(_member(tmp_path, "7"), simulated=simulated)).fit([], _asked(FIRST, plain))
+    member = replace(_member(tmp_path, "8"), simulated=simulated)
+    asked = _asked(AGAIN, plain.changed(steps_per_round=7), **{"server-round": 2, "last-round": 1})
+    assert "went-on-from" not in FedCTClient(member).fit([], asked)[2]
+    assert member.state.of_run("7").load().server_round == 1
+    assert member.state.of_run("8").load().server_round == 2
+
+
+def test_a_party_that_two_runs_did_not_reach_answers_once_when_one_of_them_comes_late(tmp_path):
+    (first,), _, _ = FedCTClient(_member(tmp_path, "9")).fit([], _asked(AGAIN.then("9")))
+    (again,), _, said = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
+    assert np.array_equal(first, again)
+    assert said["went-on-from"] == "7"
+
+
 def test_a_simulated_party_that_no_run_has_reached_keeps_what_it_keeps_in_the_first_run_s_folder(tmp_path):
     """The server removes what lies there; a folder of another name would stay, and look like a run."""
     member = replace(_member(tmp_path, "8"), simulated=True)
@@ -166,6 +185,21 @@ def test_what_is_kept_is_of_one_secret_algorithm_public_set_and_settings():
     assert mark(seal="") == ""
 
 
+def test_each_setting_that_may_change_an_answer_parts_an_exchange():
+    class Told:
+        def __init__(self, **changes):
+            self.settings = {**NOISE.model_dump(mode="json"), "solo_epochs": 1, **changes}
+
+        def model_dump(self, *, mode):
+            return self.settings
+
+    def mark(**changes):
+        return mark_of({"run-seal": "a"}, Told(**changes), algorithm="x", fingerprint="ab")
+
+    apart = {name for name in Told().settings if mark(**{name: "changed"}) != mark()}
+    assert Told().settings.keys() - apart == {"delta", "solo_epochs"}
+
+
 def test_what_changes_no_answer_does_not_part_an_exchange():
     """The delta of a claim's wording, and the epochs of a model trained alone."""
     for config, free in ((NOISE, {"delta": 1e-7}), (FedProxConfig(), {"solo_epochs": 3})):
@@ -183,8 +217,16 @@ def test_the_last_hundred_runs_that_one_continues_are_looked_at_and_what_is_no_i
     assert earlier_runs({"continues": ""}) == earlier_runs({}) == []
 
 
+def test_a_run_whose_id_looks_like_the_name_of_what_no_run_reached_is_known_by_its_id(tmp_path):
+    name = f"7-{'0' * 16}"
+    assert went_on_from(_member(tmp_path, name), ["7", name]) == "7"  # what no instruction of run 7 reached
+    assert went_on_from(_member(tmp_path, name), [name]) == name
+    assert went_on_from(_member(tmp_path, name), ["8"]) == ""
+
+
 def test_two_parties_of_one_state_dir_show_different_proofs(tmp_path):
     one = _member(tmp_path, "1", secret=b"x" * 32)
+    assert len(node_proof(one)) == 64
     assert node_proof(one) != node_proof(replace(one, name="b", ledger=None))
     assert node_proof(replace(one, name="2a")) != node_proof(replace(one, run_id="12", name="a"))
 

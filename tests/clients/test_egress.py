@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
@@ -121,6 +122,7 @@ def test_each_reply_is_in_the_log_with_the_digest_of_what_arrived(tmp_path):
         assert line["output"]["arrays"][0]["sha256"] == sha256(array.numpy().tobytes()).hexdigest()
     assert lines[0]["settings"]["steps-per-round"] == 200
     assert lines[0]["claim"] is None
+    assert lines[0]["approval"] == {"policy": "never", "verdict": "not asked"}  # nobody has approved it
     assert record.rounds[0].rejected == []
 
 
@@ -170,6 +172,30 @@ def test_a_server_that_is_refused_without_end_fills_no_disk_and_all_refusals_are
     assert "only the code not-allowed (time 32)" in log_text(_log(member))
     assert {path.name for path in member.egress.log.directory.iterdir()} >= {"refused", "log.jsonl"}
     assert member.egress.log.count_refusal("2", "not-allowed") == member.egress.log.count_refusal("1", "x") == 1
+
+
+def test_the_log_names_what_made_the_reply_and_what_was_told_beside_it_and_no_visit_speaks_for_the_next(tmp_path):
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", versions={"fedkd-flwr": "1.2"})
+    door._begin(1, "fedct", {}, None, None)
+    door.let_out(StoredReply(), num_examples=3, table=lambda: None, sender={"reply-at": 7})
+    door._begin(2, "fedct", {}, None, None)
+    door.refused("internal")
+    door.refused("internal")  # of a visit that ended before it had said its round
+    lines = read_log(door.log.path).lines
+    assert lines[0]["output"]["sender"] == {"reply-at": 7}
+    assert [line["versions"] for line in lines] == [{"fedkd-flwr": "1.2"}] * 3
+    assert [line["round"] for line in lines] == [1, 2, None]
+
+
+def test_models_that_the_site_does_not_allow_are_refused_in_each_round(tmp_path):
+    rules = SiteRules(models=frozenset({"knn"}))
+    words = {"algorithm": "fedct", "told": {}, "claim": None, "events": None}
+    for models, refused in ((["knn"], False), (["knn", "mlp"], True)):
+        door = Egress(EgressLog(tmp_path, party="a"), run_id="1", models=models, rules=rules)
+        with pytest.raises(RefusalError, match="must be kept") if refused else nullcontext():
+            door.check_run()
+        with pytest.raises(RefusalError, match="must be kept") if refused else nullcontext():
+            door.check_round(1, **words)
 
 
 def test_an_answer_that_was_made_and_held_back_has_a_line_however_often(tmp_path):
@@ -414,6 +440,18 @@ def test_rules_read_what_the_server_asks_for_and_not_what_its_run_config_says(tm
             door.check_round(server_round, told=told, **words)
 
 
+def test_a_reply_that_costs_more_than_the_site_lets_out_or_has_no_claim_is_refused(tmp_path):
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", rules=SiteRules(reply_epsilon=2.0, delta=0.0))
+
+    def ask(events):
+        door.check_round(1, algorithm="fedct", told={}, claim=None if events is None else NOISE, events=events)
+
+    ask([(PureEvent(1.0), 2)])
+    for events, seen in (([(PureEvent(1.0), 3)], "3"), (None, "infinite")):
+        with pytest.raises(RefusalError, match=rf"reply-epsilon .* \(at most 2 at delta 0\), got '{seen}'"):
+            ask(events)
+
+
 def test_rules_about_numbers_of_rows_go_by_the_rows_that_are_asked(tmp_path):
     """The run config may say 5, and 0 may stand for all: what is asked decides."""
     limits = parse_setting_rules("public-batch<=10, num-queries<=10", {"public-batch", "num-queries"})
@@ -470,14 +508,28 @@ def _quick_net(*, seed):
     return make_model("mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": [2], "epochs": 1})
 
 
-def _asked(folder, at, arrays, *, rows=10, run=None, models=(), left=5, public="ab", claim=None, events=None, **told):
+def _asked(
+    folder,
+    at,
+    arrays,
+    *,
+    algorithm="fedmd",
+    rows=10,
+    run=None,
+    models=(),
+    left=5,
+    public="ab",
+    claim=None,
+    events=None,
+    **told,
+):
     """Ask a door that wants the first round approved for one reply; return whether it left without a steward."""
     log = EgressLog(folder, party="a")
     door = Egress(
         log, run_id="1", approve="first-round", within_s=0.0, settings=run or {"num-rounds": 5}, models=models
     )
     told = {"share": "probs", **told}
-    door.check_round(at, algorithm="fedmd", told=told, claim=claim, events=events, public=public, rounds_left=left)
+    door.check_round(at, algorithm=algorithm, told=told, claim=claim, events=events, public=public, rounds_left=left)
     reply = StoredReply(arrays={"probs": np.asarray(arrays, np.float32)})
     try:
         door.let_out(reply, num_examples=rows, table=lambda: None)
@@ -499,6 +551,7 @@ NOISE = {"unit": "party", "adversary": "server", "neighbouring_relation": "any",
         ({"at": 6}, False),
         ({"at": 6, "left": 5}, False),
         ({"share": "logits"}, False),
+        ({"algorithm": "dsfl"}, False),
         ({"public": "cd"}, False),
         ({"run": {"num-rounds": 5, "model": "decision-tree"}}, False),
         ({"run": {"num-rounds": 500}}, False),
@@ -522,6 +575,13 @@ def test_an_approval_speaks_for_the_same_request_with_no_more_rows_rounds_or_cos
     assert _asked(tmp_path, **{"at": 2, "arrays": [2.0], **first, **more}) is same
 
 
+@pytest.mark.parametrize(("at", "left", "named", "last"), [(1, 5, 0, 5), (3, 2, 0, 4), (1, 1, 7, 7), (2, 9, 7, 10)])
+def test_an_approval_speaks_to_the_last_round_that_the_server_or_the_run_config_plans(tmp_path, at, left, named, last):
+    assert not _asked(tmp_path, at, [1.0], left=left, run={"num-rounds": named} if named else {"seed": 1})
+    (held,) = held_in(tmp_path)
+    assert held.facts["within"]["rounds"] == last
+
+
 def test_an_approval_speaks_for_one_answer_to_each_later_round_and_to_the_final_visit(tmp_path):
     assert not _asked(tmp_path, 1, [1.0])
     (held,) = held_in(tmp_path)
@@ -543,9 +603,10 @@ def test_an_approval_speaks_for_one_answer_to_each_later_round_and_to_the_final_
     assert not _asked(tmp_path, 1, [4.0])
 
 
-def test_nobody_waits_for_a_steward_longer_than_the_server_waits_for_the_reply(tmp_path):
-    soon = time.monotonic() + 0.05
-    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=60.0, until=soon)
+@pytest.mark.parametrize(("within_s", "until_s"), [(60.0, 0.05), (0.05, 60.0)])
+def test_nobody_waits_for_a_steward_longer_than_the_server_waits_or_the_site_says(tmp_path, within_s, until_s):
+    soon, until = time.monotonic() + 0.05, time.monotonic() + until_s
+    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=within_s, until=until)
     door._begin(1, "fedct", {}, None, None)
     with pytest.raises(RefusalError, match="'expired'"):
         door.let_out(StoredReply(arrays={"labels": np.zeros(3)}), num_examples=3, table=lambda: None)

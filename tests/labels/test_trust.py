@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedkd_flwr.labels import trust
 from fedkd_flwr.labels.trust import (
     Said,
     can_tell,
@@ -243,3 +244,72 @@ def test_nearly_one_class_begins_at_94_percent_of_the_votes_and_abstentions_are_
     assert not nearly_alike(_nearly(0, odd=13))
     assert nearly_alike(np.full(ROWS, ABSTAIN, dtype=np.int16))
     assert nearly_alike(np.array([[0] * 47 + [1] * 3, [0] * 47 + [ABSTAIN] * 3], dtype=np.int16))
+
+
+@pytest.mark.parametrize(
+    ("confirmed_parts", "others", "tells"),
+    [
+        ([0.05] * 3, 3, True),
+        ([0.05] * 3, 4, False),
+        ([0.05] * 2, 0, False),
+        ([0.049] * 3, 0, False),
+        ([0.9] * 9, 9, True),
+    ],
+)
+def test_who_is_wrong_can_be_told_where_half_of_the_parties_and_three_are_confirmed(confirmed_parts, others, tells):
+    assert (
+        can_tell(np.array([*confirmed_parts, *[0.0, np.nan, np.nan, np.nan, 0.0, 0.0, 0.0, 0.0, 0.0][:others]]))
+        is tells
+    )
+
+
+@pytest.mark.parametrize(
+    ("counted", "constants", "told"),
+    [
+        ([1.0, 1.0, 1.0, 0.25, 0.25], 0, True),
+        ([1.0, 1.0, 1.0, 0.24, 0.24], 0, False),
+        ([1.0, 1.0, 1.0, 1.0, 0.24, 0.24], 0, True),  # a third, and no more
+        ([1.0, 1.0, 1.0, 0.24], 1, False),  # who labels all rows alike is one of them, and no yardstick
+        ([1.0, 1.0, 1.0, 1.0, 0.24], 1, True),
+    ],
+)
+def test_who_counts_less_than_a_quarter_is_doubted_and_more_than_a_third_are_too_many(
+    monkeypatch, counted, constants, told
+):
+    seen = []
+    monkeypatch.setattr(trust, "can_tell", lambda found: True)
+    monkeypatch.setattr(trust, "trusts", lambda found: seen.append(len(found)) or np.array(counted))
+    answers = [TRUTH.astype(np.int16)] * len(counted) + [np.zeros(ROWS, dtype=np.int16)] * constants
+    found = label_trusts(answers, num_classes=CLASSES)
+    assert seen == [len(counted)]
+    assert found is None if not told else found.tolist() == [*counted, *[0.0] * constants]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("first", "found", "outvoted", "asked_again"),
+    [
+        ([1.0, 1.0, 1.0, 0.36], [1.0, 1.0, 1.0, 0.36], -1, False),  # 2 x .36 squared is above a half
+        ([1.0, 1.0, 1.0, 0.35], [1.0, 1.0, 1.0, 0.35], -1, True),
+        ([1.0, 1.0, 1.0, NAN], [1.0, 1.0, 1.0, NAN], -1, False),
+        ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, NAN], -1, True),  # its judges have lost their votes
+        ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0], 3, False),
+    ],
+)
+def test_contradictions_count_where_one_has_less_than_half_a_vote_or_its_judges_lost_theirs(
+    monkeypatch, first, found, outvoted, asked_again
+):
+    calls = []
+
+    def confirmed_so(said, *, num_public, weights, steps=10, contradictions=False):
+        calls.append((weights.tolist(), contradictions))
+        return np.array(first if steps == 1 else found)
+
+    monkeypatch.setattr(trust, "confirmed", confirmed_so)
+    monkeypatch.setattr(trust, "_outvoted", lambda said, num_public, weights: np.arange(4) == outvoted)
+    result = confirmed_by_ratios([_knows(0, [1])] * 4, num_public=ROWS, weights=np.full(4, 2.0))
+    assert any(contradictions for _, contradictions in calls) is asked_again
+    assert all(weights == [2.0, 2.0, 2.0, 0.0 if outvoted == 3 else 2.0] for weights, _ in calls)
+    assert np.array_equal(result, [*found[:3], 0.0 if outvoted == 3 else found[3]], equal_nan=True)

@@ -78,6 +78,20 @@ def _all_lost(root, message):
 # --------------------------------------------------------------------------------------------------------- replies
 
 
+def test_a_run_keeps_its_own_last_three_replies_whatever_notes_and_other_runs_come_between(tmp_path):
+    store = _store(tmp_path)
+    for server_round in (1, 2, 3):
+        _charge(store, server_round)
+    store.note_no_noise(run_id="r1", algorithm="fedct")
+    for server_round in (1, 2, 3):
+        _charge(store, server_round, run_id="r2")
+    _charge(store, 4)
+    for server_round in (2, 3, 4):
+        _same(store.answered("r1", server_round), _reply(server_round))
+    with pytest.raises(DataError, match="be among the last 3 that a answered in its run"):
+        store.answered("r1", 1)
+
+
 @pytest.mark.parametrize(
     "array",
     [

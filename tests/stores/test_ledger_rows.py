@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from dataclasses import replace
 from hashlib import sha256
 
@@ -159,6 +160,8 @@ def test_parties_of_a_simulation_may_hold_equal_rows_and_silos_may_not_share_a_f
     _charge(_store(tmp_path, one, apart=False), "1")
     with pytest.raises(RefusalError, match="got 2 of 3 rows that are in the ledger of a"):
         _charge(_store(tmp_path, other, "b"), "1")
+    with pytest.raises(RefusalError, match="got 1 of 2 rows that are in the ledger of a"):
+        _charge(_store(tmp_path, _write(tmp_path / "3.csv", [rows[0], _row(9)]), "b"), "1")
     _charge(_store(tmp_path, other, "b", apart=False), "1")
 
 
@@ -228,14 +231,42 @@ def test_a_run_without_noise_is_noted_once_and_a_budget_set_later_knows(tmp_path
     fresh.ask([(PureEvent(0.1), 1)], Budget(epsilon=100.0))
 
 
+def test_each_data_set_of_a_run_without_noise_and_each_state_dir_has_its_own_note(tmp_path):
+    """Else rows that a run got to see would still have their whole budget."""
+    paths = [_write(tmp_path / f"{number}.csv", [_row(number)]) for number in range(2)]
+    for folder in ("x", "y"):
+        for path in (*paths, paths[0]):
+            _store(tmp_path / folder, path).note_no_noise(run_id="1", algorithm="fedct")
+        entries = _store(tmp_path / folder, paths[0]).load().entries
+        assert [entry.data for entry in entries] == [sha256(path.read_bytes()).hexdigest() for path in paths]
+    shutil.rmtree(tmp_path / "y")  # started over deliberately
+    _store(tmp_path / "y", paths[0]).note_no_noise(run_id="1", algorithm="fedct")
+    assert len(_store(tmp_path / "y", paths[0]).load().entries) == 1
+
+
 def _gone(path):
     path.unlink()
+
+
+def _shorter(path):
+    path.write_bytes(path.read_bytes()[:-1])
 
 
 def _flipped(path):
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
+
+
+@pytest.mark.parametrize("spoil", [_gone, _shorter])
+def test_a_lost_key_is_not_replaced_for_another_party_which_may_hold_rows_that_were_charged(tmp_path, spoil):
+    _charge(_store(tmp_path, _write(tmp_path / "1.csv", [_row(1)])), "1")
+    spoil(tmp_path / "ledgers" / "rows.key")
+    other = _write(tmp_path / "2.csv", [_row(1), _row(2)])
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"rows.key must be there, 16 bytes") as caught:
+            _charge(_store(tmp_path, other, "b"), "1")
+        assert caught.value.code is Code.LEDGER_LOST
 
 
 @pytest.mark.parametrize("spoil", [_gone, _flipped])
@@ -249,6 +280,15 @@ def test_a_lost_key_or_table_is_refused_and_never_replaced(tmp_path, spoil, file
         with pytest.raises(DataError, match=r"must be") as caught:
             _charge(_store(tmp_path, path), "2")
         assert caught.value.code is Code.LEDGER_LOST
+
+
+def test_a_ledger_without_its_table_is_not_even_read(tmp_path):
+    store = _store(tmp_path, _write(tmp_path / "1.csv", [_row(1)]))
+    _charge(store, "1")
+    _gone(next(store.directory.glob("rows-*.table")))
+    with pytest.raises(DataError, match=r"rows-.*\.table must be there") as caught:
+        store.load()
+    assert caught.value.code is Code.LEDGER_LOST
 
 
 def test_a_ledger_of_the_first_release_is_refused_with_its_name_and_left_alone(tmp_path):

@@ -101,7 +101,26 @@ def _somebody_else_s(store):
     store.path.write_text(json.dumps(subset | {"party": "b"}))
 
 
-@pytest.mark.parametrize("spoil", [_gone, _other_rows, _cut, _too_far, _somebody_else_s])
+def _another_version(store):
+    subset = json.loads(store.path.read_text())
+    store.path.write_text(json.dumps(subset | {"version": 1}))
+
+
+def _emptied(store):
+    subset = json.loads(store.path.read_text())
+    store.path.write_text(json.dumps(subset | {"draws": []}))
+
+
+def _more_than_were_noted(store):
+    subset = json.loads(store.path.read_text())
+    others = [subset["draws"][0] | {"data": digit * 64} for digit in "12"]
+    store.path.write_text(json.dumps(subset | {"draws": [*subset["draws"], *others]}))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [_gone, _other_rows, _cut, _too_far, _somebody_else_s, _another_version, _emptied, _more_than_were_noted],
+)
 def test_a_subset_that_is_gone_or_changed_is_never_replaced(tmp_path, spoil):
     _store(tmp_path).rows(Subsampling(num_rows=20, subset_rows=5, replacement=False))
     spoil(_store(tmp_path))
@@ -141,6 +160,29 @@ def test_a_crash_before_the_note_leaves_a_subset_that_is_taken_as_drawn(tmp_path
     rows = store.stored()
     assert _store(tmp_path).rows(FIVE).tolist() == rows.tolist()
     assert [entry.mechanism for entry in store.ledger.load().entries] == [f"{FIVE.words}: drawn"]
+
+
+@pytest.mark.parametrize("parts", [("rows",), ("hashes",), ("copies",), ("rows", "hashes", "copies")])
+def test_a_draw_that_was_damaged_before_its_note_is_lost(tmp_path, monkeypatch, parts):
+    """No note holds its digest yet."""
+    store = _store(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.delattr(LedgerStore, "append")
+        with pytest.raises(AttributeError):
+            store.rows(FIVE)
+    subset = json.loads(store.path.read_text())
+    for part in parts:
+        subset["draws"][0][part].pop()
+    store.path.write_text(json.dumps(subset))
+    with pytest.raises(DataError, match="other numbers of rows than it announces") as caught:
+        _store(tmp_path).rows(FIVE)
+    assert caught.value.code == Code.SUBSET_LOST
+
+
+def test_rows_beyond_the_claimed_number_are_drawn_too(tmp_path):
+    rows = _store(tmp_path).rows(FIVE, num_rows=1000, rng=np.random.default_rng(0))
+    assert len(set(rows.tolist())) == 5
+    assert rows.max() >= 20
 
 
 def test_a_draw_is_noted_once_and_costs_nothing_by_itself(tmp_path):
@@ -204,6 +246,7 @@ def test_a_reordered_file_has_the_same_rows_and_is_not_charged_again(tmp_path):
     drawn = sorted(X[_charged(store, mechanism)].ravel())
     turned = _held(tmp_path, X[::-1])
     assert turned.charged(_asked(turned, 6, 3))
+    assert not turned.charged(replace(mechanism, subset_rows=4))  # another draw, which nobody has paid for
     assert sorted(X[::-1][turned.rows(mechanism)].ravel()) == drawn
 
 
@@ -259,6 +302,7 @@ def test_two_draws_of_an_earlier_release_serve_the_files_that_they_were_drawn_fr
         earlier.setattr(SubsetStore, "_draw_of_these", lambda self, ledger: None)
         second = _charged(_held(tmp_path, X + 100), FOUR, "2").tolist()
     assert [_held(tmp_path, X + more).rows(FOUR).tolist() for more in (0, 100)] == [first, second]
+    assert [_held(tmp_path, X + more).stored().tolist() for more in (0, 100)] == [first, second]
     with pytest.raises(RefusalError, match="got 2 draws"):
         _held(tmp_path, X[1:]).rows(FOUR)
 
@@ -285,12 +329,23 @@ def test_another_kind_of_draw_is_refused_before_a_private_row_is_looked_at(tmp_p
             store.claimed(other)
 
 
+def test_rows_of_other_columns_are_refused_before_a_claim_is_made_of_a_draw_of_their_own(tmp_path):
+    X = np.arange(10.0)[:, None]
+    _charged(_held(tmp_path, X), FOUR)
+    other = _held(tmp_path, np.hstack([X, X]))
+    for ask in (other.claimed, other.charged, other.rows):
+        with pytest.raises(RefusalError, match="columns of the schema it was drawn under") as caught:
+            ask(FOUR)
+        assert caught.value.code == Code.SUBSET_FIXED
+
+
 def test_a_renamed_party_draws_nothing(tmp_path):
     X = np.arange(10.0)[:, None]
     _charged(_held(tmp_path, X), FOUR)
     for held in (X, X[::-1], X[:3]):
         with pytest.raises(RefusalError, match="must hold rows of its own in this state-dir, got"):
             _held(tmp_path, held, party="x").rows(Subsampling(num_rows=len(held), subset_rows=2, replacement=False))
+        assert not _held(tmp_path, held, party="x").path.exists()
 
 
 def _hockey_stick(p, q, epsilon):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from flwr.app import Context, RecordDict
 from grid import InProcessGrid
 from threadpoolctl import threadpool_limits
 
+from fedkd_flwr.algorithms import fedct, privatekt
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.config import parse_run_config
 from fedkd_flwr.apps.run_settings import resumed_settings
@@ -20,8 +23,10 @@ from fedkd_flwr.apps.simulated import check_simulation
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
-from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
+from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies import FedCT, FedCTConfig
+from fedkd_flwr.strategies.resuming import Checkpoints, _settings, check_goes_on
 from fedkd_flwr.wire.records import open_reply
 
 pytest.importorskip("torch")
@@ -208,6 +213,99 @@ def lost(tmp_path_factory):
 def test_what_cannot_be_continued_is_refused_by_name(lost, changes, error, message):
     with pytest.raises(error, match=message):
         start(lost, 9, **{"algorithm": "fedct", "model": "decision-tree", "resume-from": "monday", **changes})
+
+
+@pytest.mark.parametrize(
+    ("card", "num_rounds", "finished", "error"),
+    [
+        (privatekt.CARD, 3, True, None),
+        (privatekt.CARD, 2, False, None),  # its final visit is left
+        (privatekt.CARD, 2, True, "num-rounds must be above 2, the rounds that the run to continue has finished"),
+        (privatekt.CARD, 1, False, "num-rounds must be above 2"),
+        (privatekt.CARD, 1, True, "num-rounds must be above 2"),
+        (fedct.CARD, 3, False, None),
+        (fedct.CARD, 3, True, "resume-from must name a run without a result, got '7'"),
+    ],
+)
+def test_a_run_goes_on_where_a_round_or_the_final_visit_is_left(tmp_path, card, num_rounds, finished, error):
+    save_checkpoint(tmp_path, {}, {"version": 2, "algorithm": card.name, "round": 2})
+    Lineage(runs=("7",), secret="00" * 32, finished=finished).save(tmp_path)
+    with pytest.raises(ConfigError, match=error) if error else nullcontext():
+        check_goes_on(tmp_path, card, num_rounds)
+
+
+def test_a_checkpoint_of_another_version_is_refused_by_name(tmp_path):
+    save_checkpoint(tmp_path, {}, {"version": 1, "algorithm": "fedct", "round": 2})
+    Lineage(runs=("7",), secret="00" * 32).save(tmp_path)
+    with pytest.raises(ConfigError, match="must hold a checkpoint of fedct, version 2, got fedct, version 1"):
+        check_goes_on(tmp_path, fedct.CARD, 3)
+
+
+def _kept(**changes):
+    """Return what is read of a strategy whose parties were asked in rounds 1 and 2, of which the first is settled."""
+    words = {"card": fedct.CARD, "free_settings": frozenset(), "config": FedCTConfig(), "fraction_train": 1.0}
+    words |= {"min_train_nodes": 2, "num_rounds": 5, "rounds_done": 1, "finished_round": None}
+    words |= {"spec": SimpleNamespace(fingerprint="ab"), "record": SimpleNamespace(run_id="8", to_json=str)}
+    words |= {"state": lambda: ({}, {}), "remembered": lambda: ({}, {})}
+    return SimpleNamespace(**{**words, "asked": Participations(by_party={"a": 2}), **changes})
+
+
+def _going_on(folder, settled):
+    """Return the checkpoints of run 8, which continues run 7 and asks round 2 once more; both have their folders."""
+    kept = Checkpoints(folder / "8", folder / "7")
+    kept.lineage, kept._settled, kept._first = Lineage(runs=("7", "8"), secret="00" * 32), settled, 2
+    for name in "78":
+        Lineage(runs=("7",), secret="00" * 32).save(folder / name)
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("party", "said", "server_round", "counted"),
+    [
+        ("a", {"went-on-from": "7"}, 2, 1),
+        ("a", {"went-on-from": "7"}, 3, 2),  # no round but the first was asked twice
+        ("a", {"went-on-from": "9"}, 2, 2),  # no run that this one continues
+        ("a", {}, 2, 2),
+        ("b", {"went-on-from": "7"}, 2, 2),  # another node that spoke for it may have answered before
+    ],
+)
+def test_only_who_went_on_from_the_run_before_is_counted_once_for_the_round_that_is_asked_again(
+    tmp_path, party, said, server_round, counted
+):
+    kept = _going_on(tmp_path, Participations(by_party={"a": 1, "b": 1}))
+    strategy = _kept(earlier=Participations(by_party={"a": 2, "b": 2}, several=frozenset("b")))
+    kept.heard(strategy, SimpleNamespace(party=party, metrics=said), server_round)
+    assert strategy.earlier.before(party) == counted
+
+
+def test_who_was_asked_is_written_down_before_the_first_message_and_settled_is_what_was_before(tmp_path):
+    """Continued once more from either folder, no round is forgotten."""
+    settled, strategy = Participations(by_party={"a": 1}), _kept()
+    kept = _going_on(tmp_path, settled)
+    kept.begin(strategy)
+    assert [Participations.load(tmp_path / name) for name in "78"] == [strategy.asked] * 2
+    assert load_checkpoint(tmp_path / "8")[1]["asked"] == settled.as_dict()
+    strategy.asked = Participations(by_party={"a": 1, "b": 2})  # whoever went on counts once
+    kept.keep(strategy, 2)
+    assert [Participations.load(tmp_path / name) for name in "78"] == [strategy.asked] * 2
+    assert load_checkpoint(tmp_path / "8")[1]["asked"] == strategy.asked.as_dict()
+
+
+@pytest.mark.parametrize("name", ["fingerprint", "fraction_parties", "min_parties", "label_epsilon"])
+def test_other_public_rows_parties_or_noise_are_another_run(tmp_path, name):
+    strategy, before = _kept(record=SimpleNamespace(config={})), SimpleNamespace(config={})
+    kept = _going_on(tmp_path, Participations())
+    own = _settings(strategy)
+    kept._check_settings(strategy, own, before)
+    with pytest.raises(ConfigError, match=f"{name.replace('_', '-')} must be 'other', as in the run to continue"):
+        kept._check_settings(strategy, {**own, name: "other"}, before)
+
+
+def test_that_noisy_votes_left_is_written_into_every_folder_that_can_be_continued(tmp_path):
+    kept = _going_on(tmp_path, Participations())
+    kept.releasing()
+    assert [Lineage.load(tmp_path / name).released for name in "78"] == [True, True]
+    assert kept.lineage.released
 
 
 def test_a_run_that_has_its_result_is_refused_before_anything_is_written(lost):

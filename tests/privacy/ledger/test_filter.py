@@ -11,7 +11,7 @@ from ledgers import gaussian
 
 from fedkd_flwr.privacy.cost.accountant import Accountant, ApproximateEvent, PureEvent
 from fedkd_flwr.privacy.ledger.entry import plain_events
-from fedkd_flwr.privacy.ledger.filter import Cost, cost_of, order, spent
+from fedkd_flwr.privacy.ledger.filter import Cost, cost_of, order, spent, spent_text
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 
 ONE = np.ones((1, 1), dtype=bool)
@@ -144,6 +144,55 @@ def test_a_release_that_states_a_delta_after_noise_is_not_covered():
     releases = [(0, cost_of(plain_events([(event, 1)]), alpha)) for event in events]
     assert spent(releases, ONE, epsilon=10.0, delta=0.15)[0] == math.inf
     assert spent(releases[::-1], ONE, epsilon=10.0, delta=0.15)[0] == pytest.approx(0.2)
+
+
+def test_the_first_release_of_a_row_decides_its_filter_in_whichever_data_set_it_was():
+    label, subset = Cost(plain=0.1, moment=0.01), Cost(plain=0.1, moment=math.inf, stated=0.1)
+    both = np.array([[True, True]])
+    for first in (0, 1):
+        order_of = [(first, subset), (1 - first, label)]
+        assert spent(order_of, both, epsilon=10.0, delta=0.15)[0] == pytest.approx(0.2)
+        assert spent(order_of[::-1], both, epsilon=10.0, delta=0.15)[0] == math.inf
+
+
+def test_a_note_that_releases_nothing_does_not_decide_the_filter():
+    subset = Cost(plain=0.1, moment=math.inf, stated=0.1)
+    assert spent([(0, Cost()), (0, subset)], ONE, epsilon=10.0, delta=0.15)[0] == pytest.approx(0.1)
+    assert not Cost(plain=1.0).nothing
+    assert not Cost(moment=1.0).nothing
+    assert not Cost(stated=1.0).nothing
+
+
+def test_a_budget_in_which_no_gaussian_noise_fits_counts_the_plain_sum_alone():
+    assert order(1e-5, 1e-9) == 0.0
+    assert _counted([(PureEvent(4e-6), 2)], 1e-5, 1e-9) == pytest.approx(8e-6)
+    assert _counted([(gaussian(1e9), 1)], 1e-5, 1e-9) == math.inf
+
+
+def test_a_small_renyi_sum_is_never_counted_as_less_than_nothing():
+    """A large delta alone is worth more than the sum: the conversion's value is below 0."""
+    assert spent([(0, Cost(plain=5.0, moment=1e-9))], ONE, epsilon=0.01, delta=0.05)[0] == 0.0
+
+
+def test_sums_that_pass_a_budget_by_the_rounding_of_floats_are_covered_and_no_others():
+    assert 0.1 + 0.2 > 0.3
+    events = [(ApproximateEvent(0.5, 0.1), 1), (ApproximateEvent(0.5, 0.2), 1)]
+    assert _counted(events, 1.0, 0.3) == pytest.approx(1.0)
+    assert _counted(events, 1.0, 0.3 * (1 - 1e-8)) == math.inf
+    assert spent_text(3.0000000000000053) == "3"
+    assert spent_text(1.00000001, 9) == "1.00000001"
+    assert spent_text(1.0000049) == "1.00001"
+    assert spent_text(math.inf) == "infinite"
+
+
+def test_many_histories_are_counted_in_blocks_and_rows_of_no_data_set_have_spent_nothing(monkeypatch):
+    from fedkd_flwr.privacy.ledger import filter as filters
+
+    monkeypatch.setattr(filters, "_BLOCK", 2)
+    patterns = np.array([[1, 0], [0, 1], [1, 1], [0, 0], [1, 0]], dtype=bool)
+    costs = [(0, Cost(plain=1.0, moment=math.inf)), (1, Cost(plain=2.0, moment=math.inf))]
+    assert spent(costs, patterns, epsilon=5.0, delta=0.0).tolist() == [1, 2, 3, 0, 1]
+    assert spent([], np.zeros((3, 0), dtype=bool), epsilon=5.0, delta=0.0).tolist() == [0, 0, 0]
 
 
 def test_each_history_pays_for_its_own_data_sets():
