@@ -246,7 +246,7 @@ def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
     if table and (copied := pool.num_copied_test_rows()) >= _COPIED_SHARE * len(pool.y_test):
         text = (
             f"{copied} of {len(pool.y_test)} common test rows equal, label and all, a private row. If they are copies "
-            "of one case, every accuracy here is too high: take the copies out of the table. Rows of different cases "
+            "of one case, accuracies here may be too high: take the copies out of the table. Rows of different cases "
             "that look the same belong in it."
         )
         _take_notes([text], record)
