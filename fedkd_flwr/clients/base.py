@@ -27,30 +27,22 @@ from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card, kebab
-from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.answer_table import answer_columns, answer_table
-from fedkd_flwr.clients.continuing import (
-    earlier_runs,
-    mark_of,
-    node_proof,
-    note_where_it_is_kept,
-    taken_up,
-    went_on_from,
-)
+from fedkd_flwr.clients.continuing import node_proof, note_where_it_is_kept, went_on_from
 from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.clients.final_visit import keep_models, learnt_at_the_end, show, told_at_the_end
+from fedkd_flwr.clients.opening import opened, withholds
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import dump, pack_answer, unpack_answer
 from fedkd_flwr.clients.refusals import code_of, refusal, short_cause, signed, told_cause
 from fedkd_flwr.errors import TELLING, Code, DataError, Note, PayloadError, RefusalError, explain
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
-from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.party_state import Saved, StoredReply
 from fedkd_flwr.wire.envelope import digests
-from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
+from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.ratio_codec import encode_ratios
-from fedkd_flwr.wire.records import Scalar, named_arrays
+from fedkd_flwr.wire.records import Scalar
 
 __all__ = ["PartyClient"]
 
@@ -233,7 +225,7 @@ class PartyClient(NumPyClient, ABC):
             self._try_model()
         except Exception as error:
             # its process is a copy of this one, with all private rows: a limit may be passed because of them
-            code = code_of(error, withheld=self._withholds(config))
+            code = code_of(error, withheld=withholds(self.party, self.card, config))
             refused = refusal(party.name, error, code, simulated=party.simulated)
             if code != Code.WITHHELD:
                 return [], 0, refused
@@ -433,7 +425,7 @@ class PartyClient(NumPyClient, ABC):
         saved = instruction.saved
         if saved is None or saved.server_round != instruction.server_round:
             return None
-        if saved.meta.get("data") != self._data:
+        if saved.meta.get("data") != self.party.rows_digest:
             return None  # made from rows that are not held any more
         if saved.meta.get("charge", "") != _named(charge):
             return None  # made under another claim: it is not this instruction's answer, nor covered by its charge
@@ -466,7 +458,7 @@ class PartyClient(NumPyClient, ABC):
                     meta={
                         **answer.meta,
                         "algorithm": self.card.name,
-                        "data": self._data,
+                        "data": self.party.rows_digest,
                         "reply": metrics,
                         "values": list(values),
                         "payload": list(arrays),
@@ -569,7 +561,7 @@ class PartyClient(NumPyClient, ABC):
         return () if private and not self.party.simulated else self.party.share_metrics
 
     def _refusal(self, error: Exception, config: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        code = code_of(error, withheld=self._withholds(config))
+        code = code_of(error, withheld=withholds(self.party, self.card, config))
         if code in TELLING:  # no claim here, and private rows may have decided it: a later budget must know
             try:
                 self._note_no_noise()
@@ -577,23 +569,6 @@ class PartyClient(NumPyClient, ABC):
                 logger.exception("%s: that a code leaves could not be written down: it is withheld", self.party.name)
                 code = Code.WITHHELD
         return refusal(self.party.name, error, code, simulated=self.party.simulated, egress=self.party.egress)
-
-    def _withholds(self, config: Mapping[str, Scalar]) -> bool:
-        """Tell whether codes that private rows may decide stay here: beside a claim even a code would tell."""
-        always = self.card.config().privacy == "party"  # whatever the settings are
-        return always or self.party.demands_privacy or config.get("privacy") == "party" or self._noisy(config)
-
-    def _noisy(self, config: Mapping[str, Scalar]) -> bool:
-        """Tell whether a reply to these settings comes with a claim, whatever the server says of privacy."""
-        try:
-            return self.card.config.from_told(config).privacy == "party"
-        except PayloadError:
-            return False  # such an instruction is refused before a private row is read
-
-    def _refuse_beside_a_claim(self, config: Mapping[str, Scalar]) -> None:
-        """Refuse to send density ratios in a run with noise: no claim covers them."""
-        if config.get("privacy") != "none" or self._noisy(config):
-            raise PayloadError(explain("ratios", "not be asked for in a run with noise", config.get("privacy")))
 
     def _entered(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Instruction:
         """Open an instruction that may be answered: whatever is kept from here on can be found again."""
@@ -603,77 +578,8 @@ class PartyClient(NumPyClient, ABC):
         return instruction
 
     def _open(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Instruction:
-        party = self.party
-        arrays = named_arrays(parameters, config)
-        asked = config.get("algorithm")
-        name = self.card.name
-        if asked != name:
-            raise PayloadError(explain("algorithm", f"be {name} at this client", asked))
-        if name not in party.allow:
-            way_out = f'Add "{name}" to this node\'s allow to take part.'
-            raise RefusalError(explain("algorithm", f"be one of {sorted(party.allow)}", asked, way_out))
-        if config.get("fingerprint") != party.public.fingerprint:
-            way_out = "Give this node the same public file and schema as the server."
-            rule = f"have fingerprint {party.public.fingerprint}"
-            message = explain("public set", rule, config.get("fingerprint"), way_out)
-            raise DataError(message, code=Code.PUBLIC_SET_MISMATCH)
-        server_round = check_whole("server-round", config.get("server-round"), 1, error=PayloadError)
-        told = self.card.config.from_told(config)
-        if told.privacy != "party" and config.get("privacy") == "party":
-            raise PayloadError(explain("privacy", f"be what the settings amount to, {told.privacy}", "party"))
-        if ratios := config.get("ratios", False) is True:
-            self._refuse_beside_a_claim(config)
-        mark = mark_of(config, told, algorithm=name, fingerprint=party.public.fingerprint)
-        party = self.party = taken_up(party, config, mark)
-        labels = None
-        if "labels" in arrays:
-            labels = decode_labels(arrays["labels"], public=party.spec, server_round=server_round, num_arrays=1)[0]
-        return Instruction(
-            server_round=server_round,
-            config=told,
-            last_round=check_whole("last-round", config.get("last-round", 0), 0, error=PayloadError),
-            rounds_left=check_whole("rounds-left", config.get("rounds-left", 1), 1, _MOST_ROUNDS, error=PayloadError),
-            base=str(config.get("base", "")),
-            mark=mark,
-            earlier=tuple(earlier_runs(config)),
-            ratios=ratios,
-            arrays=arrays,
-            labels=labels,
-            saved=self._saved(),
-            party_seed=derive_seed(told.seed, party.name),
-        )
-
-    def _saved(self) -> Saved | None:
-        """Return what this party kept in earlier rounds of the run, as far as this algorithm made it from these rows.
-
-        A model that learnt from a file which has been replaced since would carry its rows into an answer that the rows
-        held now pay for; one of another algorithm may know rows that this one's claim leaves out. What the server knows
-        too stays where the file alone is another: else the form of the next reply would tell that it is.
-        """
-        party = self.party
-        saved = party.state.load() if party.state is not None else None
-        if saved is None or (saved.meta.get("algorithm"), saved.meta.get("data")) == (self.card.name, self._data):
-            return saved
-        if saved.meta.get("algorithm") == self.card.name:
-            logger.warning("%s: its data file is another than in round %d of this run", party.name, saved.server_round)
-            known = {
-                name: array
-                for name, array in saved.arrays.items()
-                if name.startswith(("value.", "payload.")) or name.removeprefix("kept.") in self.heard
-            }
-            meta = {name: saved.meta[name] for name in _OF_REPLY if name in saved.meta}
-            return Saved(server_round=saved.server_round, arrays=known, meta=meta)
-        logger.warning(
-            "%s: what was kept in round %d of this run is of another algorithm: nothing continues from it.",
-            party.name,
-            saved.server_round,
-        )
-        return Saved(server_round=0, meta={"values": [], "charge": saved.meta.get("charge", "")})
-
-    @property
-    def _data(self) -> str:
-        """The digest of the rows that it learns from; "" where nobody counts what they spend."""
-        return "" if self.party.ledger is None else self.party.ledger.rows.digest
+        self.party, instruction = opened(self.party, self.card, parameters, config, heard=self.heard)
+        return instruction
 
 
 def _named(charge: Charge | None) -> str:
@@ -683,7 +589,5 @@ def _named(charge: Charge | None) -> str:
     return sha256(canonical([charge.mechanism, charge.unit, plain_events(charge.events)])).hexdigest()
 
 
-_OF_REPLY = ("algorithm", "reply", "values", "payload", "charge", "held-back")  # of `Saved.meta`: about what was sent
-_MOST_ROUNDS = 10**6  # of a run: beyond them a count of releases may be larger than an accountant takes
 _LEAST_LEFT = 1e-3  # of a budget: where not even this is left, it is spent
 _TRIED = 64  # public rows that a rehearsal tries a model on

@@ -215,6 +215,11 @@ class Party:
         return self.num_slots or len(self.y)
 
     @property
+    def rows_digest(self) -> str:
+        """The digest of the rows that it learns from; "" where nobody counts what they spend."""
+        return "" if self.ledger is None else self.ledger.rows.digest
+
+    @property
     def forgets(self) -> bool:
         """Whether the final visit leaves nothing of the run in the state directory."""
         return not (self.keep_model or self.keep_state)

@@ -16,6 +16,7 @@ from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, Party, RefusingClient
+from fedkd_flwr.clients.opening import kept_state
 from fedkd_flwr.errors import Code, DataError, LimitError, ModelBytesError
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models import serialize
@@ -298,13 +299,13 @@ def test_what_the_server_knows_stays_where_the_file_alone_changed_and_nothing_th
         }
         arrays = {name: np.zeros((1, 60), np.int16) for name in kept}
         member.state.save(Saved(server_round=3, arrays=arrays, model=b"net", meta={**meta, "alone": 1, "reply": {}}))
-        saved = client(member)._saved()
+        saved = kept_state(member, client.card, heard=client.heard)
         assert (saved.server_round, saved.model, set(saved.arrays)) == (3, b"", stays)
         assert {**saved.meta} == {
             name: meta.get(name, {}) for name in ("algorithm", "reply", "values", "payload", "charge")
         }
         member.state.save(replace(saved, meta={**meta, "algorithm": "another"}))
-        assert client(member)._saved().arrays == {}
+        assert kept_state(member, client.card, heard=client.heard).arrays == {}
 
 
 @pytest.mark.parametrize("forgets", [False, True])
