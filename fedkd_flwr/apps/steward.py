@@ -102,8 +102,8 @@ def who_asks() -> str:
     """Return the name under which somebody is logged in: what is written down, not a proof."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
-    except (KeyError, OSError):  # a number that no user of this system has, as in a container
-        return f"user {os.getuid()}"
+    except (KeyError, OSError, ImportError):  # a number that no user of this system has, as in a container; or Windows
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown user"
 
 
 # ------------------------------------------------------------------------------------------------------------- text
