@@ -56,7 +56,8 @@ def main() -> None:
             }
             print(title, *(f"{key} {one['mean']:.2f} ({one['deviation']:.2f})" for key, one in found[title].items()))
     if given.out is not None:
-        said = {"command": shlex.join(["python", "benchmarks/class_weights.py", *sys.argv[1:]]), "tables": len(given.seeds), "found": found}
+        command = f"python benchmarks/class_weights.py {shlex.join(sys.argv[1:])}"
+        said = {"command": command, "tables": len(given.seeds), "found": found}
         given.out.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
 
 

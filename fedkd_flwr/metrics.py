@@ -188,7 +188,9 @@ def check_names(names: Collection[str]) -> frozenset[str]:
     ConfigError
         If a name is unknown.
     """
-    for name in [names] if isinstance(names, str | bool) else names:
+    if isinstance(names, str | bool):  # a text is a collection too: of letters
+        raise ConfigError(explain("share-metrics", "be a collection of names, no text", names, 'Give ["accuracy"].'))
+    for name in names:
         if name not in NAMES:
             raise ConfigError(
                 explain("share-metrics", "name metrics, with commas", name, f"Known: {', '.join(NAMES)}.")

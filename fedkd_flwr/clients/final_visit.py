@@ -85,8 +85,8 @@ def show(party: Party, finished: Finished, models: Mapping[str, Path]) -> None:
             logger.exception("%s: its own page could not be made", party.name)
     for rows, found in {} if party.simulated else (finished.federated or {}).items():
         for kind, one in (("with the federation", found), ("alone", finished.solo[rows])):
-            words = "%s, on %d %s test rows: accuracy %.4f, balanced accuracy %.4f"
-            logger.info(words, kind, one.n, rows, one.accuracy, one.balanced_accuracy)
+            words = "%s: %s, on %d %s test rows: accuracy %.4f, balanced accuracy %.4f"
+            logger.info(words, party.name, kind, one.n, rows, one.accuracy, one.balanced_accuracy)
 
 
 def told_at_the_end(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,9 +16,9 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms import allowed_by_default
 from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.data.encoder import Encoder
-from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import Code, DataError, PayloadError, explain
-from fedkd_flwr.labels import Labels, check_labels
+from fedkd_flwr.data.public import PublicSet, check_classes
+from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, explain
+from fedkd_flwr.labels import Labels
 from fedkd_flwr.metrics import Metrics, check_names
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -41,6 +43,18 @@ __all__ = [
 
 Rows = tuple[NDArray[np.floating[Any]], NDArray[np.integer[Any]]]
 """Features (n, d) and class labels (n,)."""
+
+
+TEST_ROWS = ("own", "common")
+"""Whose test rows are measured: this party's, and those of all parties."""
+
+
+@contextmanager
+def _named(rows: str) -> Iterator[None]:
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{rows}: {error}", code=error.code) from error
 
 
 class ModelFactory(Protocol):
@@ -187,6 +201,10 @@ class Party:
     own_rows: Callable[[], OwnRows] | None = None
 
     def __post_init__(self) -> None:
+        # a table's rows would be looked up by its index and not by their places
+        tests = {name: (np.asarray(X), np.asarray(y)) for name, (X, y) in self.tests.items()}
+        for name, value in (("X", np.asarray(self.X)), ("y", np.asarray(self.y)), ("tests", tests)):
+            object.__setattr__(self, name, value)
         least = 1 if self.fault is None else 0
         if not (self.X.ndim == 2 and len(self.X) == len(self.y) and len(self.y) >= least):
             seen = f"X {self.X.shape}, y {self.y.shape}"
@@ -198,7 +216,15 @@ class Party:
             seen, way_out = self.X.shape[1], "Encode private rows by the public schema's preprocessing."
             raise DataError(explain(f"rows of {self.name}", f"have {self.public.num_features} features", seen, way_out))
         check_names(self.share_metrics)
-        check_labels(self.y, num_public=len(self.y), num_classes=self.public.num_classes, name=f"y of {self.name}")
+        if isinstance(self.allow, str):  # "dp-fedavg" holds the letters of "fedavg"
+            raise ConfigError(explain("allow", "be a set of names, no text", self.allow, 'Give {"fedct"}.'))
+        if not callable(self.model):
+            way_out = "Give a function that makes one: model=lambda *, seed: Classifier(...)."
+            seen = type(self.model).__name__
+            raise ConfigError(explain("model", "be a function that makes a fresh model from a seed", seen, way_out))
+        check_classes(f"y of {self.name}", self.y, self.public.schema.classes)
+        for name, (X, y) in self.tests.items():
+            self._check_test(name, X, y)
         if self.budget.epsilon < math.inf and self.ledger is None:
             way_out = "Give this party a ledger (a state-dir): a budget that nobody remembers protects nothing."
             raise DataError(explain("ledger", "be given with a finite budget", None, way_out), code=Code.WRONG_CONFIG)
@@ -209,6 +235,18 @@ class Party:
             rows = array_rows(self.X, self.y, digest=self.ledger.new.data_digest)
             self.ledger.know(rows, apart=not self.simulated)
 
+    def _check_test(self, name: str, X: NDArray[Any], y: NDArray[Any]) -> None:
+        """Refuse test rows that would be measured wrongly, or under a name that nothing reports."""
+        title, columns = f"{name!r} test rows of {self.name}", self.public.num_features
+        if name not in TEST_ROWS:
+            raise ConfigError(explain("tests", f"name its rows {' or '.join(TEST_ROWS)}", name))
+        if not (X.ndim == 2 and y.shape == (len(X),)):
+            raise DataError(explain(title, "be (n, d) and (n,)", f"X {X.shape}, y {y.shape}"))
+        if len(X) and X.shape[1] != columns:
+            way_out = "Encode them by the public schema's preprocessing, as the rows to learn from."
+            raise DataError(explain(title, f"have {columns} features", X.shape[1], way_out))
+        check_classes(f"y of the {title}", y, self.public.schema.classes)
+
     @property
     def num_rows(self) -> int:
         """Rows of its file, whether or not they can be used."""
@@ -216,8 +254,10 @@ class Party:
 
     @property
     def rows_digest(self) -> str:
-        """The digest of the rows that it learns from; "" where nobody counts what they spend."""
-        return "" if self.ledger is None else self.ledger.rows.digest
+        """The digest of the rows that it learns from; "" where nothing is kept that could be told by it."""
+        if self.ledger is not None:
+            return self.ledger.rows.digest
+        return "" if self.state is None else sha256(self.X.tobytes() + self.y.tobytes()).hexdigest()
 
     @property
     def forgets(self) -> bool:
@@ -244,15 +284,21 @@ class Party:
         return found
 
     def metrics(self, model: Classifier) -> dict[str, Metrics]:
-        """Return how good the model is on each set of test rows."""
-        return {name: model.metrics(X, y) for name, (X, y) in self.tests.items() if len(y)}
+        """Return how good the model is on each set of test rows; `DataError` names those that it cannot answer."""
+        found = {}
+        for name, (X, y) in self.tests.items():
+            if len(y):
+                with _named(f"{name!r} test rows of {self.name}"):
+                    found[name] = model.metrics(X, y)
+        return found
 
     def progress(self, model: Classifier) -> dict[str, float]:
         """Return the model's accuracy on each set of test rows, with their number: the metrics of a round's answer."""
         found: dict[str, float] = {}
         for name, (X, y) in self.tests.items():
             if len(y):
-                found |= {f"accuracy-{name}": model.accuracy(X, y), f"rows-{name}": len(y)}
+                with _named(f"{name!r} test rows of {self.name}"):
+                    found |= {f"accuracy-{name}": model.accuracy(X, y), f"rows-{name}": len(y)}
         return found
 
     def net_with(self, arrays: Sequence[NDArray[Any]], *, seed: int) -> Classifier:

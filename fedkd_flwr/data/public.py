@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
     "PublicLabels",
     "PublicSet",
     "Table",
+    "check_classes",
     "fingerprint",
     "make_public_set",
     "raw_matrix",
@@ -39,6 +41,7 @@ __all__ = [
 UNKNOWN = -1
 """The true label of a public row that nobody has labelled."""
 
+_SHOWN = 8  # classes that a message names
 PREPROCESSING_VERSION = 2
 """Part of the fingerprint, because parties whose releases compute other features must not vote together."""
 
@@ -168,6 +171,26 @@ class PublicSet:
         return self.preprocessor.transform(table)
 
 
+def check_classes(name: str, y: NDArray[Any], classes: Sequence[str], *, least: int = 0) -> None:
+    """Refuse labels that are no whole numbers within ``least..len(classes) - 1``.
+
+    Raises
+    ------
+    DataError
+        It names the first such row; code ``class-outside-schema`` where a number is out of range.
+    """
+    words = ", ".join(map(str, classes[:_SHOWN])) + ", ..." * (len(classes) > _SHOWN)
+    if y.dtype.kind not in "iu":
+        way_out = f"Give each class by its place among the schema's: {words}."
+        raise DataError(explain(name, "hold integers", f"dtype {y.dtype}", way_out))
+    outside = np.flatnonzero((y < least) | (y >= len(classes)))
+    if len(outside):
+        seen = f"{y[outside[0]]} at row {outside[0]} ({len(outside)} such row{'s' * (len(outside) > 1)})"
+        way_out = f"0 is the first of the schema's classes: {words}. Leave rows without a label out."
+        rule = f"lie within {least}..{len(classes) - 1}"
+        raise DataError(explain(name, rule, seen, way_out), code=Code.CLASS_OUTSIDE_SCHEMA)
+
+
 def make_public_set(
     table: Table, schema: Schema, *, y: NDArray[np.int16] | None = None, scale: bool = True
 ) -> PublicSet:
@@ -179,20 +202,24 @@ def make_public_set(
         Raw public rows.
     schema : Schema
         Their schema.
-    y : ndarray of shape (num_public,), int16, or None
-        The true labels, if they are known.
+    y : array of shape (num_public,), integers, or None
+        The true labels, if they are known: places in the schema's classes, `UNKNOWN` (-1) where one is not.
     scale : bool
         False leaves numeric columns unscaled, for binary features; all columns must then be numeric.
 
     Raises
     ------
     DataError
-        If there are no rows, columns are missing or a value does not fit its column.
+        If there are no rows, columns are missing, a value does not fit its column, or ``y`` holds no such labels.
     """
     if len(table) == 0:
         raise DataError(explain("public set", "have at least one row", 0), code=Code.NO_ROWS)
-    if y is not None and y.shape != (len(table),):
-        raise DataError(explain("y", f"have shape ({len(table)},)", y.shape))
+    if y is not None:
+        y = np.asarray(y)
+        if y.shape != (len(table),):
+            raise DataError(explain("y", f"have shape ({len(table)},)", y.shape))
+        check_classes("y of the public set", y, schema.classes, least=UNKNOWN)
+        y = y.astype(np.int16, copy=False)
     table, parsed = _parsed(table, schema)
     preprocessor = Preprocessor().fit(table, parsed) if scale else None
     X = raw_matrix(table, parsed) if preprocessor is None else preprocessor.transform(table)

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card, ExchangeConfig
 from fedkd_flwr.checks import check_number, check_whole
-from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import SETTLED, ConfigError, TooFewPartiesError, explain
+from fedkd_flwr.data.public import PublicSet, check_classes
+from fedkd_flwr.errors import SETTLED, ConfigError, DataError, TooFewPartiesError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -47,7 +47,7 @@ from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid, wait_for_nodes
 from fedkd_flwr.wire.envelope import PublicSpec, digests
 from fedkd_flwr.wire.records import Reply, Room, Scalar, array_bytes, instruction_record, open_reply
 
-__all__ = ["Collaborators", "ExchangeStrategy"]
+__all__ = ["Collaborators", "ExchangeStrategy", "checked_test"]
 
 Stage = Literal["fit", "evaluate"]
 _SETTLE_S = 3.0
@@ -62,6 +62,22 @@ def _as_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
 def new_record(card: Card) -> RunRecord:
     """Return an empty record of a run of this algorithm."""
     return RunRecord(run_id="", algorithm=card.name, sends=card.sends, returns=card.returns, one_shot=card.one_shot)
+
+
+def checked_test(
+    test: tuple[NDArray[Any], NDArray[Any]] | None, public: PublicSet
+) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return the server's test rows as arrays; raise DataError, before anybody answers, where they fit no model."""
+    if test is None:
+        return None
+    X, y = np.asarray(test[0]), np.asarray(test[1])
+    if not (X.ndim == 2 and y.shape == (len(X),)):
+        raise DataError(explain("test", "be (X, y) of shapes (n, d) and (n,)", f"X {X.shape}, y {y.shape}"))
+    if len(X) and X.shape[1] != public.num_features:
+        way_out = "Encode them by the public schema's preprocessing: public.features(table)."
+        raise DataError(explain("test", f"have {public.num_features} features", X.shape[1], way_out))
+    check_classes("y of test", y, public.schema.classes)
+    return X, y
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +160,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     """Settings that may differ in a run that continues another."""
     takes_latecomers = True
     """Whether nodes that come after the first round are asked in the rounds after it."""
+    takes_weights = False
+    """Whether `start` begins with the weights that it is given."""
 
     def __init__(
         self,
@@ -180,6 +198,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint
         )
         self.record = record if record is not None else new_record(self.card)
+        self._say_what_was_asked()
         if (checkpoint or resume_from) and not self.record.run_id:
             way_out = "Give record=RunRecord(run_id=str(context.run_id), algorithm=...): parties know a run by its id."
             raise ConfigError(explain("record", "name its run where a checkpoint is given", "", way_out))
@@ -208,6 +227,14 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
     def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
         """Return the strategy of an app's run; overridden by strategies that take more than ``keywords``."""
         return cls(**keywords)
+
+    def _say_what_was_asked(self) -> None:
+        """Write down what the record's figures are shares of, where nobody has."""
+        record, public = self.record, self.public
+        if not record.num_public:
+            record.num_public, record.num_classes = public.num_rows, public.num_classes
+            record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
+        record.seed = record.seed or self.config.seed
 
     def _checked(self, config: ExchangeConfig | None) -> ExchangeConfig:
         """Return the settings, the defaults where none are given; refuse those of another algorithm."""
@@ -298,16 +325,22 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         Parameters
         ----------
         grid, num_rounds, timeout, train_config, evaluate_config, evaluate_fn, **later
-            As in Flower's ``Strategy.start``; ``train_config`` reaches the parties beside our own settings.
+            As in Flower's ``Strategy.start``, but one round is the default; ``train_config`` reaches the parties beside
+            our own settings.
         initial_arrays : ArrayRecord, optional
-            Nothing is needed unless the algorithm says so.
+            Weights to start from, where one net goes round; other algorithms have no use for any.
 
         Raises
         ------
+        ConfigError
+            If ``initial_arrays`` are given and the algorithm has no use for them.
         TooFewPartiesError
             If too few nodes register, or too few parties answer validly. From the second round on the result of the
             last good round has gone out by then, and this strategy holds it.
         """
+        if initial_arrays and not self.takes_weights:
+            rule, seen = f"be left out with {self.card.name}", f"{len(initial_arrays)} arrays"
+            raise ConfigError(explain("initial_arrays", rule, seen, "Parties begin with models of their own."))
         self.check_rounds(num_rounds)
         left = num_rounds - self.rounds_done if self.finished_round is None else 0
         plan = (timeout, train_config, evaluate_config, evaluate_fn)

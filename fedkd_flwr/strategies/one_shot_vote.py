@@ -31,7 +31,7 @@ from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.strategies.base import Collaborators
+from fedkd_flwr.strategies.base import Collaborators, checked_test
 from fedkd_flwr.strategies.label_exchange import LabelExchange, PartyLabels
 
 __all__ = ["OneShotVote"]
@@ -76,7 +76,7 @@ class OneShotVote(LabelExchange):
     ) -> None:
         super().__init__(*args, **keywords)
         self.final_model = final_model
-        self.test = test
+        self.test = checked_test(test, self.public)
         self.ledger, self.budget, self.noise_rng = ledger, budget or Budget(), noise_rng
         if ledger is not None and not self.record.run_id:
             way_out = "Give record=RunRecord(run_id=..., algorithm=...): a ledger tells runs apart by it."
@@ -103,6 +103,7 @@ class OneShotVote(LabelExchange):
     def prepare(self, grid: Grid, num_rounds: int) -> None:
         """Wait for the nodes; the round may follow."""
         _ = self.plan  # noise that cannot be made is refused before anybody is waited for
+        self._require_final_model()
         lineage, ledger = self.checkpoints.lineage, self.ledger
         gone_out = lineage is not None and lineage.released
         if gone_out and ledger is not None and ledger.answered(self.charged_run, 1) is None:
@@ -110,6 +111,17 @@ class OneShotVote(LabelExchange):
             rule = f"hold the noisy votes of run {self.charged_run}, which had begun to go out"
             raise DataError(explain(f"ledger {ledger.path}", rule, "no such entry", way_out), code=Code.LEDGER_LOST)
         super().prepare(grid, num_rounds)
+
+    def _require_final_model(self) -> None:
+        """Refuse before parties spend their budgets what would fail after all have answered."""
+        made = self.final_model(seed=0) if callable(self.final_model) else self.final_model
+        if not (callable(self.final_model) and isinstance(made, Classifier)):
+            rule = "be a function that makes a Classifier: final_model(seed=...)"
+            way_out = "final_model=lambda *, seed: Classifier(MyEstimator(), num_classes=public.num_classes)."
+            raise ConfigError(explain("final_model", rule, type(made).__name__, way_out))
+        if made.num_classes != self.spec.num_classes:
+            rule = f"have the schema's {self.spec.num_classes} classes"
+            raise ConfigError(explain("final_model", rule, made.num_classes, "Give num_classes=public.num_classes."))
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

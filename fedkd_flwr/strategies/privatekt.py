@@ -30,6 +30,8 @@ from typing import Any, Self
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.privatekt import (
@@ -46,7 +48,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.run_record import RoundRecord
-from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage
+from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage, checked_test
 from fedkd_flwr.strategies.label_exchange import PartyLabels
 from fedkd_flwr.strategies.reception import notes_of
 from fedkd_flwr.wire.label_codec import decode_labels
@@ -83,6 +85,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
     card = CARD
     config: PrivateKTConfig
     free_settings = ExchangeStrategy.free_settings | {"delta", "solo_epochs"}
+    takes_weights = True
 
     def __init__(
         self,
@@ -96,7 +99,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
             rule, way_out = f"be at most {self.spec.num_public} (public rows)", "Ask for fewer rows a round."
             key = self.config.keys()["transfer_rows"]
             raise ConfigError(explain(key, rule, self.config.transfer_rows, way_out))
-        self.global_model, self.test = global_model, test
+        self.global_model, self.test = global_model, checked_test(test, self.public)
         self.buffer = KnowledgeBuffer(self.config.buffer_rounds)
         self.model = self._fresh("model")
         self.model.initialize()
@@ -106,6 +109,17 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
     def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
         """Return the strategy of an app's run."""
         return cls(given.fraction, global_model=given.global_model(), test=given.test, **keywords)
+
+    def start(self, grid: Grid, initial_arrays: ArrayRecord | None = None, *args: Any, **keywords: Any) -> Result:
+        """Run the rounds; see `ExchangeStrategy.start`.
+
+        ``initial_arrays`` are weights to start from; `DataError` is raised if they do not fit the net. A run that
+        continues another one has that run's.
+        """
+        if initial_arrays:
+            self.model.set_arrays([array.numpy() for array in initial_arrays.values()])
+            self.rows = self._draw(1)
+        return super().start(grid, initial_arrays, *args, **keywords)
 
     # ---------------------------------------------------------------- what an algorithm says
 

@@ -33,7 +33,7 @@ from fedkd_flwr.algorithms.exchange import LocalEpochsConfig
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RoundRecord
-from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage
+from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage, checked_test
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.waiting import WatchedGrid
 from fedkd_flwr.wire.records import Reply, Room, array_bytes, numbered, weights_record
@@ -86,6 +86,7 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
     """What a reply holds, each as many arrays as the net has."""
     rows_tried: int | None = 64
     """Public rows that a party's net must have finite outputs on; None: all."""
+    takes_weights = True
     rounds_before = 0
     """Rounds of another algorithm that came before, in the same run."""
     warning = (
@@ -101,7 +102,7 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
         **keywords: Any,
     ) -> None:
         super().__init__(*args, **keywords)
-        self.global_model, self.test = global_model, test
+        self.global_model, self.test = global_model, checked_test(test, self.public)
         seed = int(self.rng("model").integers(2**31))
         self.model, self._spare = global_model(seed=seed), global_model(seed=seed)
         self.model.initialize()

@@ -470,7 +470,7 @@ def test_private_rows_with_other_features_than_the_public_ones_are_refused():
 
 
 def test_a_class_outside_the_schema_is_refused():
-    with pytest.raises(DataError, match=r"y of a must lie within -1..2, got 3"):
+    with pytest.raises(DataError, match=r"y of a must lie within 0..2, got 3"):
         party("a", np.zeros((1, 2), dtype=np.float32), np.array([3]))
 
 
