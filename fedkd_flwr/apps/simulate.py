@@ -26,9 +26,10 @@ from fedkd_flwr.apps.find_run import LOG, OUTPUT
 from fedkd_flwr.apps.progress import Progress
 from fedkd_flwr.errors import ConfigError, explain
 
-__all__ = ["DEFAULT_PARTIES", "Ended", "Simulation", "jobs", "once", "spread"]
+__all__ = ["DEFAULT_PARTIES", "TOGETHER", "Ended", "Simulation", "jobs", "once", "spread"]
 
 DEFAULT_PARTIES = 10
+TOGETHER = "own, together"
 _STOP_S = 30.0  # after which a run that was asked to stop is killed
 
 
@@ -84,7 +85,8 @@ class Ended:
     n : dict of str to int
         How many test rows there are of each kind, ``common`` and ``own``; ``own`` of all parties together.
     baseline : dict of str to float
-        Accuracy of always answering the commonest class, by kind of test rows; of ``own`` the mean over the parties.
+        Accuracy of always answering the commonest class, by kind of test rows; of ``own`` the mean over the parties,
+        and under `TOGETHER` that of their rows together, on which a server's or a centralised model is measured.
     balanced_baseline : dict of str to float
         The same of balanced accuracy, which is equal for every fixed answer; empty where ``balanced`` is.
     warnings, notes : list of str

@@ -109,7 +109,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     from fedkd_flwr.apps.output import output_root
     from fedkd_flwr.apps.party_processes import ProcessGrid
     from fedkd_flwr.apps.server_app import federate
-    from fedkd_flwr.apps.simulate import Ended
+    from fedkd_flwr.apps.simulate import TOGETHER, Ended
     from fedkd_flwr.data.look import note_lines
     from fedkd_flwr.report import derived
     from fedkd_flwr.report.table import notes, summary_table, warnings
@@ -144,6 +144,11 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     balanced = derived.figure_used(record, derived.rows_used(record)) == "balanced_accuracy"
     fixed = {rows: derived.baseline(record, rows) for rows in derived.ROWS}
     fixed_balanced = {rows: derived.fixed_answer(record, rows) for rows in derived.ROWS if balanced}
+    pooled = record.centralised.get("own") or record.server.get("own")  # measured on all own rows together
+    if pooled is not None and pooled.baseline is not None:
+        fixed[TOGETHER] = pooled.baseline
+        if balanced and pooled.support and None not in pooled.support:
+            fixed_balanced[TOGETHER] = 1 / sum(map(bool, pooled.support))
     ended = Ended(
         run_id=run_id,
         status=record.status,

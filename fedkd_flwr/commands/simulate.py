@@ -157,12 +157,18 @@ def _print(ended: list[Ended], name: str) -> None:
 
 def _fixed_answer(done: list[Ended], baselines: list[dict[str, float]]) -> str:
     """Return for a heading how many test rows there are, and what one fixed answer reaches on them on average."""
+    from fedkd_flwr.apps.simulate import TOGETHER
+
     found = []
     for rows in done[0].n:
         sizes = {one.n[rows] for one in done if rows in one.n}
         many = f"{min(sizes):,}" if len(sizes) == 1 else f"{min(sizes):,} to {max(sizes):,}"
         known = [one[rows] for one in baselines if rows in one]
         reached = f" (one fixed answer {sum(known) / len(known):.3f})" if known else ""
+        together = [one[TOGETHER] for one in baselines if rows == "own" and TOGETHER in one]
+        if known and together:
+            mean = sum(together) / len(together)
+            reached = f"{reached[:-1]} as the mean over parties, {mean:.3f} for server and centralised: all these rows)"
         found.append(f"{many} {rows}{reached}")
     return f"; test rows: {', '.join(found)}" if found else ""
 

@@ -24,11 +24,19 @@ def bytes_plot(record: RunRecord) -> Plot:
     up: list[tuple[str, float | None, str]] = [(sends, sent.up, BLUE)]
     if sent.up_later is not None:
         up = [(f"{sends}, first round", sent.up_first, BLUE), (f"{sends}, later rounds", sent.up_later, BLUE)]
-    bars = [*up, ("received", sent.down, BLUE), (f"{rival}, up", model, ORANGE), (f"{rival}, down", model, ORANGE)]
+    once = record.final_bytes_down / len(record.parties) if record.parties else 0.0
+    rounds = max(len(derived.heard(record)), 1)
+    bars = [
+        *up,
+        ("received", sent.down, BLUE),
+        (f"final {derived.final_result(record)}, once", once, BLUE),
+        (f"{rival}, up", model, ORANGE),
+        (f"{rival}, down", model, ORANGE),
+    ]
     drawn = [(words, value, colour) for words, value, colour in bars if value is not None and value > 0]
     if not any(colour == BLUE for _, _, colour in drawn):
         return Plot(title="Bytes", svg="", caption="Not drawn: the record holds no sizes, or they are withheld.")
-    title = _bytes_title(sent, model, averageable)
+    title = _bytes_title(sent, model, averageable, once / rounds)
     if len(drawn) == 1:
         return Plot(title="Bytes", svg="", caption=f"{title}. There is nothing to compare this with.")
     with Canvas(1.25 + 0.36 * len(drawn)) as canvas:
@@ -52,6 +60,9 @@ def bytes_plot(record: RunRecord) -> Plot:
         canvas.title(title)
         svg = canvas.svg("bytes")
     caption = "Bytes of the arrays with their headers, without Flower's envelope. 1 KB is 1,000 bytes."
+    if once:
+        what = derived.final_result(record)
+        caption += f" What a party gets at the end ({what}) comes once; a round's share of it counts in the title."
     # a simulation weighs the first models only
     weighed, parties = sum(p.model_bytes is not None for p in record.parties), len(record.parties)
     of = "the parties" if weighed == parties else f"{weighed:,} of {parties:,} parties"
@@ -70,12 +81,12 @@ def bytes_plot(record: RunRecord) -> Plot:
     return Plot(title=title, svg=svg, caption=caption)
 
 
-def _bytes_title(sent: derived.Traffic, model: float | None, averageable: bool) -> str:
-    exchanged = (sent.up or 0.0) + (sent.down or 0.0)
+def _bytes_title(sent: derived.Traffic, model: float | None, averageable: bool, final: float) -> str:
+    exchanged = (sent.up or 0.0) + (sent.down or 0.0) + final
     if model is None or not exchanged > 0:
         return f"A party sends {size(sent.up)} a round and receives {size(sent.down)}"
     ratio = 2 * model / exchanged
     other = "FedAvg of the same model" if averageable else "sending the model itself"
     if ratio >= 1:
-        return f"The exchange needs {number(ratio)} times fewer bytes than {other}"
-    return f"The exchange needs {number(1 / ratio)} times as many bytes as {other}"
+        return f"A round needs {number(ratio)} times fewer bytes than {other} up and down"
+    return f"A round needs {number(1 / ratio)} times as many bytes as {other} up and down"

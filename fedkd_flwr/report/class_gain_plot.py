@@ -61,7 +61,7 @@ def class_gain_plot(record: RunRecord) -> Plot:
         names = [f"{plain(derived.class_name(record.classes, c), 24)} ({n:,})" for c, _, _, n in drawn]
         dumbbells(axes, names, [a for _, a, _, _ in drawn], [b for _, _, b, _ in drawn])
         axes.set_xlabel(f"recall: share of a class's rows that are found, on {derived.ROWS[rows]}")
-        axes.set_ylabel("class (rows)")
+        axes.set_ylabel("class (rows, once for each party)" if rows == "common" else "class (rows)")
         axes.set_xlim(-0.03, 1.03)
         axes.grid(axis="x")
         canvas.title(title)

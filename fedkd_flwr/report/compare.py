@@ -324,7 +324,8 @@ def _groups(records: Sequence[RunRecord]) -> list[Group]:
     groups: dict[str, list[RunRecord]] = {}
     for record in records:
         keys = sorted({"algorithm", "num-parties", *record.config} - _IDLE)
-        key = repr((record.simulation, [(key, _setting(record, key)) for key in keys]))
+        audited = record.audit is not None  # its models learnt half of the rows
+        key = repr((record.simulation, audited, [(key, _setting(record, key)) for key in keys]))
         groups.setdefault(key, []).append(record)
     return [
         Group(letter=_letter(i), records=sorted(found, key=lambda r: (r.seed, r.started, r.run_id)))
@@ -359,6 +360,8 @@ def _problems(records: Sequence[RunRecord], rows: str) -> list[str]:
         if data_name(first.config) != data_name(other.config):
             names = f"{plain(data_name(first.config), 40)} and {plain(data_name(other.config), 40)}"
             return [f"{_two(first, other)} have other data sets, {names}"]
+        if (first.audit is None) != (other.audit is None):
+            return [f"{_two(first, other)}: one was audited, so that its models learnt half of the rows"]
         if first.classes != other.classes:
             return [f"{_two(first, other)} have other classes"]
         settings = (*_DATA, *(_OWN_ROWS if rows == "own" else _COMMON_ROWS))

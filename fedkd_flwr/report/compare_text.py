@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from fedkd_flwr.report import derived
 from fedkd_flwr.report.compare import WHOSE, Comparison, Gap, Group, deviation, verdict
 from fedkd_flwr.report.derived import ROWS
 from fedkd_flwr.report.formatting import count, plain, rounds_text
@@ -43,7 +44,10 @@ def comparison_text(found: Comparison) -> str:
 def figure_title(found: Comparison) -> str:
     """Return which figure is compared, on which rows and how many."""
     n = f"{found.n[0]:,}" if len(found.n) == 1 else f"{found.n[0]:,} to {found.n[-1]:,}"
-    return f"{found.figure.replace('_', ' ')} on {ROWS[found.rows]}, n = {n}"
+    rare = [derived.rarest_class(record, found.rows) for group in found.groups for record in group.records]
+    held = sorted({one[1] for one in rare if one is not None}) if found.figure == "balanced_accuracy" else []
+    few = f"{held[0]:,}{f' to {held[-1]:,}' if len(held) > 1 else ''} of them of the rarest class" if held else ""
+    return f"{found.figure.replace('_', ' ')} on {ROWS[found.rows]}, n = {n}{f', {few}' if few else ''}"
 
 
 def group_title(group: Group) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fedkd_flwr.metrics import Metrics, imbalanced
-from fedkd_flwr.report.formatting import is_number, plain
+from fedkd_flwr.report.formatting import count, is_number, plain
 from fedkd_flwr.run_record import PartyRecord, RoundRecord, RunRecord
 
 __all__ = [
@@ -37,6 +37,8 @@ __all__ = [
     "own_gain",
     "pairs",
     "rarest_class",
+    "rarest_rows",
+    "rests_on",
     "rows_counted",
     "rows_used",
     "simulation_only",
@@ -240,6 +242,21 @@ def rarest_class(record: RunRecord, rows: str) -> tuple[int, int] | None:
             held, c = min(count for count in counts if count[0])
             return c, held
     return None
+
+
+def rarest_rows(record: RunRecord, rows: str) -> str:
+    """Return how many test rows balanced accuracy rests on for the rarest class, where it leads; else nothing."""
+    if figure_used(record, rows) == "accuracy" or (found := rarest_class(record, rows)) is None:
+        return ""
+    c, held = found
+    return f", {held:,} of them of the rarest class, '{plain(class_name(record.classes, c), 40)}'"
+
+
+def rests_on(record: RunRecord, rows: str) -> str:
+    """Return in brackets how many rows of the rarest class balanced accuracy rests on, where it leads; else nothing."""
+    if figure_used(record, rows) == "accuracy" or (found := rarest_class(record, rows)) is None:
+        return ""
+    return f" (by {count(found[1], 'test row', 'test rows')} of the rarest class)"
 
 
 def models(record: RunRecord) -> list[tuple[str, list[Mapping[str, Metrics]]]]:

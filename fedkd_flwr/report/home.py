@@ -33,9 +33,13 @@ def home_finding(record: RunRecord) -> str:
     alone = sum(d.alone for _, d in found) / len(found)
     after = sum(d.after for _, d in found) / len(found)
     lost = sum(d.value < 0 for _, d in found)
-    who = "none loses" if not lost else "all lose" if lost == len(found) else f"{lost} of {len(found)} lose"
-    name = derived.figure_used(record, "own").replace("_", " ")
-    return f"at home, on their own rows, {who}: {name} {alone:.2f} alone, {after:.2f} with it"
+    words = "loses" if lost == 1 else "lose"
+    who = "none loses" if not lost else "all lose" if lost == len(found) > 1 else f"{lost} of {len(found)} {words}"
+    name, fixed = derived.figure_used(record, "own"), derived.fixed_answer(record, "own")
+    # a party with rows of one class has 1 by whatever always gives that class
+    beside = f" (one fixed answer {fixed:.2f})" if name == "balanced_accuracy" and fixed is not None else ""
+    name = name.replace("_", " ")
+    return f"at home, on their own rows, {who}: {name} {alone:.2f} alone, {after:.2f} with it{beside}"
 
 
 def home_warning(record: RunRecord) -> str:
@@ -71,12 +75,14 @@ def home_warning(record: RunRecord) -> str:
             f" All own test rows of {_names(single)} are of one class: they show nothing of what the model trained "
             "alone would miss of the others."
         )
-    few = sum(d.n < LEAST_ROWS for _, d in lost)
+    few = sum(d.too_few for _, d in lost)
     if rest := len(lost) - len(clear) - few:
         together = ", which is judged for all parties together" if len(found) > 1 else ""
         text += f" {count(rest, 'more party loses', 'more parties lose')} within noise{together}."
     if few:
-        text += f" {count(few, 'more party has', 'more parties have')} fewer than {LEAST_ROWS} rows: too few to say."
+        of = " of some class" if name == "balanced accuracy" else ""
+        has = count(few, "more party has", "more parties have")
+        text += f" {has} fewer than {LEAST_ROWS} rows{of}: too few to say."
     return text
 
 

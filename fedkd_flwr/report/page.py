@@ -94,6 +94,7 @@ def _headline(record: RunRecord) -> str:
         verb = "party reaches" if len(both) == 1 else "parties reach"
         average = "" if len(both) == 1 else " on average"
         found = f"With the federation {len(both)} {verb} {what}{after:.2f}{average}; alone {alone:.2f}"
+        found += derived.rests_on(record, rows)
         home = home_finding(record) if rows == "common" else ""
         return f"{found}. {home[:1].upper()}{home[1:]}" if home else found
     if is_number(record.server_accuracy):

@@ -35,12 +35,16 @@ Verdict = Literal["stay alone", "federated", "both, by class", "no recommendatio
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A figure of two models on the same ``n`` rows, and the standard error of the difference."""
+    """A figure of two models on the same ``n`` rows, and the standard error of the difference.
+
+    ``rarest`` is the number of rows of the rarest class, where the figure counts every class alike.
+    """
 
     alone: float
     after: float
     error: float
     n: int
+    rarest: int | None = None
 
     @property
     def value(self) -> float:
@@ -49,7 +53,12 @@ class Difference:
 
     def clear(self, comparisons: int = 1) -> bool:
         """Tell whether the difference is more than noise, at `LEVEL` for so many comparisons together (Bonferroni)."""
-        return self.n >= LEAST_ROWS and abs(self.value) > self.margin(comparisons)
+        return not self.too_few and abs(self.value) > self.margin(comparisons)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether the figure rests on fewer than `LEAST_ROWS` rows: one right answer more may decide."""
+        return min(self.n, self.n if self.rarest is None else self.rarest) < LEAST_ROWS
 
     def margin(self, comparisons: int = 1) -> float:
         """Return half the length of the confidence interval."""
@@ -62,7 +71,8 @@ class Difference:
         '0.900 alone, 0.780 with the federation: -0.120 ± 0.039 on 200 rows'
         """
         change = f"{self.value:+.3f} ± {self.margin():.3f}"
-        return f"{self.alone:.3f} alone, {self.after:.3f} with the federation: {change} on {self.n:,} rows"
+        rows = f"{self.n:,} rows" + ("" if self.rarest is None else f", {self.rarest:,} of them of the rarest class")
+        return f"{self.alone:.3f} alone, {self.after:.3f} with the federation: {change} on {rows}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,14 +117,16 @@ def difference(alone: Metrics | None, after: Metrics | None, figure: str = "accu
     values = getattr(alone, figure), getattr(after, figure)
     if None in values:
         return None
+    rarest = None
     if figure == "accuracy":
         error = _error([values], [alone.n])
     else:
         by_class = class_differences(alone, after)
         if not by_class or None in alone.support:
             return None
-        error = _error([(d.alone, d.after) for d in by_class.values()], [d.n for d in by_class.values()])
-    return Difference(alone=values[0], after=values[1], error=error, n=alone.n)
+        sizes = [d.n for d in by_class.values()]
+        error, rarest = _error([(d.alone, d.after) for d in by_class.values()], sizes), min(sizes)
+    return Difference(alone=values[0], after=values[1], error=error, n=alone.n, rarest=rarest)
 
 
 def class_differences(alone: Metrics | None, after: Metrics | None) -> dict[int, Difference]:
@@ -177,8 +189,8 @@ def recommendation(
     if found.clear():
         verdict: Verdict = "federated" if found.value > 0 else "stay alone"
     else:
-        few = found.n < LEAST_ROWS
-        reason = f"Fewer than {LEAST_ROWS} rows: too few to say." if few else "That is within noise."
+        of = "" if found.n < LEAST_ROWS else " of the rarest class"
+        reason = f"Fewer than {LEAST_ROWS} rows{of}: too few to say." if found.too_few else "That is within noise."
         verdict, why = "no recommendation", f"{why} {reason}"
     if (only := only_class(alone)) is not None:
         verdict = "no recommendation"

@@ -280,9 +280,11 @@ def advice(record: RunRecord) -> Iterator[Html]:
     yield table(["party", "recommended", "evidence"], body, label="Which model each party should use")
     yield tag(
         "p",
-        f"± is the {LEVEL:.0%} confidence interval. A difference within it may be noise, and nothing is recommended "
-        f"from it, nor from fewer than {LEAST_ROWS} rows. At a silo both models lie in the state-dir, and its owner "
-        "finds the same advice there.",
+        f"± is the {LEVEL:.0%} confidence interval of one party by itself: of twenty parties that neither gain nor "
+        "lose, one is outside it. The warning at the head of the page judges all parties together, and so names fewer. "
+        "A difference within the interval may be noise, and nothing is recommended from it, nor from fewer than "
+        f"{LEAST_ROWS} rows (of the rarest class, where balanced accuracy decides). At a silo both models lie in the "
+        "state-dir, and its owner finds the same advice there.",
         class_="soft",
     )
 

@@ -132,8 +132,8 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
         yield "centralised", _reached(record, record.centralised) + pooled
     if (fixed := derived.figures(record)) and "baseline" in fixed[0].means:
         answer = "accuracy of always answering the commonest class"
-        on = f"{fixed[0].n:,} {fixed[0].rows} test rows{_rarest(record, fixed[0].rows)}"
-        yield "baseline", f"{share(fixed[0].means['baseline'])} ({answer}; {on})"
+        on = f"{fixed[0].n:,} {fixed[0].rows} test rows{derived.rarest_rows(record, fixed[0].rows)}"
+        yield "baseline", f"{share(fixed[0].means['baseline'])} ({answer}; {on}){_own_baseline(record, fixed[0].rows)}"
     yield from _bytes(record)
     started = f" (start-up apart: {time_span(record.startup_seconds)})"
     yield "time", time_span(record.seconds) + (started if record.startup_seconds > 0 else "")
@@ -147,12 +147,14 @@ def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
     return f"{figure.replace('_', ' ')} {share(derived.known(measured, 'common', figure))}, accuracy {accuracy}"
 
 
-def _rarest(record: RunRecord, rows: str) -> str:
-    """Return how many test rows balanced accuracy rests on for the rarest class, where it leads; else nothing."""
-    if derived.figure_used(record, rows) == "accuracy" or (found := derived.rarest_class(record, rows)) is None:
+def _own_baseline(record: RunRecord, rows: str) -> str:
+    """Return what one fixed answer reaches on own rows, by the figure that leads there; nothing where it was said."""
+    balanced = derived.figure_used(record, "own") == "balanced_accuracy"
+    reached = derived.fixed_answer(record, "own") if balanced else derived.baseline(record, "own")
+    if reached is None or (rows == "own" and not balanced):
         return ""
-    c, held = found
-    return f", {held:,} of them of the rarest class, '{_class(record, c)}'"
+    figure = "balanced accuracy of one fixed answer" if balanced else "mean over parties"
+    return f"; on own rows {reached:.3f} ({figure})"
 
 
 def _class(record: RunRecord, c: int) -> str:
@@ -171,6 +173,11 @@ def _metrics(record: RunRecord) -> list[str]:
     ranked = record.num_classes == 2 and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
     which = [f"AUC and AP are of class '{_class(record, 1)}'."] if ranked else []
     partly = derived.of_fewer(found, {one.who: one.who for one in found})
+    if {"own"} == {one.rows for one in found if one.who in ("server", "centralised")} & {"own"}:
+        which.append(
+            "Own rows: of parties' models the mean over parties, of the server's and the centralised model all these "
+            "rows together; balanced accuracies and baselines of the two kinds cannot be compared."
+        )
     return columns([header, *body], left=1) + [line for text in (*partly, *which) for line in _wrapped("", text)]
 
 

@@ -66,9 +66,9 @@ def _useless_parties(record: RunRecord, models: list[Metrics], rows: str, where:
     often.sort(key=lambda c: (-missing[c] / tested[c], c))
     for c in often[:_MANY_CLASSES]:
         held = max(m.support[c] or 0 for m in models if m.support)
-        few = f" There {'is' if held == 1 else 'are'} only {held} to find." if held < _FEW else ""
+        few = f" (there {'is' if held == 1 else 'are'} only {held} to find)" if held < _FEW else ""
         who = f"{missing[c]} of {count(tested[c], 'model', 'models')} {where}"
-        yield f"{who}: no row of {_class(record, c)} is found.{few}"
+        yield f"{who}: no row of {_class(record, c)} is found{few}."
     if len(often) > _MANY_CLASSES:
         yield f"The same holds for {len(often) - _MANY_CLASSES} more classes."
     both = [(m.accuracy, m.baseline) for m in models if m.accuracy is not None and m.baseline is not None]
@@ -94,7 +94,8 @@ def _balanced(record: RunRecord, rows: str, models: list[Metrics]) -> str:
     if not known:
         return ""
     mean, fixed = (statistics.fmean(values) for values in zip(*known, strict=True))
-    return f" Balanced accuracy, which leads here because a class is rare: {mean:.3f}, of one fixed answer {fixed:.3f}."
+    figures = f"{mean:.3f}, of one fixed answer {fixed:.3f}{derived.rests_on(record, rows)}"
+    return f" Balanced accuracy, which leads here because a class is rare: {figures}."
 
 
 def _missed(m: Metrics) -> list[int]:

@@ -13,7 +13,16 @@ def test_bytes_are_written_plainly_beside_fedavg(make_record):
 def test_the_ratio_in_the_title_is_model_bytes_over_label_bytes(make_record):
     record = make_record(4, 1, model="mlp")
     record.rounds[0].bytes_up, record.rounds[0].bytes_down = 4 * 5_000, 4 * 5_000
-    assert bytes_plot(record).title == "The exchange needs 520 times fewer bytes than FedAvg of the same model"
+    assert bytes_plot(record).title == "A round needs 520 times fewer bytes than FedAvg of the same model up and down"
+
+
+def test_what_comes_once_at_the_end_counts_in_the_title(make_record):
+    """A one-round exchange has its whole way down there."""
+    record = make_record(4, 1, model="mlp")
+    record.rounds[0].bytes_up, record.rounds[0].bytes_down, record.final_bytes_down = 4 * 5_000, 0, 4 * 5_000
+    found = bytes_plot(record)
+    assert found.title == "A round needs 520 times fewer bytes than FedAvg of the same model up and down"
+    assert "What a party gets at the end (labels) comes once" in found.caption
 
 
 def test_labels_heavier_than_a_small_model_are_said_to_be(make_record):

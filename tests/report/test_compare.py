@@ -30,6 +30,24 @@ def run(make_record):
     return make
 
 
+def test_an_audited_run_is_not_compared_with_one_whose_models_learnt_all_rows(run):
+    audited, plain = run(1, 0.8, 0.6), run(1, 0.9, 0.9, number=1)
+    audited.audit = object()
+    with pytest.raises(DataError, match="one was audited, so that its models learnt half of the rows"):
+        compare([audited, plain])
+    found = compare([audited, plain], force=True)
+    assert len(found.groups) == 2
+    assert "learnt half of the rows" in " ".join(found.warnings)
+
+
+def test_the_rarest_class_s_rows_stand_beside_n_where_balanced_accuracy_is_compared(run):
+    records = [run(1, 0.8), run(1, 0.9, model="mlp")]
+    for record in records:
+        for measured in (record.parties[0].solo, record.parties[0].federated):
+            measured["common"] = Metrics(n=100, accuracy=0.9, balanced_accuracy=0.7, support=[97, 3])
+    assert "n = 100, 3 of them of the rarest class" in comparison_text(compare(records))
+
+
 def test_runs_that_differ_only_in_their_seed_are_one_group(run):
     found = compare([run(1, 0.8, 0.6), run(2, 0.8, 0.8, name="x"), run(1, 0.9, 0.9, model="mlp")])
     assert [(group.letter, group.seeds) for group in found.groups] == [("A", [1, 2]), ("B", [1])]

@@ -44,6 +44,23 @@ def test_nothing_is_recommended_from_noise(n, alone, after, verdict):
     assert f"on {n} rows" in found.why
 
 
+@pytest.mark.parametrize("rare", [1, 2, 9])
+def test_nothing_is_recommended_from_a_few_rows_of_the_rarest_class(rare):
+    """In balanced accuracy one row of two is a quarter: with 106 others the rule for all rows said "federated"."""
+
+    def one(recall):
+        support, shares = [106, rare], [1.0, recall]
+        return Metrics(
+            n=106 + rare, accuracy=0.99, balanced_accuracy=sum(shares) / 2, recall=shares, f1=shares, support=support
+        )
+
+    for alone, after in ((0.0, 1.0), (1.0, 0.0)):
+        found = recommendation(_party(one(alone), one(after)), figure="balanced_accuracy")
+        assert found.verdict == "no recommendation"
+        assert f"on {106 + rare} rows, {rare} of them of the rarest class" in found.why
+        assert "Fewer than 10 rows of the rarest class: too few to say." in found.why
+
+
 def test_few_rows_are_named_as_the_reason_because_the_interval_may_exclude_zero():
     few = recommendation(_party(Metrics(n=3, accuracy=0.0), Metrics(n=3, accuracy=1.0)))
     assert difference(Metrics(n=3, accuracy=0.0), Metrics(n=3, accuracy=1.0)).margin() < 1.0

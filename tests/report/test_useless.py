@@ -67,7 +67,8 @@ def test_accuracy_that_is_not_above_one_fixed_answer_is_said():
 
 def test_a_model_that_finds_all_of_a_rare_class_is_not_judged_by_accuracy_alone():
     alarms = metrics(np.where(np.arange(2000) < 1900, 0, 1))  # finds all 10 frauds, with 90 false alarms
-    balanced = " Balanced accuracy, which leads here because a class is rare: 0.977, of one fixed answer 0.500."
+    balanced = " Balanced accuracy, which leads here because a class is rare: 0.977, of one fixed answer 0.500"
+    balanced += " (by 10 test rows of the rarest class)."
     server, parties = useless(record(alarms, [alarms, alarms]))
     assert server.endswith(f"always answering the commonest class (0.995).{balanced}")
     assert parties.endswith(f"commonest class alone (0.995).{balanced}")
@@ -118,7 +119,7 @@ def test_parties_whose_mean_accuracy_is_below_one_fixed_answer_are_said():
 def test_a_class_that_is_missed_with_a_single_test_row_is_said_to_have_only_one():
     y = np.repeat([0, 1], [50, 1])
     few = metrics(np.repeat([0, 1, 0], [49, 1, 1]), y)
-    assert "no row of class 'fraud' is found. There is only 1 to find." in " ".join(useless(record(None, [few, few])))
+    assert "no row of class 'fraud' is found (there is only 1 to find)." in " ".join(useless(record(None, [few, few])))
     y = np.repeat([0, 1], [50, 5])
     enough = metrics(np.repeat([0, 1, 0], [49, 1, 5]), y)
     assert "only" not in " ".join(useless(record(None, [enough, enough])))
