@@ -188,7 +188,7 @@ def _run(strategy: Any, clients: Sequence[Any], *, rounds: int = 1) -> list[Tran
     for sent, reply in zip(grid.sent, grid.replies, strict=True):
         if sent.metadata.message_type == "train":
             arrays, config = open_instruction(sent.content, "fit")
-            asked = dict(zip(str(config["payload"]).split(","), arrays, strict=False))
+            asked = dict(zip(str(config.get("payload", "")).split(","), arrays, strict=False))
             at = int(config["server-round"])
             said[sent.metadata.dst_node_id - 1000].add(open_reply(reply, "fit"), asked=asked, server_round=at)
     return said

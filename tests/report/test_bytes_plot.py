@@ -22,7 +22,7 @@ def test_what_comes_once_at_the_end_counts_in_the_title(make_record):
     record.rounds[0].bytes_up, record.rounds[0].bytes_down, record.final_bytes_down = 4 * 5_000, 0, 4 * 5_000
     found = bytes_plot(record)
     assert found.title == "A round needs 520 times fewer bytes than FedAvg of the same model up and down"
-    assert "What a party gets at the end (labels) comes once" in found.caption
+    assert "What a party gets at the end (result) comes once" in found.caption
 
 
 def test_labels_heavier_than_a_small_model_are_said_to_be(make_record):

@@ -94,7 +94,7 @@ def test_bins_of_one_place_are_merged_and_the_gap_has_a_direction():
 
 
 def test_a_picture_of_two_classes_has_room_for_what_its_axis_says():
-    assert "class (rows)" in texts(class_gain_plot(_record(classes=2)).svg)
+    assert "class (rows, once for each party)" in texts(class_gain_plot(_record(classes=2)).svg)
     caption = class_gain_plot(_record()).caption
     assert "counts once for each party" in caption
     assert "both are equal" in caption
