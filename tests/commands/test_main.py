@@ -289,6 +289,7 @@ def test_the_help_lists_arguments_once(fedkd):
 
 _INTERRUPTED_IMPORT = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it
 from fedkd_flwr.commands.start import main
 
 class Finder:
