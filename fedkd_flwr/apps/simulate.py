@@ -30,6 +30,7 @@ __all__ = ["DEFAULT_PARTIES", "TOGETHER", "Ended", "Simulation", "jobs", "once",
 
 DEFAULT_PARTIES = 10
 TOGETHER = "own, together"
+"""The key of baselines on the own test rows of all parties together."""
 _STOP_S = 30.0  # after which a run that was asked to stop is killed
 
 

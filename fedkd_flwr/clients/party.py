@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from hashlib import sha256
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms import allowed_by_default
 from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.data.encoder import Encoder
-from fedkd_flwr.data.public import PublicSet, check_classes
+from fedkd_flwr.data.public import PublicSet, check_classes, check_test_rows
 from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, explain
 from fedkd_flwr.labels import Labels
 from fedkd_flwr.metrics import Metrics, check_names
@@ -237,27 +237,21 @@ class Party:
 
     def _check_test(self, name: str, X: NDArray[Any], y: NDArray[Any]) -> None:
         """Refuse test rows that would be measured wrongly, or under a name that nothing reports."""
-        title, columns = f"{name!r} test rows of {self.name}", self.public.num_features
         if name not in TEST_ROWS:
             raise ConfigError(explain("tests", f"name its rows {' or '.join(TEST_ROWS)}", name))
-        if not (X.ndim == 2 and y.shape == (len(X),)):
-            raise DataError(explain(title, "be (n, d) and (n,)", f"X {X.shape}, y {y.shape}"))
-        if len(X) and X.shape[1] != columns:
-            way_out = "Encode them by the public schema's preprocessing, as the rows to learn from."
-            raise DataError(explain(title, f"have {columns} features", X.shape[1], way_out))
-        check_classes(f"y of the {title}", y, self.public.schema.classes)
+        check_test_rows(f"{name!r} test rows of {self.name}", X, y, self.public)
 
     @property
     def num_rows(self) -> int:
         """Rows of its file, whether or not they can be used."""
         return self.num_slots or len(self.y)
 
-    @property
+    @cached_property
     def rows_digest(self) -> str:
         """The digest of the rows that it learns from; "" where nothing is kept that could be told by it."""
         if self.ledger is not None:
             return self.ledger.rows.digest
-        return "" if self.state is None else sha256(self.X.tobytes() + self.y.tobytes()).hexdigest()
+        return "" if self.state is None else array_rows(self.X, self.y).digest
 
     @property
     def forgets(self) -> bool:

@@ -31,6 +31,7 @@ __all__ = [
     "PublicSet",
     "Table",
     "check_classes",
+    "check_test_rows",
     "fingerprint",
     "make_public_set",
     "raw_matrix",
@@ -189,6 +190,22 @@ def check_classes(name: str, y: NDArray[Any], classes: Sequence[str], *, least: 
         way_out = f"0 is the first of the schema's classes: {words}. Leave rows without a label out."
         rule = f"lie within {least}..{len(classes) - 1}"
         raise DataError(explain(name, rule, seen, way_out), code=Code.CLASS_OUTSIDE_SCHEMA)
+
+
+def check_test_rows(name: str, X: NDArray[Any], y: NDArray[Any], public: PublicSet) -> None:
+    """Refuse test rows that no model of these public rows can be measured on.
+
+    Raises
+    ------
+    DataError
+        If X is not (n, d) or y not (n,), columns are more or fewer than the public rows', or a label is no class.
+    """
+    if not (X.ndim == 2 and y.shape == (len(X),)):
+        raise DataError(explain(name, "be (n, d) and (n,)", f"X {X.shape}, y {y.shape}"))
+    if len(X) and X.shape[1] != public.num_features:
+        way_out = "Encode them by the public schema's preprocessing: public.features(table)."
+        raise DataError(explain(name, f"have {public.num_features} features", X.shape[1], way_out))
+    check_classes(f"y of {name}", y, public.schema.classes)
 
 
 def make_public_set(

@@ -173,7 +173,7 @@ def _metrics(record: RunRecord) -> list[str]:
     ranked = record.num_classes == 2 and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
     which = [f"AUC and AP are of class '{_class(record, 1)}'."] if ranked else []
     partly = derived.of_fewer(found, {one.who: one.who for one in found})
-    if {"own"} == {one.rows for one in found if one.who in ("server", "centralised")} & {"own"}:
+    if any(one.rows == "own" and one.who in ("server", "centralised") for one in found):
         which.append(
             "Own rows: of parties' models the mean over parties, of the server's and the centralised model all these "
             "rows together; balanced accuracies and baselines of the two kinds cannot be compared."

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card, ExchangeConfig
 from fedkd_flwr.checks import check_number, check_whole
-from fedkd_flwr.data.public import PublicSet, check_classes
-from fedkd_flwr.errors import SETTLED, ConfigError, DataError, TooFewPartiesError, explain
+from fedkd_flwr.data.public import PublicSet, check_test_rows
+from fedkd_flwr.errors import SETTLED, ConfigError, TooFewPartiesError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -71,12 +71,7 @@ def checked_test(
     if test is None:
         return None
     X, y = np.asarray(test[0]), np.asarray(test[1])
-    if not (X.ndim == 2 and y.shape == (len(X),)):
-        raise DataError(explain("test", "be (X, y) of shapes (n, d) and (n,)", f"X {X.shape}, y {y.shape}"))
-    if len(X) and X.shape[1] != public.num_features:
-        way_out = "Encode them by the public schema's preprocessing: public.features(table)."
-        raise DataError(explain("test", f"have {public.num_features} features", X.shape[1], way_out))
-    check_classes("y of test", y, public.schema.classes)
+    check_test_rows("test", X, y, public)
     return X, y
 
 

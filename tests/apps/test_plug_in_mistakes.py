@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -62,8 +64,8 @@ def test_an_argument_of_another_kind_is_refused_where_the_party_is_made(given, m
     [
         (lambda X, y: (X, y[:-1]), r"'own' test rows of a must be \(n, d\) and \(n,\), got X \(9, 2\), y \(8,\)"),
         (lambda X, y: (X[:, :1], y), r"'own' test rows of a must have 2 features, got 1"),
-        (lambda X, y: (X, y + 1), r"y of the 'own' test rows of a must lie within 0..2, got 3 at row \d"),
-        (lambda X, y: (X, y.astype(str)), r"y of the 'own' test rows of a must hold integers.*red, green, blue"),
+        (lambda X, y: (X, y + 1), r"y of 'own' test rows of a must lie within 0..2, got 3 at row \d"),
+        (lambda X, y: (X, y.astype(str)), r"y of 'own' test rows of a must hold integers.*red, green, blue"),
     ],
 )
 def test_test_rows_that_would_be_measured_wrongly_are_refused(change, message):
@@ -167,3 +169,15 @@ def test_an_answer_kept_without_a_ledger_is_not_that_of_other_rows(tmp_path):
     state.save(Saved(server_round=1, arrays={}, model=b"net", meta=meta))
     assert kept_state(first, FedKTClient.card).model == b"net"
     assert kept_state(mended, FedKTClient.card).model == b""
+
+
+def test_rows_of_texts_have_one_digest_in_every_process(tmp_path):
+    """The bytes of an array of texts are addresses, which no second process has."""
+    X = np.array([["pump one"], ["pump two"]], dtype=object)
+    members = []
+    for texts in (X, np.array([["pump " + "one"], ["".join(["pump", " two"])]], dtype=object)):
+        public = replace(public_set(), X=texts)
+        members.append(
+            party("a", texts, np.array([0, 1]), public=public, state=PartyState(tmp_path, party="a", run_id="1"))
+        )
+    assert members[0].rows_digest == members[1].rows_digest
