@@ -176,8 +176,6 @@ def test_rows_of_texts_have_one_digest_in_every_process(tmp_path):
     X = np.array([["pump one"], ["pump two"]], dtype=object)
     members = []
     for texts in (X, np.array([["pump " + "one"], ["".join(["pump", " two"])]], dtype=object)):
-        public = replace(public_set(), X=texts)
-        members.append(
-            party("a", texts, np.array([0, 1]), public=public, state=PartyState(tmp_path, party="a", run_id="1"))
-        )
+        public, state = replace(public_set(), X=texts), PartyState(tmp_path, party="a", run_id="1")
+        members.append(party("a", texts, np.array([0, 1]), public=public, state=state, tests={}))
     assert members[0].rows_digest == members[1].rows_digest
