@@ -1,4 +1,4 @@
-"""How large each room may be, in lines of Python. The limits are only ever lowered; a new capability says what it costs."""
+"""How many lines each room may have. The limits are only ever lowered; a new capability says what it costs."""
 
 from __future__ import annotations
 
