@@ -247,7 +247,7 @@ def _whole_party(
     **changes: Any,
 ) -> Audited:
     """All that a party holds: rows of class 0 or of class 1, which it gives to every public row."""
-    public, coins = strategy.public, _halves(canaries) if repeated else _coins(canaries)
+    public, coins = strategy.exchange.public, _halves(canaries) if repeated else _coins(canaries)
     clients = [client(_party(i, [int(coin)] * 2, public, **changes)) for i, coin in enumerate(coins)]
     guesses = _guesses(_run(strategy, clients, rounds=rounds), guess)
     epsilon, delta = _claim(strategy, "party")

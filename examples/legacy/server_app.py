@@ -10,7 +10,7 @@ from fedkd_flwr.strategies import FedCT
 
 def report(strategy: FedCT) -> None:
     """Say what came out."""
-    labelled = (strategy.consensus >= 0).sum()
+    labelled = (strategy.exchange.consensus >= 0).sum()
     print(f"{labelled} of {len(task.UNLABELLED)} wines that belong to nobody have a label")
 
 

@@ -52,7 +52,8 @@ from fedkd_flwr.simulation.simulated import (
 from fedkd_flwr.stores.files import node_secret
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
-from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy
+from fedkd_flwr.strategies.exchange import Collaborators
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.waiting import Readiness
 
 __all__ = ["make_client", "make_strategy", "refuse_foreign_algorithm", "refuse_foreign_code"]
@@ -329,7 +330,7 @@ def make_strategy(
     nodes: Sequence[int] = (),
     readiness: Readiness | None = None,
     on_round: Callable[[RunRecord], None] | None = None,
-) -> ExchangeStrategy[Any]:
+) -> ExchangeStrategy:
     """Return the server's strategy for the run; ``names``, ``nodes`` and ``readiness`` as in `ExchangeStrategy`."""
     root = output_root(config.output_dir)
     runs = root / "runs" / record.run_id
@@ -353,7 +354,7 @@ def make_strategy(
         budget=Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5)),
         fraction=config.fraction_parties,
     )
-    strategy: type[ExchangeStrategy[Any]] = load_class(config.card.strategy)
+    strategy: type[ExchangeStrategy] = load_class(config.card.strategy)
     return strategy.assemble(
         collaborators,
         config=config.own,

@@ -28,7 +28,7 @@ from flwr.server.strategy import Strategy
 from flwr.serverapp import Grid
 
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.strategies.base import ExchangeStrategy
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.wire.records import reply_record
 
 __all__ = ["LegacyStrategy", "node_of"]
@@ -67,19 +67,20 @@ class LegacyStrategy(Strategy):
 
     def __init__(
         self,
-        strategy: ExchangeStrategy[Any],
+        strategy: ExchangeStrategy,
         *,
         num_rounds: int,
-        when_done: Callable[[ExchangeStrategy[Any]], None] | None = None,
+        when_done: Callable[[ExchangeStrategy], None] | None = None,
     ) -> None:
-        if not isinstance(strategy, ExchangeStrategy) or strategy.card.sends == "weights":
+        if not isinstance(strategy, ExchangeStrategy) or strategy.exchange.card.sends == "weights":
             way_out = "Use flwr.server.strategy.FedProx in such a project, or a ServerApp of the present API."
             rule = "be one of this package's that exchange labels or probabilities"
             raise ConfigError(explain("strategy", rule, type(strategy).__name__, way_out))
         strategy.check_rounds(num_rounds)
-        if strategy.finished_round is not None or strategy.rounds_done >= num_rounds:
+        at = strategy.exchange
+        if at.finished_round is not None or at.rounds_done >= num_rounds:
             way_out = "Only its final result was lost: continue it in a ServerApp of the present API."
-            raise ConfigError(explain("num_rounds", f"be above {strategy.rounds_done}", num_rounds, way_out))
+            raise ConfigError(explain("num_rounds", f"be above {at.rounds_done}", num_rounds, way_out))
         strategy.envelope = _Letter.to  # there may be no task that Flower's Message could be made in
         self.strategy = strategy
         self.num_rounds, self.when_done = num_rounds, when_done
@@ -98,7 +99,7 @@ class LegacyStrategy(Strategy):
         """Send what the last round left to the chosen clients."""
         self._prepare(client_manager)
         if self._ended:
-            if server_round + self.strategy.rounds_done > self.num_rounds:
+            if server_round + self.strategy.exchange.rounds_done > self.num_rounds:
                 text = "nothing left to do: ServerConfig(num_rounds=...) is above the %d of LegacyStrategy"
                 log(WARN, text, self.num_rounds)
             return []
@@ -106,7 +107,7 @@ class LegacyStrategy(Strategy):
         with self._closed_on_error():
             messages = self.strategy.configure_train(server_round, ArrayRecord(), ConfigRecord(), clients.grid)
             asked = [(clients.of(message), FitIns(*_contents(message, "fit"))) for message in messages]
-            if not asked and self.strategy.finished_round is None:
+            if not asked and self.strategy.exchange.finished_round is None:
                 self.strategy.aggregate_train(server_round, [])  # fails, and names them: Flower would go on without
         return asked
 
@@ -128,7 +129,7 @@ class LegacyStrategy(Strategy):
         with self._closed_on_error():
             messages = self.strategy.configure_evaluate(server_round, ArrayRecord(), ConfigRecord(), clients.grid)
             asked = [(clients.of(message), EvaluateIns(*_contents(message, "evaluate"))) for message in messages]
-        if not asked and server_round + self.strategy.rounds_done == self.strategy.last_round:
+        if not asked and server_round + self.strategy.exchange.rounds_done == self.strategy.last_round:
             self._end()  # nobody is left to be told: Flower will not ask for the aggregate
         return asked
 

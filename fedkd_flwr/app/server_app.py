@@ -158,10 +158,10 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     try:
         strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
     except TooFewPartiesError:
-        if strategy.fell_short is not None and (model := getattr(strategy, "model", None)) is not None:
+        if strategy.fell_short is not None and (model := getattr(strategy.exchange, "model", None)) is not None:
             _keep_model(model, public, record, folder / "model.fedkd")  # of the last round that had enough
         raise
-    if (model := getattr(strategy, "model", None)) is not None:
+    if (model := getattr(strategy.exchange, "model", None)) is not None:
         _keep_model(model, public, record, folder / "model.fedkd")
         if record.simulation:
             record.server = _measured(model, config, len(nodes))

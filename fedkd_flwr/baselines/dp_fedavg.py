@@ -24,12 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.baselines.cards import DP_FEDAVG as CARD
 from fedkd_flwr.baselines.cards import DPFedAvgConfig
 from fedkd_flwr.baselines.weight_exchange import PartyWeights, WeightClient, WeightExchange
@@ -40,12 +41,13 @@ from fedkd_flwr.privacy.noise.updates import ClippedSum
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.strategies.base import Collaborators
+from fedkd_flwr.strategies.exchange import Collaborators
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 
-__all__ = ["DPFedAvg", "DPFedAvgClient"]
+__all__ = ["DPFedAvg", "DPFedAvgClient", "DPFedAvgExchange"]
 
 
-class DPFedAvg(WeightExchange):
+class DPFedAvgExchange(WeightExchange):
     """FedAvg with central differential privacy. Further parameters as in `WeightExchange`.
 
     Parameters
@@ -70,13 +72,13 @@ class DPFedAvg(WeightExchange):
 
     def __init__(
         self,
-        *args: Any,
+        *,
         ledger: LedgerStore | None = None,
         budget: Budget | None = None,
         noise_rng: np.random.Generator | None = None,
         **keywords: Any,
     ) -> None:
-        super().__init__(*args, **keywords)
+        super().__init__(**keywords)
         if ledger is not None and not self.record.run_id:
             way_out = "Give record=RunRecord(run_id=..., algorithm=...): a ledger tells runs apart by it."
             raise ConfigError(explain("record", "name its run where a ledger is given", self.record.run_id, way_out))
@@ -88,9 +90,9 @@ class DPFedAvg(WeightExchange):
             raise ConfigError(explain("model", rule, self.model.template.net, way_out))
 
     @classmethod
-    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
-        """Return the strategy of an app's run."""
-        return super().assemble(given, ledger=given.ledger, budget=given.budget, **keywords)
+    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
+        """Return the further parameters that this exchange takes of an app's."""
+        return {**super().needs(given, config), "ledger": given.ledger, "budget": given.budget}
 
     @cached_property
     def mechanism(self) -> ClippedSum:
@@ -123,7 +125,7 @@ class DPFedAvg(WeightExchange):
                 yield self._flat(answer.parts["model"]) - start
 
         # a fixed denominator: how many answered may depend on what parties hold
-        move = self.mechanism.privatize(updates(), rng=self.noise_rng) / len(self._asked)
+        move = self.mechanism.privatize(updates(), rng=self.noise_rng) / len(self.roster.asked_now)
         move = self._charged(server_round, move)
         moved, at = [], 0
         for array, moves in zip(weights, self._moves, strict=True):
@@ -154,20 +156,28 @@ class DPFedAvg(WeightExchange):
         )
         return stored.arrays["move"]
 
-    def conclude(self, error: BaseException | None = None) -> None:
-        """Write down how the run ended; its budget holds nothing back for rounds that will not come."""
+    def ended(self) -> None:
+        """Let the budget hold nothing back for rounds that will not come."""
         if self.ledger is not None:
             self.ledger.end_plan(self.charged_run)
-        super().conclude(error)
 
     def claim(self) -> list[PrivacyClaim]:
         """Return the claim for the party asked most often."""
-        if not (rounds := self.asked.most):
+        if not (rounds := self.roster.asked.most):
             return []
         seeded, delta = self.noise_rng is not None, self.config.delta
         return [
-            clipped_sum_at_server(self.mechanism, rounds=rounds, delta=delta, num_parties=self.num_asked, seeded=seeded)
+            clipped_sum_at_server(
+                self.mechanism, rounds=rounds, delta=delta, num_parties=self.roster.num_asked, seeded=seeded
+            )
         ]
+
+
+class DPFedAvg(ExchangeStrategy):
+    """FedAvg with central differential privacy. Takes what `DPFedAvgExchange` takes besides."""
+
+    exchange_type = DPFedAvgExchange
+    exchange: DPFedAvgExchange
 
 
 class DPFedAvgClient(WeightClient):

@@ -27,8 +27,9 @@ from fedkd_flwr.baselines.cards import FedDFConfig
 from fedkd_flwr.baselines.weight_exchange import FlowerMean, PartyWeights, WeightClient
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import RoundRecord
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 
-__all__ = ["FedDF", "FedDFClient", "aggregate"]
+__all__ = ["FedDF", "FedDFClient", "FedDFExchange", "aggregate"]
 
 
 def aggregate(logits: Iterable[NDArray[np.floating]]) -> NDArray[np.float64]:
@@ -61,7 +62,7 @@ def aggregate(logits: Iterable[NDArray[np.floating]]) -> NDArray[np.float64]:
     return probs
 
 
-class FedDF(FlowerMean):
+class FedDFExchange(FlowerMean):
     """FedAvg with distillation at the server. Parameters as in `WeightExchange`."""
 
     card = CARD
@@ -84,6 +85,13 @@ class FedDF(FlowerMean):
         student.set_arrays(self.model.arrays())
         student.digest(X, probs, epochs=self.config.distill_epochs, loss="cross-entropy")
         return self.take_up(student.arrays())
+
+
+class FedDF(ExchangeStrategy):
+    """FedDF. Takes ``global_model`` and ``test`` besides, as `WeightExchange`."""
+
+    exchange_type = FedDFExchange
+    exchange: FedDFExchange
 
 
 class FedDFClient(WeightClient):

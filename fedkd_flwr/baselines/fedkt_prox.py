@@ -7,126 +7,129 @@ from 2, and weights leave the parties in them. Both parts are told in `fedkd_flw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Message
-from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Result
+from flwr.app import ArrayRecord, MetricRecord
 from numpy.typing import NDArray
 
 from fedkd_flwr.baselines.cards import FEDKT_PROX as CARD
 from fedkd_flwr.baselines.cards import FedKTProxConfig
-from fedkd_flwr.baselines.fedprox import FedProx, FedProxClient
-from fedkd_flwr.checks import check_whole
+from fedkd_flwr.baselines.fedprox import FedProxClient, FedProxExchange
 from fedkd_flwr.clients.fedkt import FedKTClient
 from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.strategies.base import new_record
-from fedkd_flwr.strategies.fedkt import FedKT
-from fedkd_flwr.wire.records import Scalar
+from fedkd_flwr.record.run_record import RoundRecord
+from fedkd_flwr.strategies.exchange import Stage
+from fedkd_flwr.strategies.fedkt import FedKTExchange
+from fedkd_flwr.strategies.loop import ExchangeStrategy
+from fedkd_flwr.wire.records import Reply, Room, Scalar
 
-__all__ = ["FedKTProx", "FedKTProxClient"]
+__all__ = ["FedKTProx", "FedKTProxClient", "FedKTProxExchange"]
 
 
-class FedKTProx(FedProx):
-    """FedKT's round, then FedProx from its model, in one run. Further parameters as in `FedProx`.
+class FedKTProxExchange(FedProxExchange):
+    """FedKT's exchange in round 1, FedProx's from its model in the rounds after it. Further parameters as in `FedProx`.
 
-    Parameters
-    ----------
-    fraction_train : float
-        Share of the parties asked in FedProx's rounds; FedKT asks all.
+    FedKT's round asks all parties, the others a share of them.
 
     Attributes
     ----------
     config : FedKTProxConfig
         Settings of both parts: level L0 alone, since weights without noise would void every claim.
-    fedkt : FedKT
-        The strategy of the first round; its ``model`` is where FedProx starts.
+    fedkt : FedKTExchange
+        The exchange of the first round; its ``model`` is where FedProx starts.
     """
 
     card = CARD
     config: FedKTProxConfig
     rounds_before = 1
 
-    def __init__(
-        self,
-        fraction_train: float = 1.0,
-        *args: Any,
-        global_model: Callable[..., Classifier],
-        record: RunRecord | None = None,
-        **keywords: Any,
-    ) -> None:
-        record = record if record is not None else new_record(self.card)
-        super().__init__(fraction_train, *args, global_model=global_model, record=record, **keywords)
-        for own in ("config", "checkpoint", "resume_from"):
-            keywords.pop(own, None)
-        self.fedkt = _FirstRound(
-            1.0, *args, config=self.config.first, final_model=global_model, record=record, **keywords
+    def __init__(self, *, global_model: Callable[..., Classifier], **keywords: Any) -> None:
+        super().__init__(global_model=global_model, **keywords)
+        self.fedkt = FedKTExchange(
+            config=self.config.first,
+            final_model=global_model,
+            public=self.public,
+            record=self.record,
+            roster=self.roster,
+            checkpoints=self.checkpoints,
         )
 
-    def start(
-        self,
-        grid: Grid,
-        initial_arrays: ArrayRecord | None = None,
-        num_rounds: int = 1,
-        timeout: float = 3600,
-        train_config: ConfigRecord | None = None,
-        *args: Any,
-        **keywords: Any,
-    ) -> Result:
-        """Run FedKT's round, then ``num_rounds`` rounds of FedProx; see `ExchangeStrategy.start`.
-
-        Raises `ConfigError` if ``initial_arrays`` are given, `DataError` if FedKT's model saw a single class, and so
-        has no weights.
-        """
-        if initial_arrays is not None:
+    def begin_with(self, arrays: ArrayRecord | None) -> ArrayRecord:
+        """Refuse weights to start from."""
+        if arrays is not None:
             way_out = "FedProx starts from FedKT's model; use fedprox for other weights."
             raise ConfigError(explain("initial_arrays", "be left out", "some", way_out))
-        check_whole("num_rounds", num_rounds, 1)
-        self.record.num_rounds = self.num_rounds = 1 + num_rounds
-        self.checkpoints.resume(self, 1 + num_rounds)
-        plan = (1 + num_rounds, timeout, train_config)
-        if self.rounds_done:  # the run that this one continues was lost after FedKT's round
-            return super().start(grid, None, *plan, *args, **keywords)
-        self.checkpoints.begin(self)
-        self.fedkt.checkpoints.lineage = self.checkpoints.lineage
-        self.fedkt.start(grid, num_rounds=1, timeout=timeout, train_config=train_config)
-        self._began = self.fedkt._began
+        return self._weights()
+
+    def plan(self, num_rounds: int) -> None:
+        """Take the number of rounds, FedKT's among them."""
+        super().plan(num_rounds)
+        self.fedkt.plan(1)
+
+    def choose(self, nodes: list[int], server_round: int) -> list[int]:
+        """Return which of the connected nodes this round asks."""
+        return self.roster.in_order(nodes) if server_round == 1 else super().choose(nodes, server_round)
+
+    def settings(self, server_round: int) -> dict[str, Any]:
+        """Return the settings that every party is told in a round: FedKT's in its own."""
+        return self.fedkt.settings(1) if server_round == 1 else super().settings(server_round)
+
+    def told(self, node: int, server_round: int) -> Mapping[str, Scalar]:
+        """Return the settings that only this node gets."""
+        return self.fedkt.told(node, 1) if server_round == 1 else super().told(node, server_round)
+
+    def rounds_left(self, server_round: int) -> int:
+        """Return in how many rounds of the same part a party is going to be asked from this one on."""
+        return 1 if server_round == 1 else super().rounds_left(server_round)
+
+    def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
+        """Return what FedKT sends in its round, and weights from then on."""
+        first = stage == "fit" and server_round == 1
+        return self.fedkt.outgoing(stage, 1) if first else super().outgoing(stage, server_round)
+
+    @property
+    def room(self) -> Room:
+        """The most that an honest answer of either part may hold."""
+        labels, weights = self.fedkt.room, super().room
+        return Room(arrays=max(labels.arrays, weights.arrays), num_bytes=max(labels.num_bytes, weights.num_bytes))
+
+    def read(self, reply: Reply, server_round: int) -> Any:
+        """Return labels of FedKT's round, and weights of the others."""
+        return self.fedkt.read(reply, 1) if server_round == 1 else super().read(reply, server_round)
+
+    def combine_answers(self, server_round: int, answers: Sequence[Any], this: RoundRecord) -> ArrayRecord:
+        """Let FedKT's model be the first weights; average those of the rounds after it.
+
+        Raises `DataError` if FedKT's model saw a single class, and so has no weights.
+        """
+        if server_round > 1:
+            return super().combine_answers(server_round, answers, this)
+        self.fedkt.combine_answers(1, answers, this)
         first = self.fedkt.model
         if first is None or first.is_constant:
             way_out = "Use more public rows or more even parties, or start with fedprox."
-            error = DataError(explain("the labels FedKT's model learnt", "show >= 2 classes", 1, way_out))
-            self.conclude(error)
-            raise error
-        self.model.set_arrays(first.arrays())
-        self._nodes, self.rounds_done = self.fedkt._nodes, 1
-        self._reception.follow(self.fedkt._reception)
-        self.note(f"Round 1 is FedKT's, the {num_rounds} after it are FedProx's, from FedKT's model.")
-        self.checkpoints.keep(self, 1, self._weights())
-        return super().start(grid, None, *plan, *args, **keywords)
+            raise DataError(explain("the labels FedKT's model learnt", "show >= 2 classes", 1, way_out))
+        self.note(f"Round 1 is FedKT's, the {self.num_rounds - 1} after it are FedProx's, from FedKT's model.")
+        self.note(self.warning)
+        return self.take_up(first.arrays())
 
-    def prepare(self, grid: Grid, num_rounds: int) -> None:
-        """Go on with the nodes of FedKT's round, whose time counts too."""
-        began = self._began
-        super().prepare(grid, num_rounds)
-        self._began = began or self._began
+    def measure(self) -> MetricRecord | None:
+        """Measure the model on the common test rows, once FedKT has made it."""
+        return super().measure() if self.record.rounds else None
 
 
-class _FirstRound(FedKT):
-    """FedKT without its last trip: what its parties would finish on is not the end."""
+class FedKTProx(ExchangeStrategy):
+    """FedKT's round, then FedProx from its model, in one run. Takes ``global_model`` and ``test`` besides.
 
-    def configure_evaluate(self, *args: Any, **keywords: Any) -> Iterable[Message]:
-        """Send nothing."""
-        return []
+    ``num_rounds`` of `start` counts FedProx's rounds.
+    """
 
-    def conclude(self, error: BaseException | None = None) -> None:
-        """Write down a failure; where it succeeds, the run goes on."""
-        if error is not None:
-            super().conclude(error)
+    exchange_type = FedKTProxExchange
+    exchange: FedKTProxExchange
 
 
 Fitted = tuple[list[NDArray[Any]], int, dict[str, Scalar]]

@@ -19,11 +19,12 @@ from fedkd_flwr.baselines.cards import FedProxConfig
 from fedkd_flwr.baselines.weight_exchange import FlowerMean, WeightClient
 from fedkd_flwr.clients.party import Instruction
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 
-__all__ = ["FedProx", "FedProxClient"]
+__all__ = ["FedProx", "FedProxClient", "FedProxExchange"]
 
 
-class FedProx(FlowerMean):
+class FedProxExchange(FlowerMean):
     """Flower's FedProx, written down round by round. Parameters as in `WeightExchange`."""
 
     card = CARD
@@ -32,6 +33,13 @@ class FedProx(FlowerMean):
     def flower_strategy(self) -> FlowerFedProx:
         """Return Flower's FedProx, which tells parties mu once more."""
         return FlowerFedProx(min_train_nodes=1, min_available_nodes=1, proximal_mu=self.config.proximal_mu)
+
+
+class FedProx(ExchangeStrategy):
+    """FedProx, written down round by round. Takes ``global_model`` and ``test`` besides, as `WeightExchange`."""
+
+    exchange_type = FedProxExchange
+    exchange: FedProxExchange
 
 
 class FedProxClient(WeightClient):

@@ -30,10 +30,11 @@ from fedkd_flwr.clients.party import Answer, Instruction
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.base import Stage
+from fedkd_flwr.strategies.exchange import Stage
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.wire.records import Reply, numbered
 
-__all__ = ["PFNM", "PFNMClient", "aggregate", "match_units"]
+__all__ = ["PFNM", "PFNMClient", "PFNMExchange", "aggregate", "match_units"]
 
 
 Floats = NDArray[np.float64]
@@ -205,7 +206,7 @@ def aggregate(
     return [np.ascontiguousarray(array, dtype=np.float32) for array in made]
 
 
-class PFNM(WeightExchange):
+class PFNMExchange(WeightExchange):
     """One-shot matching of fully connected nets. Parameters as in `WeightExchange`.
 
     Raises
@@ -221,8 +222,8 @@ class PFNM(WeightExchange):
         "without noise."
     )
 
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(**keywords)
         self.model.with_widths(self._widths(self.model.arrays()))  # another net is refused now
 
     def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
@@ -258,6 +259,13 @@ class PFNM(WeightExchange):
     @staticmethod
     def _widths(arrays: Sequence[NDArray[Any]]) -> list[int]:
         return [len(bias) for bias in arrays[1:-1:2]]
+
+
+class PFNM(ExchangeStrategy):
+    """PFNM. Takes ``global_model`` and ``test`` besides, as `WeightExchange`."""
+
+    exchange_type = PFNMExchange
+    exchange: PFNMExchange
 
 
 class PFNMClient(WeightClient):

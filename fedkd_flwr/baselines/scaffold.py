@@ -29,10 +29,11 @@ from fedkd_flwr.baselines.weight_exchange import PartyWeights, WeightClient, Wei
 from fedkd_flwr.clients.party import Answer, Instruction
 from fedkd_flwr.errors import Note, PayloadError, explain
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.base import Stage
+from fedkd_flwr.strategies.exchange import Stage
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.wire.records import numbered, numbered_arrays
 
-__all__ = ["SCAFFOLD", "SCAFFOLDClient", "aggregate", "next_control"]
+__all__ = ["SCAFFOLD", "SCAFFOLDClient", "SCAFFOLDExchange", "aggregate", "next_control"]
 
 
 Arrays = Sequence[NDArray[np.floating]]
@@ -108,7 +109,7 @@ def aggregate(
     return moved, control
 
 
-class SCAFFOLD(WeightExchange):
+class SCAFFOLDExchange(WeightExchange):
     """SCAFFOLD with option II. Parameters as in `WeightExchange`; the net's optimiser must be plain SGD.
 
     Attributes
@@ -130,8 +131,8 @@ class SCAFFOLD(WeightExchange):
         "parties as they are, without noise."
     )
 
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(**keywords)
         _ = self.model.sgd_rate
         self.control: list[NDArray[np.float32]] = [np.zeros_like(array) for array in self.model.arrays()]
 
@@ -144,7 +145,7 @@ class SCAFFOLD(WeightExchange):
         """Average the weights, and move the control by what the parties' controls changed."""
         replies = [(answer.parts["model"], answer.parts["control"]) for answer in answers]
         weights, self.control = aggregate(
-            self.model.arrays(), self.control, replies, num_parties=max(len(self._nodes), len(answers))
+            self.model.arrays(), self.control, replies, num_parties=max(len(self.roster.nodes), len(answers))
         )
         return self.take_up(weights)
 
@@ -161,6 +162,13 @@ class SCAFFOLD(WeightExchange):
 
 
 logger = logging.getLogger("flwr.party")
+
+
+class SCAFFOLD(ExchangeStrategy):
+    """SCAFFOLD with option II. Takes ``global_model`` and ``test`` besides, as `WeightExchange`."""
+
+    exchange_type = SCAFFOLDExchange
+    exchange: SCAFFOLDExchange
 
 
 class SCAFFOLDClient(WeightClient):

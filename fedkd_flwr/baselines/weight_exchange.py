@@ -6,9 +6,8 @@ The whole round t:
     party    trains the net on its rows                  -> its weights, and how many rows it has -> the server
     server   what the algorithm makes of them                                    -> w_t+1
 
-`FlowerMean` lets one of Flower's own strategies send and take the mean; what stands around it here waits for nodes,
-asks by party name, opens replies one by one (a refusal, or weights that do not fit, would end Flower's run), and writes
-the record.
+`FlowerMean` lets one of Flower's own strategies take the mean. Replies are opened one by one before that: a refusal, or
+weights that do not fit, would end Flower's run.
 
 Weights and row counts leave the parties: this package's other algorithms exist to avoid that. A party takes part only
 where its own rules name the algorithm. One party can also spoil a mean.
@@ -17,28 +16,26 @@ where its own rules name the algorithm. One party can also spoil a mean.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
-from flwr.serverapp import Grid
+from flwr.app import Array, ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
-from flwr.serverapp.strategy import Result
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.exchange import LocalEpochsConfig
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Finished, Instruction
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage, checked_test
+from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage, checked_test
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
-from fedkd_flwr.strategies.waiting import WatchedGrid
-from fedkd_flwr.wire.records import Reply, Room, array_bytes, numbered, weights_record
+from fedkd_flwr.wire.records import Reply, Room, numbered, weights_record
 
 __all__ = ["FlowerMean", "PartyWeights", "WeightClient", "WeightExchange"]
 
@@ -68,10 +65,10 @@ class PartyWeights(PartyAnswer):
     num_rows: int = 0
 
 
-class WeightExchange(ExchangeStrategy[PartyWeights]):
-    """Base of the strategies whose parties send weights. Subclasses say what becomes of them: `combine_answers`.
+class WeightExchange(Exchange[PartyWeights]):
+    """Base of the exchanges in which parties send weights. Subclasses say what becomes of them: `combine_answers`.
 
-    Further parameters as in `ExchangeStrategy`.
+    Further parameters as in `Exchange`.
 
     Parameters
     ----------
@@ -91,9 +88,7 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
     """What a reply holds, each as many arrays as the net has."""
     rows_tried: int | None = 64
     """Public rows that a party's net must have finite outputs on; None: all."""
-    takes_weights = True
-    rounds_before = 0
-    """Rounds of another algorithm that came before, in the same run."""
+    leaves_weights = True
     warning = (
         "Weights of nets trained on private rows, and numbers of rows, left the parties as they are, without noise."
     )
@@ -101,48 +96,28 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
 
     def __init__(
         self,
-        *args: Any,
+        *,
         global_model: Callable[..., Classifier],
         test: tuple[NDArray[Any], NDArray[Any]] | None = None,
         **keywords: Any,
     ) -> None:
-        super().__init__(*args, **keywords)
+        super().__init__(**keywords)
         self.global_model, self.test = global_model, checked_test(test, self.public)
         seed = int(self.rng("model").integers(2**31))
         self.model, self._spare = global_model(seed=seed), global_model(seed=seed)
         self.model.initialize()
 
     @classmethod
-    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
-        """Return the strategy of an app's run."""
-        return cls(given.fraction, global_model=given.global_model(), test=given.test, **keywords)
+    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
+        """Return the further parameters that this exchange takes of an app's."""
+        return {"global_model": given.global_model(), "test": given.test}
 
-    def start(
-        self,
-        grid: Grid,
-        initial_arrays: ArrayRecord | None = None,
-        num_rounds: int = 1,
-        timeout: float = 3600,
-        train_config: ConfigRecord | None = None,
-        evaluate_config: ConfigRecord | None = None,
-        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
-        **later: Any,
-    ) -> Result:
-        """Run the rounds; see `ExchangeStrategy.start`.
-
-        ``initial_arrays`` are weights to start from; `DataError` is raised if they do not fit the net.
-        """
-        self.checkpoints.resume(self, num_rounds)  # weights of its own
-        if initial_arrays is not None and not self.rounds_done:
-            self.model.set_arrays([array.numpy() for array in initial_arrays.values()])
+    def begin_with(self, arrays: ArrayRecord | None) -> ArrayRecord:
+        """Take weights to start from; raise `DataError` if they do not fit the net."""
+        if arrays is not None and not self.rounds_done:
+            self.model.set_arrays([array.numpy() for array in arrays.values()])
         self.note(self.warning)
-
-        def measured(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
-            own = self._measure()
-            return own if evaluate_fn is None else evaluate_fn(server_round, arrays)
-
-        plan = (num_rounds, timeout, train_config, evaluate_config, measured)
-        return super().start(grid, self._weights(), *plan, **later)
+        return self._weights()
 
     # ---------------------------------------------------------------- what an algorithm says
 
@@ -209,8 +184,8 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
     def _weights(self) -> ArrayRecord:
         return ArrayRecord({name: Array(array) for name, array in numbered("model", self.model.arrays()).items()})
 
-    def _measure(self) -> MetricRecord | None:
-        """Measure the model on the common test rows: the one before the first round is FedKT's, where it came first."""
+    def measure(self) -> MetricRecord | None:
+        """Measure the model on the common test rows."""
         if self.test is None or not len(self.test[1]):
             return None
         self.record.server["common"] = found = self.model.metrics(*self.test)
@@ -219,34 +194,20 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
         return MetricRecord({"accuracy": found.accuracy or 0.0})
 
 
-class _Group(WatchedGrid):
-    """A grid of the round's parties alone: Flower draws from all nodes there are, and waits for more if too few."""
-
-    def __init__(self, grid: Grid, nodes: Sequence[int]) -> None:
-        super().__init__(grid)
-        self.nodes = nodes
-
-    def get_node_ids(self) -> Iterable[int]:
-        """Return the nodes of the group."""
-        return self.nodes
-
-
 class FlowerMean(WeightExchange):
-    """Base of the strategies in which one of Flower's own sends the weights and takes their mean by rows.
+    """Base of the exchanges in which one of Flower's own strategies takes the mean of the weights by rows.
 
     That is Flower's FedAvg, unless a subclass names another: `flower_strategy`. Parameters as in `WeightExchange`.
 
     Attributes
     ----------
     flower : flwr.serverapp.strategy.FedAvg
-        What sends and averages.
+        What averages.
     """
 
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(**keywords)
         self.flower = self.flower_strategy()
-        self._carried = self._weights()
-        self._grid: Grid | None = None
 
     def flower_strategy(self) -> FlowerFedAvg:
         """Return Flower's strategy; who is asked, and how many must answer, is decided here and not by its sampling."""
@@ -269,31 +230,10 @@ class FlowerMean(WeightExchange):
             raise PayloadError(explain(f"Flower's {type(self.flower).__name__}", "average the valid replies", None))
         return self.take_up([array.numpy() for array in arrays.values()])
 
-    def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Choose the parties, and let Flower's strategy write to them."""
-        self._carried, self._grid = arrays, grid
-        return super().configure_train(server_round, arrays, config, grid)
-
     @staticmethod
     def _as_flower_reads(answer: PartyWeights) -> Message:
         content = weights_record(numbered("model", answer.parts["model"]), answer.num_rows)
         return Message(content, dst_node_id=answer.node_id, message_type="train")  # read here, never sent
-
-    def _messages(
-        self, stage: Stage, message_type: str, server_round: int, nodes: Iterable[int], config: ConfigRecord
-    ) -> list[Message]:
-        nodes = list(nodes)
-        if stage == "evaluate" or self._grid is None or not nodes:  # without nodes Flower would wait for ever
-            return super()._messages(stage, message_type, server_round, nodes, config)
-        # a record of our own: Flower's strategy writes into it
-        settings = ConfigRecord(self._settings_for_all(server_round, config))
-        group = _Group(self._grid, nodes)
-        messages = list(self.flower.configure_train(server_round, self._carried, settings, group))
-        messages.sort(key=lambda message: nodes.index(message.metadata.dst_node_id))  # Flower shuffles, unseeded
-        self.record.rounds[-1].bytes_down += sum(array_bytes(m.content.array_records["arrays"]) for m in messages)
-        return messages
 
 
 class WeightClient(PartyClient):

@@ -30,7 +30,7 @@ from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_c
 from fedkd_flwr.simulation.in_process import InProcessGrid
 from fedkd_flwr.stores.held_replies import held_in
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.strategies.base import new_record
+from fedkd_flwr.strategies.loop import new_record
 from fedkd_flwr.wire.records import open_reply
 
 __all__ = ["DryRun", "dry_run"]

@@ -65,7 +65,7 @@ def rehearse(
     minimum, timeout : int and float
         Fewest answers that a round of the run needs; seconds to wait for them.
     on_round : callable
-        As in `fedkd_flwr.strategies.base.ExchangeStrategy`.
+        As in `fedkd_flwr.strategies.loop.ExchangeStrategy`.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def rehearse(
         If fewer answered than a round needs: so would the run fail.
     """
     spec = PublicSpec(num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint)
-    reception: Reception[PartyAnswer] = Reception(_reader(spec))
+    reception, read = Reception(), _reader(spec)
     reception.registered = registered_names(WatchedGrid(grid).get_nodes())
     record.num_rounds = 1
     record.notes.append(NOTE)
@@ -84,7 +84,7 @@ def rehearse(
     replies = [open_reply(m, "fit", room) for m in WatchedGrid(grid).send_and_receive(messages, timeout=timeout)]
     for reply in sorted(replies, key=lambda one: (one.party, one.node_id)):
         this.bytes_up += reply.num_bytes
-        answer = reception.accept(reply, server_round=1)
+        answer = reception.accept(reply, read, server_round=1)
         if isinstance(answer, Rejection):
             this.rejected.append(answer)
         else:

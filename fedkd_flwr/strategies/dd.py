@@ -17,15 +17,23 @@ where these are shared.
 from __future__ import annotations
 
 from fedkd_flwr.algorithms.dd import CARD
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.score_exchange import ScoreExchange
 
-__all__ = ["DD"]
+__all__ = ["DD", "DDExchange"]
 
 
-class DD(ScoreExchange):
-    """Distributed distillation with a server. Parameters as in `ScoreExchange`, with ``config`` a `DDConfig`.
-
-    After `start`: ``record``, and ``average`` with ``average_rows``: the last round's averages.
-    """
+class DDExchange(ScoreExchange):
+    """The exchange of DD. Parameters as in `ScoreExchange`, with ``config`` a `DDConfig`."""
 
     card = CARD
+
+
+class DD(ExchangeStrategy):
+    """Distributed distillation with a server. Takes ``party_rows`` besides, as `ScoreExchange`.
+
+    After `start`: ``record``, and ``exchange.average`` with ``exchange.average_rows``: the last round's averages.
+    """
+
+    exchange_type = DDExchange
+    exchange: DDExchange

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.dsfl import CARD, DSFLConfig, aggregate
 from fedkd_flwr.algorithms.score_exchange import ScoreFacts
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.score_exchange import ScoreExchange
 
-__all__ = ["DSFL"]
+__all__ = ["DSFL", "DSFLExchange"]
 
 
-class DSFL(ScoreExchange):
+class DSFLExchange(ScoreExchange):
     """FedMD's exchange with sharpened averages. Parameters as in `ScoreExchange`, with ``config`` a `DSFLConfig`."""
 
     card = CARD
@@ -35,3 +36,10 @@ class DSFL(ScoreExchange):
     def combine(self, scores: Sequence[NDArray[Any]], server_round: int) -> tuple[NDArray[np.float64], ScoreFacts]:
         """Return the sharpened averages."""
         return aggregate(scores, config=self.told_config, num_classes=self.spec.num_classes)
+
+
+class DSFL(ExchangeStrategy):
+    """FedMD's exchange with sharpened averages. Takes ``party_rows`` besides, as `ScoreExchange`."""
+
+    exchange_type = DSFLExchange
+    exchange: DSFLExchange

@@ -35,24 +35,22 @@ from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.label_exchange import LabelExchange, PartyLabels
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 
-__all__ = ["FedCT"]
+__all__ = ["FedCT", "FedCTExchange"]
 
 _ESTIMATE_FROM = 3  # parties
 
 
-class FedCT(LabelExchange):
-    """Federated co-training with hard labels. Parameters as in `LabelExchange`, with ``config`` a `FedCTConfig`.
-
-    After `start`: ``record``, and ``consensus``: the final labels of the public rows.
-    """
+class FedCTExchange(LabelExchange):
+    """The exchange of FedCT. Parameters as in `LabelExchange`, with ``config`` a `FedCTConfig`."""
 
     card = CARD
     config: FedCTConfig
     told_config: FedCTConfig
 
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(**keywords)
         self.config.sensitive_labels(self.spec.num_public)  # refuses a number that no claim could be made with
 
     @cached_property
@@ -95,7 +93,7 @@ class FedCT(LabelExchange):
 
     def claim(self) -> list[PrivacyClaim]:
         """Return the claim of the privatised labels, over all rounds of the party asked most often."""
-        rounds, config = self.asked.most, self.config
+        rounds, config = self.roster.asked.most, self.config
         if not rounds or self.mechanism is None:
             return []
         worst = config.sensitivity == "worst-case"
@@ -107,7 +105,7 @@ class FedCT(LabelExchange):
                 delta=config.delta,
                 sensitivity=config.sensitivity,
                 changed_labels=None if worst else config.sensitive_labels(self.spec.num_public),
-                num_parties=self.num_asked,
+                num_parties=self.roster.num_asked,
             )
         ]
 
@@ -119,7 +117,17 @@ class FedCT(LabelExchange):
         """
         if not self.config.stop_when_converged or self.mechanism is not None or this.server_round == 1:
             return False
-        if len(answers) < len(self._nodes) or not np.array_equal(previous, self.consensus):
+        if len(answers) < len(self.roster.nodes) or not np.array_equal(previous, self.consensus):
             return False  # whoever is missing may come back with other labels
         reproduced = this.labelled_share == 1.0 and this.agreement == 1.0
         return reproduced or all(a.changed_share == 0.0 for a in answers)
+
+
+class FedCT(ExchangeStrategy):
+    """Federated co-training with hard labels. Parameters as in `ExchangeStrategy`, with ``config`` a `FedCTConfig`.
+
+    After `start`: ``record``, and ``exchange.consensus``: the final labels of the public rows.
+    """
+
+    exchange_type = FedCTExchange
+    exchange: FedCTExchange

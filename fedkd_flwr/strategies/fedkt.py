@@ -30,14 +30,15 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_max_at_party
-from fedkd_flwr.strategies.base import Stage
+from fedkd_flwr.strategies.exchange import Stage
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.one_shot_vote import OneShotVote
 
-__all__ = ["FedKT"]
+__all__ = ["FedKT", "FedKTExchange"]
 
 
-class FedKT(OneShotVote):
-    """One-shot federated learning by knowledge transfer. Parameters as in `OneShotVote`, ``config`` a `FedKTConfig`.
+class FedKTExchange(OneShotVote):
+    """The exchange of FedKT. Parameters as in `OneShotVote`, ``config`` a `FedKTConfig`.
 
     Attributes
     ----------
@@ -69,7 +70,7 @@ class FedKT(OneShotVote):
     def claim(self) -> list[PrivacyClaim]:
         """Return the claims of the level; none at L0."""
         spec = self.spec
-        plan = self.told_config.party_plan(spec.num_public, spec.num_classes) if self.times_asked else None
+        plan = self.told_config.party_plan(spec.num_public, spec.num_classes) if self.roster.times_asked else None
         if plan is None:
             return self.server_claims()
         return list(
@@ -78,9 +79,19 @@ class FedKT(OneShotVote):
                 num_queries=plan.num_queries,
                 delta=self.config.delta,
                 teachers=self.config.teachers,
-                partitions=self.config.students * self.asked.most,
-                num_parties=len(self.times_asked),
+                partitions=self.config.students * self.roster.asked.most,
+                num_parties=len(self.roster.times_asked),
                 max_answers=plan.max_answers,
                 released=plan.release,
             )
         )
+
+
+class FedKT(ExchangeStrategy):
+    """One-shot federated learning by knowledge transfer. Takes what `OneShotVote` takes besides.
+
+    After `start`: ``record``, ``exchange.model`` and ``exchange.consensus``.
+    """
+
+    exchange_type = FedKTExchange
+    exchange: FedKTExchange

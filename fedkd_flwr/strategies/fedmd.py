@@ -25,15 +25,23 @@ the rows of a round travel as a bitmap, in ascending order. The average is `fedk
 from __future__ import annotations
 
 from fedkd_flwr.algorithms.fedmd import CARD
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.score_exchange import ScoreExchange
 
-__all__ = ["FedMD"]
+__all__ = ["FedMD", "FedMDExchange"]
 
 
-class FedMD(ScoreExchange):
-    """Federated model distillation. Parameters as in `ScoreExchange`, with ``config`` a `FedMDConfig`.
-
-    After `start`: ``record``, and ``average`` with ``average_rows``: the last round's averages.
-    """
+class FedMDExchange(ScoreExchange):
+    """The exchange of FedMD. Parameters as in `ScoreExchange`, with ``config`` a `FedMDConfig`."""
 
     card = CARD
+
+
+class FedMD(ExchangeStrategy):
+    """Federated model distillation. Takes ``party_rows`` besides, as `ScoreExchange`.
+
+    After `start`: ``record``, and ``exchange.average`` with ``exchange.average_rows``: the last round's averages.
+    """
+
+    exchange_type = FedMDExchange
+    exchange: FedMDExchange

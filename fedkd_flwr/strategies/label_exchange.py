@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord
 from flwr.common import log
-from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, Choice, PartyRatios, choose
@@ -26,7 +25,7 @@ from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels, is_informative
 from fedkd_flwr.labels.known import OWN_FOREST, KnownRows, draw_known, judged_consensus
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord
-from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
+from fedkd_flwr.strategies.exchange import Exchange, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.vote_notes import (
     DISAGREES,
@@ -73,10 +72,10 @@ def _said(answer: PartyLabels) -> Labels:
     return answer.labels if answer.ratios is None else np.concatenate((answer.labels, answer.ratios.labels[None]))
 
 
-class LabelExchange(ExchangeStrategy[PartyLabels]):
-    """Base of the strategies that exchange labels. Subclasses say how labels become a consensus: `combine`.
+class LabelExchange(Exchange[PartyLabels]):
+    """Base of the exchanges of labels. Subclasses say how labels become a consensus: `combine`.
 
-    Parameters as in `ExchangeStrategy`.
+    Parameters as in `Exchange`.
 
     Attributes
     ----------
@@ -86,8 +85,8 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
 
     config: VotersConfig
 
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(**keywords)
         self.consensus: Labels = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote: Labels | None = None  # raw vote; None unless `consensus` holds model predictions
         self.choice: Choice | None = None  # of a rule, from the answers so far
@@ -109,10 +108,10 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         # whatever else there was of the choice was that round's: ratios are chosen from anew in each
         self.choice = None if plain["choice"] is None else Choice(**plain["choice"])
 
-    def prepare(self, grid: Grid, num_rounds: int) -> None:
-        """Wait for the nodes; the first round may follow."""
-        _ = self.known  # rows that cannot be drawn are refused before anybody is waited for
-        super().prepare(grid, num_rounds)
+    def plan(self, num_rounds: int) -> None:
+        """Take the number of rounds; refuse, before anybody is waited for, known rows that cannot be drawn."""
+        _ = self.known
+        super().plan(num_rounds)
 
     @abstractmethod
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
@@ -142,7 +141,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
 
     def read(self, reply: Reply, server_round: int) -> PartyLabels:
         """Return the label arrays of a reply."""
-        held = self._held.get(reply.party, {})
+        held = self.held.get(reply.party, {})
         ratios, labels = None, None
         if "ratios" in reply.arrays and self.asks_ratios:
             ratios, labels = self._ratios(reply, server_round, held)
@@ -152,7 +151,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
             self._class_counts[reply.party] = ratios.class_counts
             self.record.party(reply.party).class_counts = ratios.class_counts.tolist()
         changed = float((labels != held[self.payload]).mean()) if self.payload in held else None
-        self._held[reply.party] = {self.payload: labels} | ({} if ratios is None else {"ratios": ratios.codes})
+        self.held[reply.party] = {self.payload: labels} | ({} if ratios is None else {"ratios": ratios.codes})
         return PartyLabels(
             party=reply.party, labels=labels, changed_share=changed, notes=notes_of(reply), ratios=ratios
         )
@@ -183,9 +182,9 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         """Whether parties are asked for density ratios: until a rule on labels is settled."""
         return self.config.asks_ratios and (self.choice is None or self.choice.rule == DENSITY_RATIO)
 
-    def told(self, node: int) -> Mapping[str, Scalar]:
+    def told(self, node: int, server_round: int) -> Mapping[str, Scalar]:
         """Return the base the server holds of a node's answers, and whether it is asked for ratios."""
-        told = dict(super().told(node))
+        told = dict(super().told(node, server_round))
         return {**told, "ratios": True} if self.asks_ratios else told
 
     def _ratios(self, reply: Reply, server_round: int, held: Mapping[str, NDArray[Any]]) -> tuple[PartyRatios, Labels]:

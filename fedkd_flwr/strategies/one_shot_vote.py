@@ -9,17 +9,16 @@ How votes are counted and made noisy is `fedkd_flwr.algorithms.one_shot_vote`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from logging import INFO
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.common import log
-from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept, tally
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels
@@ -31,7 +30,7 @@ from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.strategies.base import Collaborators, checked_test
+from fedkd_flwr.strategies.exchange import Collaborators, checked_test
 from fedkd_flwr.strategies.label_exchange import LabelExchange, PartyLabels
 
 __all__ = ["OneShotVote"]
@@ -40,7 +39,9 @@ _FOLDS = 3
 
 
 class OneShotVote(LabelExchange):
-    """Base of the strategies that leave a model at the server. Subclasses say what is claimed: `claim`.
+    """Base of the exchanges that leave a model at the server. Subclasses say what is claimed: `claim`.
+
+    Further parameters as in `LabelExchange`.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ class OneShotVote(LabelExchange):
     Attributes
     ----------
     model : Classifier or None
-        The final model F, after `start`.
+        The final model F, after the round.
     votes : ndarray of shape (num_public, num_classes), int32
         The true votes (operator only); halves where uninformative voters cast half.
     """
@@ -66,7 +67,7 @@ class OneShotVote(LabelExchange):
 
     def __init__(
         self,
-        *args: Any,
+        *,
         final_model: Callable[..., Classifier],
         test: tuple[NDArray[Any], NDArray[Any]] | None = None,
         ledger: LedgerStore | None = None,
@@ -74,7 +75,7 @@ class OneShotVote(LabelExchange):
         noise_rng: np.random.Generator | None = None,
         **keywords: Any,
     ) -> None:
-        super().__init__(*args, **keywords)
+        super().__init__(**keywords)
         self.final_model = final_model
         self.test = checked_test(test, self.public)
         self.ledger, self.budget, self.noise_rng = ledger, budget or Budget(), noise_rng
@@ -88,21 +89,21 @@ class OneShotVote(LabelExchange):
         self.votes: NDArray[np.int32] | None = None
 
     @classmethod
-    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
-        """Return the strategy of an app's run."""
-        keywords |= {"test": given.test, "ledger": given.ledger, "budget": given.budget}
-        return cls(final_model=given.final_model(), **keywords)
+    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
+        """Return the further parameters that this exchange takes of an app's."""
+        ledger = {"ledger": given.ledger, "budget": given.budget}
+        return {"final_model": given.final_model(), "test": given.test, **ledger}
 
     @cached_property
-    def plan(self) -> NoisyVotes | None:
+    def noise(self) -> NoisyVotes | None:
         """The noise the server adds, if it does."""
         return self.config.server_plan(self.spec.num_public, self.spec.num_classes)
 
     # ---------------------------------------------------------------- the round
 
-    def prepare(self, grid: Grid, num_rounds: int) -> None:
-        """Wait for the nodes; the round may follow."""
-        _ = self.plan  # noise that cannot be made is refused before anybody is waited for
+    def plan(self, num_rounds: int) -> None:
+        """Take the number of rounds; refuse, before anybody is waited for, what could not be done or paid."""
+        _ = self.noise
         self._require_final_model()
         lineage, ledger = self.checkpoints.lineage, self.ledger
         gone_out = lineage is not None and lineage.released
@@ -110,7 +111,7 @@ class OneShotVote(LabelExchange):
             way_out = "Restore the server's ledger that the lost run wrote, or start a new run, which is charged."
             rule = f"hold the noisy votes of run {self.charged_run}, which had begun to go out"
             raise DataError(explain(f"ledger {ledger.path}", rule, "no such entry", way_out), code=Code.LEDGER_LOST)
-        super().prepare(grid, num_rounds)
+        super().plan(num_rounds)
 
     def _require_final_model(self) -> None:
         """Refuse before parties spend their budgets what would fail after all have answered."""
@@ -123,13 +124,10 @@ class OneShotVote(LabelExchange):
             rule = f"have the schema's {self.spec.num_classes} classes"
             raise ConfigError(explain("final_model", rule, made.num_classes, "Give num_classes=public.num_classes."))
 
-    def configure_evaluate(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Send the final result; where it comes from noisy votes, that is written down first."""
-        if self.plan is not None and self.vote is not None:
+    def releasing(self) -> None:
+        """Write down that noisy votes are about to leave."""
+        if self.noise is not None and self.vote is not None:
             self.checkpoints.releasing()
-        return super().configure_evaluate(server_round, arrays, config, grid)
 
     @cached_property
     def queries(self) -> NDArray[np.int64]:
@@ -139,10 +137,10 @@ class OneShotVote(LabelExchange):
 
     def check_budget(self, server_round: int) -> None:
         """Refuse before anybody trains where the server's own budget does not cover the noisy votes."""
-        if self.ledger is None or self.plan is None:
+        if self.ledger is None or self.noise is None:
             return
         if self.ledger.answered(self.charged_run, server_round) is None:  # else the run it continues has paid
-            self.ledger.ask(self.plan.events(), self.budget)
+            self.ledger.ask(self.noise.events(), self.budget)
 
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
         """Vote, train the final model on the answered public rows, and return its labels of all of them."""
@@ -163,10 +161,12 @@ class OneShotVote(LabelExchange):
         judged = self.judged(server_round, answers, answered.labels, choice)
         if judged is not answered.labels:
             answered, by_votes = NoisyAnswers(labels=judged), False
-        rows = self.queries if self.plan is not None else np.arange(self.spec.num_public)
+        rows = self.queries if self.noise is not None else np.arange(self.spec.num_public)
         labelled = answered.labels != ABSTAIN
         if not labelled.any():
-            way_out = "Lower the threshold, or ask more queries." if self.plan is not None else 'Set voting to "plain".'
+            way_out = (
+                "Lower the threshold, or ask more queries." if self.noise is not None else 'Set voting to "plain".'
+            )
             raise ConfigError(explain("the vote", "label at least one public row", 0, way_out))
         self.vote = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote[rows] = answered.labels
@@ -187,7 +187,7 @@ class OneShotVote(LabelExchange):
         answers = aggregate(
             votes, config=self.config, rng=self.rng("ties", 1), queries=self.queries, noise_rng=self.noise_rng
         )
-        if self.plan is None:
+        if self.noise is None:
             dropped = int((answers.labels == ABSTAIN).sum())
             if dropped and self.known is None:  # else known rows may label them
                 why = "no party's students agree on them" if self.consistent else "no party voted on them"
@@ -200,11 +200,11 @@ class OneShotVote(LabelExchange):
                 run_id=self.charged_run,
                 server_round=server_round,
                 algorithm=self.card.name,
-                mechanism=self.plan.words,
+                mechanism=self.noise.words,
                 unit="party",
                 adversary="everyone who sees the result",
                 neighbouring_relation="replace one party",
-                events=self.plan.events(),
+                events=self.noise.events(),
                 reply=StoredReply(arrays=arrays, metrics={}),
                 budget=self.budget,
             )
@@ -242,7 +242,7 @@ class OneShotVote(LabelExchange):
 
     def server_claims(self) -> list[PrivacyClaim]:
         """Return the claims of noise at the server: for each party, against everyone who sees what comes out."""
-        if not self.times_asked or (plan := self.plan) is None:
+        if not self.roster.times_asked or (plan := self.noise) is None:
             return []
         labels_only = plan.release == "labels" and self.votes is not None
         return list(
@@ -250,7 +250,7 @@ class OneShotVote(LabelExchange):
                 plan.mechanism,
                 num_queries=plan.num_queries,
                 delta=self.config.delta,
-                num_parties=len(self.times_asked),
+                num_parties=len(self.roster.times_asked),
                 counts=self.votes[self.queries] if labels_only and self.votes is not None else None,
                 max_answers=plan.max_answers,
                 released=plan.release,

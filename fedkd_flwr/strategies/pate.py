@@ -16,19 +16,14 @@ from __future__ import annotations
 
 from fedkd_flwr.algorithms.pate import CARD, PATEConfig
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.one_shot_vote import OneShotVote
 
-__all__ = ["PATE"]
+__all__ = ["PATE", "PATEExchange"]
 
 
-class PATE(OneShotVote):
-    """Private aggregation of teacher ensembles, a teacher per party. Parameters as in `OneShotVote`.
-
-    Attributes
-    ----------
-    model : Classifier or None
-        The student, after `start`.
-    """
+class PATEExchange(OneShotVote):
+    """The exchange of PATE: its ``model`` is the student. Parameters as in `OneShotVote`."""
 
     card = CARD
     config: PATEConfig
@@ -36,3 +31,10 @@ class PATE(OneShotVote):
     def claim(self) -> list[PrivacyClaim]:
         """Return the claims of the noise; none without."""
         return self.server_claims()
+
+
+class PATE(ExchangeStrategy):
+    """Private aggregation of teacher ensembles, a teacher per party; takes what `OneShotVote` takes besides."""
+
+    exchange_type = PATEExchange
+    exchange: PATEExchange

@@ -26,14 +26,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
-from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Result
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.privatekt import (
     CARD,
     Knowledge,
@@ -48,13 +47,14 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage, checked_test
+from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage, checked_test
 from fedkd_flwr.strategies.label_exchange import PartyLabels
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.reception import notes_of
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply, numbered
 
-__all__ = ["PrivateKT"]
+__all__ = ["PrivateKT", "PrivateKTExchange"]
 
 _NO_SHUFFLER = (
     "Each round a party is asked in costs it again: composed over the rounds of the party asked most often. The "
@@ -62,8 +62,8 @@ _NO_SHUFFLER = (
 )
 
 
-class PrivateKT(ExchangeStrategy[PartyLabels]):
-    """Knowledge transfer under local differential privacy. Further parameters as in `ExchangeStrategy`.
+class PrivateKTExchange(Exchange[PartyLabels]):
+    """The exchange of PrivateKT. Further parameters as in `Exchange`.
 
     Parameters
     ----------
@@ -84,17 +84,17 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
 
     card = CARD
     config: PrivateKTConfig
-    free_settings = ExchangeStrategy.free_settings | {"delta", "solo_epochs"}
-    takes_weights = True
+    free_settings = Exchange.free_settings | {"delta", "solo_epochs"}
+    leaves_weights = True
 
     def __init__(
         self,
-        *args: Any,
+        *,
         global_model: Callable[..., Classifier],
         test: tuple[NDArray[Any], NDArray[Any]] | None = None,
         **keywords: Any,
     ) -> None:
-        super().__init__(*args, **keywords)
+        super().__init__(**keywords)
         if not self.config.transfer_rows <= self.spec.num_public:
             rule, way_out = f"be at most {self.spec.num_public} (public rows)", "Ask for fewer rows a round."
             key = self.config.keys()["transfer_rows"]
@@ -106,20 +106,19 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         self.rows = self._draw(1)
 
     @classmethod
-    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
-        """Return the strategy of an app's run."""
-        return cls(given.fraction, global_model=given.global_model(), test=given.test, **keywords)
+    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
+        """Return the further parameters that this exchange takes of an app's."""
+        return {"global_model": given.global_model(), "test": given.test}
 
-    def start(self, grid: Grid, initial_arrays: ArrayRecord | None = None, *args: Any, **keywords: Any) -> Result:
-        """Run the rounds; see `ExchangeStrategy.start`.
+    def begin_with(self, arrays: ArrayRecord | None) -> ArrayRecord:
+        """Take weights to start from; raise `DataError` if they do not fit the net.
 
-        ``initial_arrays`` are weights to start from; `DataError` is raised if they do not fit the net. A run that
-        continues another one has that run's.
+        A run that continues another one has that run's.
         """
-        if initial_arrays:
-            self.model.set_arrays([array.numpy() for array in initial_arrays.values()])
+        if arrays and not self.rounds_done:
+            self.model.set_arrays([array.numpy() for array in arrays.values()])
             self.rows = self._draw(1)
-        return super().start(grid, initial_arrays, *args, **keywords)
+        return arrays or ArrayRecord()
 
     # ---------------------------------------------------------------- what an algorithm says
 
@@ -131,7 +130,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
     @property
     def told_config(self) -> PrivateKTConfig:
         """The settings as parties are told them: SOLO gets the passes of the party asked most often so far."""
-        asked = self.asked.most
+        asked = self.roster.asked.most
         return self.config.resolved(
             num_public=self.spec.num_public, num_classes=self.spec.num_classes, num_rounds=asked
         )
@@ -186,7 +185,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         self.rows = arrays["rows"]
 
     @property
-    def takes_latecomers(self) -> bool:  # type: ignore[override]
+    def takes_latecomers(self) -> bool:
         """Whether nodes that come late are asked: not where a party may be asked once, for they have no names yet."""
         return self.config.participation == "any"
 
@@ -217,7 +216,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
         """Refuse before anybody is asked where parties that may be asked once are too few for the rounds."""
         if self.config.participation == "any" or server_round != self.rounds_done + 1:
             return
-        fresh, group = len(self._never_asked(self._nodes)), self._group
+        fresh, group = len(self._never_asked(self.roster.nodes)), self._group
         most = self.rounds_done + fresh // group
         if not most >= self.num_rounds:
             rule = f"be at most {most} with participation once ({group} of {fresh} parties a round)"
@@ -226,11 +225,13 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
 
     @property
     def _group(self) -> int:
-        return max(self.min_train_nodes, math.ceil(self.fraction_train * len(self._nodes)))
+        return max(self.roster.fewest, math.ceil(self.roster.fraction * len(self.roster.nodes)))
 
     def _never_asked(self, nodes: Iterable[int]) -> list[int]:
-        fresh = (n for n in nodes if not self.times_asked[n] and not self.earlier.before(self.name_of(n)))
-        return sorted(fresh, key=lambda node: (self.name_of(node), node))
+        roster = self.roster
+        return roster.in_order(
+            n for n in nodes if not roster.times_asked[n] and not roster.earlier.before(roster.name_of(n))
+        )
 
     def choose(self, nodes: list[int], server_round: int) -> list[int]:
         """Return the round's group: of all connected parties, or of those never asked."""
@@ -242,7 +243,7 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
 
     def claim(self) -> list[PrivacyClaim]:
         """Return the claim of the party asked most often."""
-        asked = self.asked
+        asked = self.roster.asked
         if not asked.most:
             return []
         rows = self.config.transfer_rows
@@ -251,8 +252,19 @@ class PrivateKT(ExchangeStrategy[PartyLabels]):
             num_labels=rows,
             rounds=asked.most,
             delta=self.config.delta,
-            num_parties=self.num_asked,
+            num_parties=self.roster.num_asked,
         )
         rounds = f"{asked.most:,} round{'s' * (asked.most > 1)}"
         words = f"{self.mechanism.words}; {rows:,} labels a round, {rounds} of the party asked most often"
         return [replace(claim, mechanism=words, notes=(*claim.notes, _NO_SHUFFLER))]
+
+
+class PrivateKT(ExchangeStrategy):
+    """Knowledge transfer under local differential privacy.
+
+    Takes ``global_model`` and ``test`` besides, as `PrivateKTExchange`; ``config`` is a `PrivateKTConfig`.
+    After `start`: ``record`` and ``exchange.model``.
+    """
+
+    exchange_type = PrivateKTExchange
+    exchange: PrivateKTExchange

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from logging import INFO, WARN
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from flwr.common import log
 
@@ -73,17 +73,10 @@ def believed_names(said: Mapping[int, str], nodes: Iterable[Any]) -> dict[int, s
 Answered = TypeVar("Answered", bound=PartyAnswer)
 
 
-class Reception(Generic[Answered]):
-    """Checks replies one by one and remembers when each party last gave a valid one.
+class Reception:
+    """Checks replies one by one and remembers when each party last gave a valid one."""
 
-    Parameters
-    ----------
-    read : callable
-        ``read(reply, server_round)`` opens what a reply carries; raises `PayloadError` where it cannot be counted.
-    """
-
-    def __init__(self, read: Callable[[Reply, int], Answered]) -> None:
-        self.read = read
+    def __init__(self) -> None:
         self.party_of: dict[int, str] = {}  # node -> party
         self.last_round: dict[str, int] = {}
         self.registered: dict[int, str] = {}  # node -> the name its key was registered under
@@ -92,11 +85,6 @@ class Reception(Generic[Answered]):
         self.replaced: set[int] = set()  # nodes whose party has come back as another node
         self._node_of: dict[str, int] = {}
         self._said: dict[int, set[str]] = {}  # node -> the names that its replies carried: see `names_of`
-
-    def follow(self, earlier: Reception[Any]) -> None:
-        """Hold nodes to the names they had in an earlier part of the same run."""
-        self.party_of, self._node_of = dict(earlier.party_of), dict(earlier._node_of)
-        self.proofs = dict(earlier.proofs)
 
     def named(self, reply: Reply) -> str:
         """Return the party that a reply which is turned away is written down under, "" for none.
@@ -151,14 +139,19 @@ class Reception(Generic[Answered]):
         known, shown = self.proofs.get(reply.party, ""), reply.metrics.get("node-proof")
         return bool(known) and isinstance(shown, str) and hmac.compare_digest(known.encode(), shown.encode())
 
-    def accept(self, reply: Reply, *, server_round: int) -> Answered | Rejection:
-        """Return what a valid reply holds, or why it is turned away."""
+    def accept(
+        self, reply: Reply, read: Callable[[Reply, int], Answered], *, server_round: int
+    ) -> Answered | Rejection:
+        """Return what a valid reply holds, or why it is turned away.
+
+        ``read(reply, server_round)`` opens what a reply carries; it raises `PayloadError` where it cannot be counted.
+        """
         if reply.party and not (reply.node_id in self.registered and _is_refusal(reply)):
             self._said.setdefault(reply.node_id, set()).add(reply.party)
         try:
             if code := self.turned_away(reply) or self.wrong_sender(reply, server_round):
                 raise PayloadError(f"no valid answer: {code}", reason=code)
-            answer = self.read(reply, server_round)
+            answer = read(reply, server_round)
         except PayloadError as error:
             party = self.named(reply)
             log(WARN, "%s: %s", party or reply.node_id, error)

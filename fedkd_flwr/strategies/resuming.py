@@ -32,6 +32,7 @@ from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
 from fedkd_flwr.stores.participations import Participations
+from fedkd_flwr.strategies.roster import Roster
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.records import Reply, Scalar
 
@@ -49,30 +50,24 @@ _FREE_KEYS = frozenset(
 
 
 class Kept(Protocol):
-    """What is read of a strategy, and put back into it; `fedkd_flwr.strategies.base.ExchangeStrategy` is one.
+    """What is read of an exchange, and put back into it; `fedkd_flwr.strategies.exchange.Exchange` is one.
 
-    That class imports this module, so its name cannot be imported here without a circle.
+    That module imports this one, so its name cannot be imported here without a circle.
     """
 
     card: ClassVar[Card]
     free_settings: ClassVar[frozenset[str]]
     spec: PublicSpec
     record: RunRecord
-    fraction_train: float
-    min_train_nodes: int
+    roster: Roster
     num_rounds: int
     rounds_done: int
     finished_round: int | None
-    earlier: Participations
+    held: dict[str, Mapping[str, NDArray[Any]]]
 
     @property
     def config(self) -> ExchangeConfig:
         """The algorithm's settings."""
-        ...
-
-    @property
-    def asked(self) -> Participations:
-        """Rounds each party was asked in."""
         ...
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -82,13 +77,6 @@ class Kept(Protocol):
     def restore(
         self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
     ) -> None:
-        """Take it up."""
-
-    def remembered(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return what is known of the parties."""
-        ...
-
-    def remember(self, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> None:
         """Take it up."""
 
 
@@ -182,7 +170,7 @@ class Checkpoints:
 
     # ---------------------------------------------------------------- going on
 
-    def resume(self, strategy: Kept, num_rounds: int) -> None:
+    def resume(self, exchange: Kept, num_rounds: int) -> None:
         """Put a strategy where the checkpoint was written; without one to continue, do nothing.
 
         Raises
@@ -195,39 +183,39 @@ class Checkpoints:
         if self.resume_from is None or self._first:
             return
         arrays, meta = load_checkpoint(self.resume_from)
-        card = strategy.card
+        card = exchange.card
         _check_algorithm(card, meta)
         lineage = Lineage.load(self.resume_from)
         try:
             before = RunRecord.from_dict(json.loads(meta["record"]))
             done, planned = int(meta["round"]), int(meta["num_rounds"])
-            self._check_settings(strategy, meta["settings"], before)
+            self._check_settings(exchange, meta["settings"], before)
             _check_left(card, lineage, num_rounds, done=done)
             _check_planned(card, num_rounds, planned)
-            strategy.rounds_done, strategy.finished_round = done, meta["finished_round"]
-            strategy.earlier = Participations.load(self.resume_from)
+            exchange.rounds_done, exchange.finished_round = done, meta["finished_round"]
+            exchange.roster.earlier = Participations.load(self.resume_from)
             self._settled = Participations.from_dict(meta["asked"])
             self.result = _under(arrays, "result.")
             if done:
-                strategy.restore(self.result, _under(arrays, "state."), meta["state"])
-            strategy.remember(_under(arrays, "parties."), meta["parties"])
+                exchange.restore(self.result, _under(arrays, "state."), meta["state"])
+            _remember(exchange, _under(arrays, "parties."), meta["parties"])
         except (KeyError, ValueError, TypeError) as error:
             if isinstance(error, FedkdError):
                 raise
             raise _damaged(self.resume_from, error) from error
-        self.lineage, self._first = lineage.then(strategy.record.run_id), done + 1
-        _continue_record(strategy.record, before, run_id=lineage.runs[-1], done=done)
+        self.lineage, self._first = lineage.then(exchange.record.run_id), done + 1
+        _continue_record(exchange.record, before, run_id=lineage.runs[-1], done=done)
 
-    def _check_settings(self, strategy: Kept, kept: Mapping[str, Any], before: RunRecord) -> None:
+    def _check_settings(self, exchange: Kept, kept: Mapping[str, Any], before: RunRecord) -> None:
         way_out = "Continue a run with the settings it began with: --resume takes them from its record."
-        names = strategy.config.keys()
-        for name, value in _settings(strategy).items():
-            if name not in kept and value == strategy.config.default(name):
+        names = exchange.config.keys()
+        for name, value in _settings(exchange).items():
+            if name not in kept and value == exchange.config.default(name):
                 continue  # a setting that the release which began the run did not have
             if kept.get(name) != value:
                 key = names.get(name, name.replace("_", "-"))
                 raise ConfigError(explain(key, f"be {kept.get(name)!r}, as in the run to continue", value, way_out))
-        now = strategy.record.config  # empty where no app made it
+        now = exchange.record.config  # empty where no app made it
         for key in sorted((before.config.keys() & now.keys()) - _FREE_KEYS - set(names.values())):
             if before.config[key] != now[key]:
                 rule = f"be {before.config[key]!r}, as in the run to continue"
@@ -235,26 +223,26 @@ class Checkpoints:
 
     # ---------------------------------------------------------------- keeping
 
-    def begin(self, strategy: Kept) -> None:
+    def begin(self, exchange: Kept) -> None:
         """Keep the state before the first message of this run leaves."""
         if self.folder is None:
             return
         if self.lineage is None:
-            self.lineage = Lineage.new(strategy.record.run_id)
+            self.lineage = Lineage.new(exchange.record.run_id)
         self.lineage.save(self.folder)
-        self.asked(strategy)
-        self.keep(strategy, strategy.rounds_done, asked=self._settled)
+        self.asked(exchange)
+        self.keep(exchange, exchange.rounds_done, asked=self._settled)
 
-    def asked(self, strategy: Kept) -> None:
+    def asked(self, exchange: Kept) -> None:
         """Write down how often each party was asked, before messages leave."""
         # also in the folder this run continues from: continued once more, it must not forget these rounds
         for folder in (self.folder, self.resume_from):
             if folder is not None:
-                strategy.asked.save(folder)
+                exchange.roster.asked.save(folder)
 
     def keep(
         self,
-        strategy: Kept,
+        exchange: Kept,
         server_round: int,
         result: ArrayRecord | None = None,
         *,
@@ -266,28 +254,28 @@ class Checkpoints:
         """
         if result is not None:
             self.result = {name: array.numpy() for name, array in result.items()}
-        if self.folder is None or (strategy.card.one_shot and server_round):
+        if self.folder is None or (exchange.card.one_shot and server_round):
             return
-        own, plain = strategy.state() if server_round else ({}, {})
-        parties, known = strategy.remembered()
+        own, plain = exchange.state() if server_round else ({}, {})
+        parties, known = _remembered(exchange)
         arrays = {f"result.{name}": array for name, array in self.result.items()}
         arrays |= {f"state.{name}": array for name, array in own.items()}
         arrays |= {f"parties.{name}": array for name, array in parties.items()}
         meta = {
             "version": _VERSION,
-            "algorithm": strategy.card.name,
+            "algorithm": exchange.card.name,
             "round": server_round,
-            "num_rounds": strategy.num_rounds,
-            "finished_round": strategy.finished_round,
-            "settings": _settings(strategy),
+            "num_rounds": exchange.num_rounds,
+            "finished_round": exchange.finished_round,
+            "settings": _settings(exchange),
             "state": plain,
             "parties": known,
-            "asked": (asked or strategy.asked).as_dict(),
-            "record": strategy.record.to_json(),
+            "asked": (asked or exchange.roster.asked).as_dict(),
+            "record": exchange.record.to_json(),
         }
         save_checkpoint(self.folder, arrays, meta)
-        if server_round > strategy.rounds_done:
-            self.asked(strategy)  # who said that it answered the same round of the run before counts once
+        if server_round > exchange.rounds_done:
+            self.asked(exchange)  # who said that it answered the same round of the run before counts once
 
     def releasing(self) -> None:
         """Write down that noisy votes are about to leave: also in the folder that this run continues from."""
@@ -309,7 +297,7 @@ class Checkpoints:
             told |= {"continues": ",".join(self.lineage.earlier), "run-proof": self.lineage.proof}
         return told
 
-    def heard(self, strategy: Kept, reply: Reply, server_round: int) -> None:
+    def heard(self, exchange: Kept, reply: Reply, server_round: int) -> None:
         """Count a round that is asked once more once for a party that went on from the run before.
 
         Its ledger and its state give the same answer to the same round of a run: it has said nothing twice. A party
@@ -317,17 +305,31 @@ class Checkpoints:
         """
         if self.lineage is None or server_round != self._first:
             return
-        if reply.party in strategy.earlier.several:
+        roster = exchange.roster
+        if reply.party in roster.earlier.several:
             return
         if reply.metrics.get("went-on-from") in self.lineage.earlier:
-            strategy.earlier = strategy.earlier.with_count(reply.party, self._settled.before(reply.party))
+            roster.earlier = roster.earlier.with_count(reply.party, self._settled.before(reply.party))
 
 
-def _settings(strategy: Kept) -> dict[str, Any]:
+def _settings(exchange: Kept) -> dict[str, Any]:
     """Return what a run must share with the run that it continues."""
-    settings = {n: v for n, v in strategy.config.model_dump().items() if n not in strategy.free_settings}
-    shared = {"fraction_parties": strategy.fraction_train, "min_parties": strategy.min_train_nodes}
-    return {**settings, **shared, "fingerprint": strategy.spec.fingerprint}
+    settings = {n: v for n, v in exchange.config.model_dump().items() if n not in exchange.free_settings}
+    shared = {"fraction_parties": exchange.roster.fraction, "min_parties": exchange.roster.fewest}
+    return {**settings, **shared, "fingerprint": exchange.spec.fingerprint}
+
+
+def _remembered(exchange: Kept) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return what the server knows of its parties, whatever the algorithm: arrays, and plain JSON values."""
+    held = exchange.held
+    arrays = {f"{i}.{name}": array for i, one in enumerate(held.values()) for name, array in one.items()}
+    return arrays, {**exchange.roster.remembered(), "held": [[party, list(one)] for party, one in held.items()]}
+
+
+def _remember(exchange: Kept, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> None:
+    for i, (party, names) in enumerate(plain["held"]):
+        exchange.held[party] = {name: arrays[f"{i}.{name}"] for name in names}
+    exchange.roster.remember(plain)
 
 
 def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

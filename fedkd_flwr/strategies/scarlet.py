@@ -29,16 +29,17 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.scarlet import CACHED, CARD, Cache, ScarletConfig, aggregate
 from fedkd_flwr.algorithms.score_exchange import ScoreFacts
-from fedkd_flwr.strategies.base import Stage
+from fedkd_flwr.strategies.exchange import Stage
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.score_exchange import ScoreExchange
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.row_codec import encode_rows
 
-__all__ = ["SCARLET"]
+__all__ = ["SCARLET", "SCARLETExchange"]
 
 
-class SCARLET(ScoreExchange):
+class SCARLETExchange(ScoreExchange):
     """FedMD's exchange with a cache. Parameters as in `ScoreExchange`, with ``config`` a `ScarletConfig`.
 
     Attributes
@@ -53,8 +54,8 @@ class SCARLET(ScoreExchange):
     config: ScarletConfig
     told_config: ScarletConfig
 
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(**keywords)
         self.cache = Cache.empty(self.spec.num_public, self.spec.num_classes)
         self.signals: NDArray[np.int16] = np.zeros(0, dtype=np.int16)
 
@@ -102,3 +103,10 @@ class SCARLET(ScoreExchange):
             return {}
         averages = self.encode_averages(self.cache.averages[rows], server_round)
         return {"cached": encode_rows(rows, num_public=self.spec.num_public), "cache": averages}
+
+
+class SCARLET(ExchangeStrategy):
+    """FedMD's exchange with a cache of averages. Takes ``party_rows`` besides, as `ScoreExchange`."""
+
+    exchange_type = SCARLETExchange
+    exchange: SCARLETExchange

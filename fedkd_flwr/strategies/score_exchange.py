@@ -12,19 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.score_exchange import Mechanism, ScoreExchangeConfig, ScoreFacts, aggregate, with_answers
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.privacy.claims.claim import SERVER, PrivacyClaim, label_privacy, subsampling
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage
+from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply
@@ -51,8 +52,8 @@ class PartyScores(PartyAnswer):
     scores: NDArray[Any]
 
 
-class ScoreExchange(ExchangeStrategy[PartyScores]):
-    """Base of the strategies that exchange scores. Parameters as in `ExchangeStrategy`, and these.
+class ScoreExchange(Exchange[PartyScores]):
+    """Base of the exchanges of scores. Parameters as in `Exchange`, and these.
 
     Parameters
     ----------
@@ -70,8 +71,8 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
     config: ScoreExchangeConfig
     told_config: ScoreExchangeConfig
 
-    def __init__(self, *args: Any, party_rows: Sequence[int] = (), **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
+    def __init__(self, *, party_rows: Sequence[int] = (), **keywords: Any) -> None:
+        super().__init__(**keywords)
         self.party_rows = tuple(party_rows)
         self.average: NDArray[np.float64] | None = None
         self.average_rows: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -83,9 +84,9 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
             raise ConfigError(explain("pretrain-epochs", rule, seen, way_out))
 
     @classmethod
-    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
-        """Return the strategy of an app's run."""
-        return cls(party_rows=given.party_rows() if keywords["config"].subset_rows else (), **keywords)
+    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
+        """Return the further parameters that this exchange takes of an app's."""
+        return {"party_rows": given.party_rows() if getattr(config, "subset_rows", 0) else ()}
 
     # ---------------------------------------------------------------- what travels
 
@@ -132,7 +133,7 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
             if (scores == ABSTAIN).any():
                 raise PayloadError(explain("labels", "name a class in every row", ABSTAIN), reason="class-out-of-range")
         else:
-            known = self._held.get(reply.party, {}).get("answered")  # its last answer on each row, in steps
+            known = self.held.get(reply.party, {}).get("answered")  # its last answer on each row, in steps
             base = None if known is None else known[rows]
             scores = decode_scores(reply.arrays[name], public=spec, server_round=server_round, kind=name, base=base)
             if (largest := float(np.abs(scores).max())) > _LARGEST:
@@ -147,7 +148,7 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
                     bits=self.config.soft_bits,
                     num_public=self.spec.num_public,
                 )
-                self._held[reply.party] = {"answered": answered}
+                self.held[reply.party] = {"answered": answered}
         return PartyScores(party=reply.party, scores=scores, notes=notes_of(reply))
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyScores], this: RoundRecord) -> ArrayRecord:
@@ -183,7 +184,7 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
 
     def claim(self) -> list[PrivacyClaim]:
         """Return what noise, or one subset for ever, is worth; nothing without."""
-        rounds = self.asked.most
+        rounds = self.roster.asked.most
         if not rounds or self.config.privacy == "none":
             return []
         if self.config.subset_rows:
@@ -193,7 +194,7 @@ class ScoreExchange(ExchangeStrategy[PartyScores]):
             num_labels=self.batch,
             rounds=rounds,
             delta=self.config.delta,
-            num_parties=self.num_asked,
+            num_parties=self.roster.num_asked,
         )
         words = getattr(self.mechanism, "words", "")
         return [replace(claim, mechanism=f"{words}; {self.batch:,} public rows a round, {rounds:,} rounds")]

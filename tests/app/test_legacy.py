@@ -109,7 +109,7 @@ def test_fedct_gives_what_the_present_api_gives_round_by_round(monkeypatch):
     expected = _present(monkeypatch, make, parties(), fedct_grid, 3)
     strategy = make()
     history = fed(strategy, [FedCTClient(p) for p in parties()], rounds=3)
-    assert (strategy.consensus == expected.consensus).all()
+    assert (strategy.exchange.consensus == expected.exchange.consensus).all()
     assert round_facts(strategy.record) == round_facts(expected.record)
     assert accuracies(strategy) == accuracies(expected)
     assert strategy.record.status == "completed"
@@ -133,7 +133,7 @@ def test_density_ratios_give_what_they_give_in_the_present_api(monkeypatch, make
     strategy = make()
     fed(strategy, [client(p) for p in members()], rounds=rounds)
     assert strategy.record.consensus_rule == expected.record.consensus_rule == "density-ratio"
-    assert (strategy.consensus == expected.consensus).all()
+    assert (strategy.exchange.consensus == expected.exchange.consensus).all()
     assert round_facts(strategy.record) == round_facts(expected.record)
 
 
@@ -142,7 +142,7 @@ def test_fedkt_leaves_the_same_model_and_flower_s_history_holds_its_accuracy(mon
     strategy = fedkt()
     history = fed(strategy, [FedKTClient(p) for p in parties()], rounds=1)
     X = rows(100, seed=7)[0]
-    assert (strategy.model.predict(X) == expected.model.predict(X)).all()
+    assert (strategy.exchange.model.predict(X) == expected.model.predict(X)).all()
     assert round_facts(strategy.record) == round_facts(expected.record)
     assert history.metrics_centralized["accuracy"] == [(1, expected.record.server_accuracy)]
 
@@ -180,7 +180,7 @@ def _fedmd():
 def test_other_algorithms_run_too_whatever_arrays_they_send(make):
     pytest.importorskip("torch")
     strategy, client, rounds = make()
-    held = parties(3, allow=frozenset({strategy.card.name}), model=_net, simulated=True)
+    held = parties(3, allow=frozenset({strategy.exchange.card.name}), model=_net, simulated=True)
     fed(strategy, [client(p) for p in held], rounds=rounds)
     assert strategy.record.status == "completed"
     assert [len(this.answered) for this in strategy.record.rounds] == [3] * rounds
@@ -194,7 +194,7 @@ def test_a_run_that_converges_early_is_closed_once_and_asks_for_nothing_more():
     done = []
     strategy = fedct()
     fed(strategy, [FedCTClient(p) for p in parties()], rounds=10, when_done=done.append)
-    assert len(strategy.record.rounds) == strategy.finished_round < 10
+    assert len(strategy.record.rounds) == strategy.exchange.finished_round < 10
     assert strategy.record.parties[0].federated
     assert done == [strategy]
     assert strategy.record.status == "completed"
@@ -361,12 +361,12 @@ def test_a_node_keeps_its_number_and_a_superlink_s_is_its_node_id():
     numbers = {client.cid: node_of(client) for client, _ in asked}
     assert (numbers["17"], numbers["4"]) == (17, 4)
     assert numbers[CIDS[0]] == 15512779369126329530  # SHA-256, first 8 bytes: the same in every process
-    assert set(strategy.times_asked) == set(numbers.values())
+    assert set(strategy.roster.times_asked) == set(numbers.values())
 
 
 def test_what_combines_to_is_what_flower_holds_as_its_parameters():
     strategy, wrapped, asked, _ = _configured(CIDS[:3])
     parameters, metrics = wrapped.aggregate_fit(1, [(c, c.fit(ins, None, 1)) for c, ins in asked], [])
     [labels] = parameters_to_ndarrays(parameters)
-    assert np.array_equal(labels, strategy.consensus)
+    assert np.array_equal(labels, strategy.exchange.consensus)
     assert metrics["num-parties"] == 3

@@ -32,7 +32,7 @@ def test_a_shuffled_series_of_labels_gives_the_same_run_as_its_values():
     for kind in (np.asarray, lambda y: pd.Series(y, index=np.arange(len(y))[::-1])):
         members = [party(name, X, kind(y)) for name, (X, y) in (("a", rows(40, seed=1)), ("b", rows(40, seed=2)))]
         strategy, _ = run_fedkt(members)
-        made.append(strategy.model.predict(public_set().X))
+        made.append(strategy.exchange.model.predict(public_set().X))
     assert (made[0] == made[1]).all()
 
 
@@ -108,7 +108,7 @@ def test_the_record_of_a_strategy_of_one_s_own_knows_what_its_figures_are_shares
     record, public = strategy.record, public_set()
     assert (record.num_public, record.num_classes) == (public.num_rows, 3)
     assert (record.classes, record.fingerprint) == (["red", "green", "blue"], public.fingerprint)
-    assert record.seed == strategy.config.seed
+    assert record.seed == strategy.exchange.config.seed
     assert "of at most 0" not in summary_table(record)
 
 
@@ -126,7 +126,7 @@ def test_a_final_model_that_cannot_be_used_is_refused_before_anybody_answers(fin
     strategy = FedKT(min_train_nodes=2, config=FedKTConfig(node_settle_s=1e-6), public=public_set(), final_model=final)
     with pytest.raises(ConfigError, match=message):
         strategy.start(grid)
-    assert not strategy.times_asked
+    assert not strategy.roster.times_asked
 
 
 def test_the_server_s_test_rows_are_checked_before_anybody_answers():
@@ -143,13 +143,13 @@ def test_weights_to_start_from_are_taken_or_refused_never_ignored():
         FedCT(config=FedCTConfig(), public=public_set()).start(InProcessGrid(lambda *_: None, []), given)
 
     strategy = PrivateKT(config=PrivateKTConfig(), public=public_set(), global_model=_net)
-    weights = [np.full_like(array, 0.5) for array in strategy.model.arrays()]
+    weights = [np.full_like(array, 0.5) for array in strategy.exchange.model.arrays()]
     strategy.check_rounds = lambda _: (_ for _ in ()).throw(RuntimeError("far enough"))
     with pytest.raises(RuntimeError, match="far enough"):
         strategy.start(
             InProcessGrid(lambda *_: None, []), ArrayRecord({f"{i}": Array(w) for i, w in enumerate(weights)})
         )
-    assert all((array == 0.5).all() for array in strategy.model.arrays())
+    assert all((array == 0.5).all() for array in strategy.exchange.model.arrays())
 
 
 def test_an_instruction_without_arrays_carries_no_empty_text():

@@ -25,14 +25,14 @@ QUIET = {"noise_multiplier": 1e-3}
 
 def moved(strategy):
     start = make("dp-fedavg").model.arrays()
-    return math.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(strategy.model.arrays(), start, strict=True)))
+    return math.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(strategy.exchange.model.arrays(), start, strict=True)))
 
 
 def test_hardly_clipped_and_hardly_noisy_it_is_the_mean_of_equal_parties():
     strategy, _ = run("dp-fedavg", rounds=1, clip=1.0e2, noise_multiplier=1e-3,
                       given={"noise_rng": np.random.default_rng(1)})  # fmt: skip
     fedavg, _ = run("fedavg", rounds=1)
-    for one, other in zip(strategy.model.arrays(), fedavg.model.arrays(), strict=True):
+    for one, other in zip(strategy.exchange.model.arrays(), fedavg.model.arrays(), strict=True):
         assert one == pytest.approx(other, abs=0.15)  # noise of 0.1 on a sum of four
 
 
@@ -66,9 +66,9 @@ def test_rows_that_cannot_be_used_change_neither_who_is_asked_nor_whether_there_
     for held in (members(4, "dp-fedavg"), _unusable()):
         grid = grid_of(held, "dp-fedavg")
         strategy = make("dp-fedavg", fraction=fraction, minimum=2, names=names, noise_multiplier=100.0)
-        strategy.min_train_nodes = 4 if fraction == 1.0 else 2
+        strategy.roster.fewest = 4 if fraction == 1.0 else 2
         strategy.start(grid, num_rounds=2)
-        asked.append(dict(strategy.times_asked))
+        asked.append(dict(strategy.roster.times_asked))
         finals.append(strategy.record.final_asked)
     assert asked[0] == asked[1]
     assert finals == [4, 4]
@@ -83,11 +83,11 @@ def test_where_nobody_has_a_valid_answer_noise_alone_comes_out():
 
 def test_a_node_that_is_gone_still_counts_in_the_mean(monkeypatch):
     strategy, grid = make("dp-fedavg", **QUIET), grid_of(members(4, "dp-fedavg"), "dp-fedavg")
-    strategy._nodes = [1000, 1001, 1002, 1003]
+    strategy.roster.nodes = [1000, 1001, 1002, 1003]
     monkeypatch.setattr(strategy, "_present", lambda grid: {1000, 1001, 1002})
-    strategy.num_rounds = 1
+    strategy.exchange.num_rounds = 1
     strategy.configure_train(1, ArrayRecord(), ConfigRecord(), grid)
-    assert strategy._asked == [1000, 1001, 1002, 1003]
+    assert strategy.roster.asked_now == [1000, 1001, 1002, 1003]
 
 
 def test_the_claim_is_for_a_party_against_everyone_but_the_server():
@@ -98,13 +98,13 @@ def test_the_claim_is_for_a_party_against_everyone_but_the_server():
     assert (claim.unit, claim.delta, claim.basis, claim.publishable) == ("party", 1e-6, "proven", True)
     assert claim.adversary == "everyone who sees the result"
     assert "everyone but the server" in claim.protects_from
-    assert strategy.record.notes == [strategy.warning]
+    assert strategy.record.notes == [strategy.exchange.warning]
 
 
 def test_a_group_s_claim_counts_the_rounds_of_whoever_was_asked_most():
     names = {1000 + i: f"party-{i:03d}" for i in range(4)}
     strategy, _ = run("dp-fedavg", rounds=3, fraction=0.5, names=names, held=members(4, "dp-fedavg"))
-    most = strategy.asked.most
+    most = strategy.roster.asked.most
     assert 2 <= most <= 3
     assert f"; {most} rounds of the party asked most often" in strategy.claims[0].mechanism
 
@@ -141,8 +141,8 @@ def test_a_run_that_ended_early_keeps_nothing_of_the_budget_for_its_other_rounds
         return {"ledger": ledger, "budget": budget, "record": RunRecord(run_id=run_id, algorithm="dp-fedavg")}
 
     strategy = make("dp-fedavg", given=given("1"), noise_multiplier=4.0)
-    strategy.num_rounds = 20
-    strategy.check_budget(1)
+    strategy.exchange.num_rounds = 20
+    strategy.exchange.check_budget(1)
     assert ledger.plans_path.exists()
     strategy.conclude(KeyboardInterrupt())
     held = members(2, "dp-fedavg")

@@ -20,12 +20,12 @@ def test_fedkt_prox_starts_from_the_model_that_fedkt_s_round_leaves():
     record = strategy.record
     assert (record.status, record.algorithm) == ("completed", "fedkt-prox")
     assert [r.server_round for r in record.rounds] == [1, 2, 3, 4]
-    first = strategy.fedkt.model.arrays()
+    first = strategy.exchange.fedkt.model.arrays()
     sent = grid.sent[4].content  # the first message of FedProx's first round
     assert from_flower(sent)
     assert sent["config"]["server-round"] == 2
     assert same([a.numpy() for a in sent["arrays"].values()], first)
-    assert record.rounds[0].server_accuracy == (strategy.fedkt.model.predict(TEST[0]) == TEST[1]).mean()
+    assert record.rounds[0].server_accuracy == (strategy.exchange.fedkt.model.predict(TEST[0]) == TEST[1]).mean()
     assert record.rounds[0].bytes_up < record.rounds[1].bytes_up  # labels, then weights
     kinds = [m.metadata.message_type for m in grid.sent]
     assert kinds == ["train"] * 16 + ["evaluate"] * 4  # parties finish once, at the end

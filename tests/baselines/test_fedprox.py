@@ -31,8 +31,8 @@ def test_fedprox_learns_and_every_round_is_written_down():
     record, (X, y) = strategy.record, TEST
     assert (record.status, record.algorithm) == ("completed", "fedprox")
     assert record.rounds[-1].server_accuracy == record.server_accuracy > 0.85
-    assert (strategy.model.predict(X) == y).mean() == record.server_accuracy
-    weights = sum(array.nbytes for array in strategy.model.arrays())
+    assert (strategy.exchange.model.predict(X) == y).mean() == record.server_accuracy
+    weights = sum(array.nbytes for array in strategy.exchange.model.arrays())
     for r in record.rounds:
         assert r.answered == [f"party-{i:03d}" for i in range(4)]
         assert r.bytes_down == r.bytes_up > 4 * weights
@@ -51,7 +51,7 @@ def test_a_round_is_the_mean_by_rows_of_what_each_party_s_net_becomes():
     for reply, one in zip(sent, held, strict=True):
         assert not same([a.numpy() for a in reply.values()], start)
         assert grid.replies[held.index(one)].content["metrics"]["num-examples"] == len(one.y)
-    for i, array in enumerate(strategy.model.arrays()):
+    for i, array in enumerate(strategy.exchange.model.arrays()):
         mean = sum(len(p.y) * reply[f"model.{i}"].numpy() for p, reply in zip(held, sent, strict=True)) / 60
         assert array == pytest.approx(mean, rel=1e-5, abs=1e-7)
 
@@ -64,7 +64,7 @@ def test_one_party_and_mu_zero_is_its_own_training():
     for server_round in (1, 2):
         seeded = net(seed=_seed(alone[0].name, server_round)).set_arrays(start)
         start = seeded.train_epochs(alone[0].X, alone[0].y, epochs=1).arrays()
-    assert same(strategy.model.arrays(), start)
+    assert same(strategy.exchange.model.arrays(), start)
 
 
 def _seed(name, server_round):
@@ -78,7 +78,7 @@ def test_a_large_mu_holds_the_weights_where_they_were():
 
     def moved(mu):
         strategy, _ = run(rounds=1, proximal_mu=mu, local_epochs=3)
-        return math.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(strategy.model.arrays(), start, strict=True)))
+        return math.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(strategy.exchange.model.arrays(), start, strict=True)))
 
     assert moved(5.0) < 0.5 * moved(0.0)
 
@@ -112,13 +112,13 @@ def test_flower_s_result_and_evaluate_fn_are_as_of_any_strategy():
     result = strategy.start(grid_of(members()), start, 2, evaluate_fn=mine)
     assert [server_round for server_round, _ in seen] == [0, 1, 2]
     assert set(result.evaluate_metrics_serverapp[2]) == {"mine"}
-    assert same([a.numpy() for a in result.arrays.values()], strategy.model.arrays())
+    assert same([a.numpy() for a in result.arrays.values()], strategy.exchange.model.arrays())
     assert all(r.server_accuracy is not None for r in strategy.record.rounds)
 
 
 def test_a_message_comes_from_flower_s_own_strategy():
     strategy, grid = run(rounds=1, proximal_mu=0.25)
-    assert type(strategy.flower) is FlowerFedProx
+    assert type(strategy.exchange.flower) is FlowerFedProx
     first = grid.sent[0].content
     assert from_flower(first)
     assert (first["config"]["proximal-mu"], first["config"]["server-round"]) == (0.25, 1)
@@ -273,7 +273,7 @@ def test_a_hostile_reply_is_left_out_and_named_and_the_mean_is_of_the_others(cas
     assert left_out.code == code
     assert left_out.node_id == "1001"
     assert strategy.record.rounds[1].answered == ["party-000", "party-002", "party-003"]
-    assert same(strategy.model.arrays(), without_the_second)
+    assert same(strategy.exchange.model.arrays(), without_the_second)
 
 
 def test_an_error_text_that_is_no_code_is_not_written_down():

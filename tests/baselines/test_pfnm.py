@@ -15,8 +15,8 @@ pytest.importorskip("torch")
 def test_the_matched_net_beats_guessing_and_every_party_gets_it():
     strategy, grid = run("pfnm", rounds=1, local_epochs=10)
     X, y = TEST
-    assert (strategy.model.predict(X) == y).mean() > 0.8
-    widths = [len(strategy.model.arrays()[1])]
+    assert (strategy.exchange.model.predict(X) == y).mean() > 0.8
+    widths = [len(strategy.exchange.model.arrays()[1])]
     assert widths[0] >= 8
     assert f"PFNM's net has {widths[0]} hidden units, the parties' 8." in strategy.record.notes
     assert set(grid.replies[0].content["fitres.metrics"]["payload"].split(",")) == {

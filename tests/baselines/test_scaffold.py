@@ -41,9 +41,9 @@ def test_the_server_s_control_is_the_mean_of_the_parties(kept):
     strategy, grid = kept
     replies = [reply for reply in grid.replies if "fitres.parameters" in reply.content]
     assert len(replies) == 6
-    for k, control in enumerate(strategy.control):
+    for k, control in enumerate(strategy.exchange.control):
         assert control == pytest.approx(sum(sent(reply, "control")[k] for reply in replies) / 3, abs=1e-5)
-    assert any(np.abs(control).max() > 0.01 for control in strategy.control)
+    assert any(np.abs(control).max() > 0.01 for control in strategy.exchange.control)
 
 
 def test_the_second_round_is_corrected_and_a_party_without_memory_says_so(kept):
@@ -72,11 +72,11 @@ def test_a_party_goes_on_from_the_control_that_the_server_counted(tmp_path):
 
 def test_its_state_is_what_the_next_round_needs(kept):
     strategy, _ = kept
-    arrays, plain = strategy.state()
+    arrays, plain = strategy.exchange.state()
     other = make("scaffold")
-    other.restore(dict(enumerate(strategy.model.arrays())), arrays, plain)
-    assert same(other.control, strategy.control)
-    assert same(other.model.arrays(), strategy.model.arrays())
+    other.restore(dict(enumerate(strategy.exchange.model.arrays())), arrays, plain)
+    assert same(other.control, strategy.exchange.control)
+    assert same(other.model.arrays(), strategy.exchange.model.arrays())
 
 
 @pytest.mark.parametrize("params", [{"optimizer": "adam"}, {"momentum": 0.9}])

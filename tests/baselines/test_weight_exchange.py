@@ -92,7 +92,7 @@ def test_a_reply_of_another_form_counts_as_what_it_holds_and_ends_no_run(algorit
     strategy, _ = run(algorithm, rounds=1, held=members(3, algorithm), tamper=tamper)
     honest, _ = run(algorithm, rounds=1, held=members(3, algorithm))
     assert strategy.record.rounds[0].answered == ["party-000", "party-001", "party-002"]
-    assert same(strategy.model.arrays(), honest.model.arrays())
+    assert same(strategy.exchange.model.arrays(), honest.model.arrays())
 
 
 @pytest.mark.parametrize("algorithm", SEND)

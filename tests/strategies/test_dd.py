@@ -107,8 +107,8 @@ def test_one_round_is_local_training_for_a_round_s_steps(tmp_path):
     for one in members:
         seed = derive_seed(derive_seed(1, one.name), "model")
         local = net(seed=seed).initialize().update(one.X, one.y, steps=20)
-        alone.append(local.logits(one.public.X[strategy.average_rows]))
-    assert np.allclose(strategy.average, np.mean(alone, axis=0), atol=1e-6)
+        alone.append(local.logits(one.public.X[strategy.exchange.average_rows]))
+    assert np.allclose(strategy.exchange.average, np.mean(alone, axis=0), atol=1e-6)
 
 
 def test_a_subset_is_as_good_here_as_in_fedmd_and_charged_once(tmp_path):

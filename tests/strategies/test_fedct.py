@@ -35,7 +35,7 @@ def test_a_federation_agrees_and_every_party_reports_alone_and_together():
     assert record.rounds[0].answered == [f"party-{i:03d}" for i in range(5)]
     assert record.rounds[0].consensus_accuracy > 0.85
     assert set(record.mean_accuracies()) == {"solo-common", "federated-common"}
-    assert (result.arrays["labels"].numpy() == strategy.consensus).all()
+    assert (result.arrays["labels"].numpy() == strategy.exchange.consensus).all()
 
 
 def test_one_party_alone_is_local_training():
@@ -45,7 +45,7 @@ def test_one_party_alone_is_local_training():
     strategy.start(fedct_grid([alone]), num_rounds=2)
     own = strategy.record.parties[0]
     assert own.solo == own.federated
-    local = strategy.consensus
+    local = strategy.exchange.consensus
     assert (local == alone_labels(alone)).all()
 
 
@@ -59,47 +59,47 @@ def alone_labels(alone):
 def test_same_seed_twice_gives_the_same_consensus_and_models():
     first, _, _ = _run(parties(), seed=4)
     second, _, _ = _run(parties(), seed=4)
-    assert (first.consensus == second.consensus).all()
+    assert (first.exchange.consensus == second.exchange.consensus).all()
     assert accuracies(first) == accuracies(second)
 
 
 def test_the_order_of_parties_and_their_node_ids_change_nothing():
     first, _, _ = _run(parties())
     shuffled, _, _ = _run(parties(), order=[3, 0, 4, 1, 2], first_node_id=77)
-    assert (first.consensus == shuffled.consensus).all()
+    assert (first.exchange.consensus == shuffled.exchange.consensus).all()
     assert accuracies(first) == accuracies(shuffled)
 
 
 def test_parties_listed_in_another_order_change_nothing():
     first, _, _ = _run(parties())
     second, _, _ = _run(list(reversed(parties())), order=[2, 0, 1, 4, 3])
-    assert (first.consensus == second.consensus).all()
+    assert (first.exchange.consensus == second.exchange.consensus).all()
     assert accuracies(first) == accuracies(second)
 
 
 def test_interpolating_learners_converge_and_the_run_stops_early():
     strategy, _, grid = _run(parties(), rounds=10)
-    assert strategy.finished_round is not None
-    assert len(strategy.record.rounds) == strategy.finished_round < 10
+    assert strategy.exchange.finished_round is not None
+    assert len(strategy.record.rounds) == strategy.exchange.finished_round < 10
     kinds = [m.metadata.message_type for m in grid.sent]
     assert kinds.count("evaluate") == 5
 
 
 def _round(strategy, number, *labels):
-    this, previous = RoundRecord(server_round=number), strategy.consensus
+    this, previous = RoundRecord(server_round=number), strategy.exchange.consensus
     answers = []
     for i, (now, before) in enumerate(labels):
         changed = None if before is None else float(np.mean(np.array(now) != np.array(before)))
         answers.append(PartyLabels(party=str(i), labels=np.array([now], dtype=np.int16), changed_share=changed))
-    strategy.consensus = strategy.combine(number, answers, this)
-    strategy._describe(this, answers)
-    return strategy.converged(previous, answers, this)
+    strategy.exchange.consensus = strategy.exchange.combine(number, answers, this)
+    strategy.exchange._describe(this, answers)
+    return strategy.exchange.converged(previous, answers, this)
 
 
 def test_an_unchanged_unanimous_consensus_does_not_stop_parties_that_still_change_their_labels():
     config = FedCTConfig(consensus="qualified-majority", quorum=0.9, informative_voters_only=False)
     strategy = FedCT(config=config, public=public_set(4))
-    strategy._nodes = [1, 2]
+    strategy.roster.nodes = [1, 2]
     a, b = [0, 1, 2, 1], [0, 1, 1, 2]
     assert not _round(strategy, 1, (a, None), (b, None))
     assert not _round(strategy, 2, (b, a), (a, b))
@@ -108,7 +108,7 @@ def test_an_unchanged_unanimous_consensus_does_not_stop_parties_that_still_chang
 
 def test_a_missing_party_keeps_the_run_going():
     strategy = FedCT(config=FedCTConfig(informative_voters_only=False), public=public_set(3))
-    strategy._nodes = [1, 2]
+    strategy.roster.nodes = [1, 2]
     assert not _round(strategy, 1, ([0, 1, 2], None))
     assert not _round(strategy, 2, ([0, 1, 2], [0, 1, 2]))
 
@@ -118,27 +118,27 @@ def test_parties_left_out_of_the_vote_are_left_out_of_the_quorum_too():
     strategy = FedCT(config=config, public=public_set(3))
     agreed = [PartyLabels(party=f"a{i}", labels=np.array([[0, 1, 2]], dtype=np.int16)) for i in range(8)]
     blind = [PartyLabels(party=f"b{i}", labels=np.zeros((1, 3), dtype=np.int16)) for i in range(2)]
-    assert strategy.combine(1, [*agreed, *blind], RoundRecord(server_round=1)).tolist() == [0, 1, 2]
+    assert strategy.exchange.combine(1, [*agreed, *blind], RoundRecord(server_round=1)).tolist() == [0, 1, 2]
 
 
 def test_dawid_skene_breaks_ties_by_the_policy():
     config = FedCTConfig(consensus="dawid-skene", confidence=0.0)
     strategy = FedCT(config=config, public=public_set(60))
     answers = [PartyLabels(party=str(c), labels=np.full((1, 60), c, dtype=np.int16)) for c in range(3)]
-    assert set(strategy.combine(1, answers, RoundRecord(server_round=1)).tolist()) == {0, 1, 2}
+    assert set(strategy.exchange.combine(1, answers, RoundRecord(server_round=1)).tolist()) == {0, 1, 2}
 
 
 def test_another_round_after_convergence_would_indeed_change_nothing():
     stopped, _, _ = _run(parties(), rounds=10)
     whole, _, _ = _run(parties(), rounds=10, stop_when_converged=False)
-    assert (stopped.consensus == whole.consensus).all()
+    assert (stopped.exchange.consensus == whole.exchange.consensus).all()
     assert accuracies(stopped) == accuracies(whole)
 
 
 def test_qualified_majority_with_quorum_zero_equals_majority():
     plain, _, _ = _run(parties())
     quorum0, _, _ = _run(parties(), consensus="qualified-majority", quorum=0.0)
-    assert (plain.consensus == quorum0.consensus).all()
+    assert (plain.exchange.consensus == quorum0.exchange.consensus).all()
 
 
 def _skewed():
@@ -163,7 +163,7 @@ def test_parties_that_know_one_class_cast_no_vote_when_only_informative_voters_c
     strategy = FedCT(config=FedCTConfig(seed=1), public=public_set(3))
     informed = PartyLabels(party="a", labels=np.array([[0, 1, 2]], dtype=np.int16))
     blind = [PartyLabels(party=f"b{i}", labels=np.zeros((1, 3), dtype=np.int16)) for i in range(3)]
-    assert strategy.combine(1, [informed, *blind], RoundRecord(server_round=1)).tolist() == [0, 1, 2]
+    assert strategy.exchange.combine(1, [informed, *blind], RoundRecord(server_round=1)).tolist() == [0, 1, 2]
 
 
 def test_gradient_learners_continue_from_the_state_they_kept(tmp_path):
@@ -249,7 +249,7 @@ class TestDensityRatios:
     def test_parties_that_lost_their_state_send_all_of_it_again(self, tmp_path):
         lost = self.run(self.members(), rounds=2, stop_when_converged=False)
         kept = self.run(self.members(tmp_path), rounds=2, stop_when_converged=False)
-        assert (lost.consensus == kept.consensus).all()
+        assert (lost.exchange.consensus == kept.exchange.consensus).all()
         assert all(r.rejected == [] for r in lost.record.rounds)
 
     def test_public_rows_from_elsewhere_fall_back_to_labels_and_ask_for_no_more_ratios(self):
@@ -287,10 +287,10 @@ class TestDensityRatios:
         """A party cannot bring ratios into a run by labels: its reply has no labels then."""
         strategy = FedCT(config=FedCTConfig(consensus="majority"), public=public_set())
         codes, labels = np.zeros((60, 3), np.uint8), np.zeros(60, np.int16)
-        sent = encode_ratios(codes, labels, public=strategy.spec, server_round=1, class_counts=np.array([1, 0, 0]))
+        sent = encode_ratios(codes, labels, public=strategy.exchange.spec, server_round=1, class_counts=np.array([1, 0, 0]))
         reply = Reply(node_id=1, party="a", arrays={"ratios": sent})
         with pytest.raises(PayloadError, match="no labels in the reply"):
-            strategy.read(reply, 1)
+            strategy.exchange.read(reply, 1)
 
     def test_nets_keep_improving_their_ratios(self, tmp_path):
         pytest.importorskip("torch")

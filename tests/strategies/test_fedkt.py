@@ -27,7 +27,7 @@ def test_one_party_with_one_student_and_one_teacher_is_local_training():
     seed = derive_seed(derive_seed(1, "only"), "teacher", 0, 0)
     teacher = model(seed=seed).fit(alone.X, alone.y).predict(alone.public.X)
     # a tree student reproduces its teacher's labels, and a tree final model the student's
-    assert (strategy.consensus == teacher).all()
+    assert (strategy.exchange.consensus == teacher).all()
 
 
 def test_same_seed_gives_the_same_final_model_in_any_order_of_parties():
@@ -41,7 +41,7 @@ def test_same_seed_gives_the_same_final_model_in_any_order_of_parties():
 def test_another_seed_draws_other_subsets():
     first, _ = run_fedkt(parties(3), students_per_party=1)
     second, _ = run_fedkt(parties(3), students_per_party=1, seed=2)
-    assert (first.votes != second.votes).any()
+    assert (first.exchange.votes != second.exchange.votes).any()
 
 
 def _this():
@@ -54,14 +54,14 @@ def _answers(*label_sets):
 
 def test_a_party_casts_s_votes_where_its_students_agree_and_none_elsewhere():
     strategy = fedkt(public=public_set(3))
-    strategy.combine(1, _answers([[0, 1, 2], [0, 2, 2]], [[0, 1, 1], [0, 1, 1]]), _this())
-    assert strategy.votes.tolist() == [[8, 0, 0], [0, 4, 0], [0, 4, 4]]
+    strategy.exchange.combine(1, _answers([[0, 1, 2], [0, 2, 2]], [[0, 1, 1], [0, 1, 1]]), _this())
+    assert strategy.exchange.votes.tolist() == [[8, 0, 0], [0, 4, 0], [0, 4, 4]]
 
 
 def test_plain_voting_counts_every_student():
     strategy = fedkt(public=public_set(3), voting="plain")
-    strategy.combine(1, _answers([[0, 1, 2], [0, 2, 2]]), _this())
-    assert strategy.votes.tolist() == [[4, 0, 0], [0, 2, 2], [0, 0, 4]]
+    strategy.exchange.combine(1, _answers([[0, 1, 2], [0, 2, 2]]), _this())
+    assert strategy.exchange.votes.tolist() == [[4, 0, 0], [0, 2, 2], [0, 0, 4]]
 
 
 def test_several_rounds_are_refused():
@@ -73,10 +73,10 @@ def test_a_reply_that_is_turned_away_leaves_no_class_counts_behind():
     """They bind for the whole run, and a node may have sent them in another party's name."""
     strategy = fedkt(students_per_party=2, teachers_per_student=2, consensus="density-ratio")
     codes, labels, counts = np.zeros((60, 3), np.uint8), np.zeros(60, np.int16), np.array([7, 7, 7])
-    sent = encode_ratios(codes, labels, public=strategy.spec, server_round=1, class_counts=counts)
+    sent = encode_ratios(codes, labels, public=strategy.exchange.spec, server_round=1, class_counts=counts)
     with pytest.raises(PayloadError, match="no labels in the reply"):  # those of the second student
-        strategy.read(Reply(node_id=1, party="a", arrays={"ratios": sent}), 1)
+        strategy.exchange.read(Reply(node_id=1, party="a", arrays={"ratios": sent}), 1)
     assert strategy.record.parties == []
-    second = encode_labels(labels, public=strategy.spec, server_round=1)
-    strategy.read(Reply(node_id=2, party="a", arrays={"ratios": sent, "labels": second}), 1)
+    second = encode_labels(labels, public=strategy.exchange.spec, server_round=1)
+    strategy.exchange.read(Reply(node_id=2, party="a", arrays={"ratios": sent, "labels": second}), 1)
     assert strategy.record.party("a").class_counts == [7, 7, 7]

@@ -88,12 +88,12 @@ def test_each_round_digests_the_last_round_s_rows_in_the_order_the_run_says(tmp_
     digested = [(at, asked) for at, what, asked in per_party if what == "digest"]
     expected = {2: 1, 3: 2}
     for at, asked in digested:
-        last = expected.get(at, 2) if (at, asked) != (3, strategy.rows(3).tolist()) else 3
-        assert asked == strategy.rows(last).tolist()
+        last = expected.get(at, 2) if (at, asked) != (3, strategy.exchange.rows(3).tolist()) else 3
+        assert asked == strategy.exchange.rows(last).tolist()
     # rounds 2 and 3 at both parties, and the end, which digests round 3
     assert sorted(at for at, _ in digested) == [2, 2, 3, 3, 3, 3]
-    assert sum(asked == strategy.rows(3).tolist() for _, asked in digested) == 2
-    assert len({tuple(strategy.rows(i)) for i in (1, 2, 3)}) == 3
+    assert sum(asked == strategy.exchange.rows(3).tolist() for _, asked in digested) == 2
+    assert len({tuple(strategy.exchange.rows(i)) for i in (1, 2, 3)}) == 3
     first = "digest" if order == "digest-first" else "revisit"
     assert [what for _, what, _ in per_party][:2] == [first, {"digest": "revisit", "revisit": "digest"}[first]]
 
@@ -118,5 +118,5 @@ def test_one_round_without_revisit_or_digest_is_local_training(tmp_path):
     nets = []
     for one in members:
         seed = derive_seed(derive_seed(1, one.name), "model")
-        nets.append(net(seed=seed).train_epochs(one.X, one.y, epochs=3).logits(one.public.X[strategy.average_rows]))
-    assert np.allclose(strategy.average, np.mean(nets, axis=0), atol=1e-6)
+        nets.append(net(seed=seed).train_epochs(one.X, one.y, epochs=3).logits(one.public.X[strategy.exchange.average_rows]))
+    assert np.allclose(strategy.exchange.average, np.mean(nets, axis=0), atol=1e-6)

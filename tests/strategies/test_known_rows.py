@@ -45,7 +45,7 @@ def _run(members, rounds=2, **settings):
 def _combined(strategy, **labels):
     """Return the consensus of parties that send these labels."""
     answers = [PartyLabels(party=name, labels=np.asarray(said, np.int16)[None]) for name, said in labels.items()]
-    return strategy.combine(1, answers, RoundRecord(server_round=1))
+    return strategy.exchange.combine(1, answers, RoundRecord(server_round=1))
 
 
 def test_a_majority_that_swaps_classes_together_is_outvoted_by_known_rows_and_named():
@@ -102,7 +102,7 @@ def test_where_the_server_knows_more_than_all_parties_its_forest_decides_and_the
 def test_where_the_server_s_own_forest_is_best_the_record_says_that_parties_were_not_needed(monkeypatch):
     monkeypatch.setattr("fedkd_flwr.labels.known.best_by_known_rows", lambda rules, known: OWN_FOREST)
     strategy = _strategy()
-    assert np.array_equal(_combined(strategy, a=PUBLIC.y, b=PUBLIC.y), strategy._own_labels)
+    assert np.array_equal(_combined(strategy, a=PUBLIC.y, b=PUBLIC.y), strategy.exchange._own_labels)
     assert strategy.record.consensus_rule == "server-forest"
     note = "A forest of the server's own, taught by 90 known rows, is better than the parties' votes by the share of"
     assert note in strategy.record.notes[0]
@@ -111,22 +111,22 @@ def test_where_the_server_s_own_forest_is_best_the_record_says_that_parties_were
 def test_rows_that_a_rule_leaves_out_get_the_label_of_the_vote_by_known_rows():
     labels = PUBLIC.y.copy()
     strategy = _strategy()
-    gap = np.setdiff1d(np.arange(300), strategy.known.rows)[:20]
+    gap = np.setdiff1d(np.arange(300), strategy.exchange.known.rows)[:20]
     labels[gap] = ABSTAIN
     assert (_combined(strategy, a=labels, b=labels) != ABSTAIN).all()
 
 
 def test_known_rows_measure_nothing_because_they_chose_the_consensus():
     strategy, _ = _run(_members(liars=0), rounds=1)
-    others = np.setdiff1d(np.arange(300), strategy.known.rows)
-    measured = (strategy.consensus[others] == PUBLIC.y[others]).mean()
+    others = np.setdiff1d(np.arange(300), strategy.exchange.known.rows)
+    measured = (strategy.exchange.consensus[others] == PUBLIC.y[others]).mean()
     assert strategy.record.rounds[0].consensus_accuracy == pytest.approx(measured)
 
 
 def test_known_rows_are_labelled_by_the_consensus_so_that_it_does_not_show_which_they_are():
     """A party that saw their true labels in the consensus could answer right there, and lie elsewhere."""
     strategy = _strategy()
-    wrong = strategy.known.rows[0]
+    wrong = strategy.exchange.known.rows[0]
     labels = PUBLIC.y.copy()
     labels[wrong] = (labels[wrong] + 1) % 3
     assert _combined(strategy, a=labels, b=labels)[wrong] == labels[wrong]
@@ -145,11 +145,11 @@ def test_labels_of_some_rows_are_enough_for_the_server():
     truth = np.full(300, ABSTAIN, np.int16)
     truth[50:150] = PUBLIC.y[50:150]
     strategy, _ = _run(_members(5), rounds=1, public=dataclasses.replace(PUBLIC, y=truth), known_rows=60)
-    assert strategy.known.rows.min() >= 50
-    assert strategy.known.rows.max() < 150
-    assert (strategy.consensus == PUBLIC.y).mean() > 0.85
-    measured = np.setdiff1d(np.arange(50, 150), strategy.known.rows)
-    right = (strategy.consensus[measured] == PUBLIC.y[measured]).mean()
+    assert strategy.exchange.known.rows.min() >= 50
+    assert strategy.exchange.known.rows.max() < 150
+    assert (strategy.exchange.consensus == PUBLIC.y).mean() > 0.85
+    measured = np.setdiff1d(np.arange(50, 150), strategy.exchange.known.rows)
+    right = (strategy.exchange.consensus[measured] == PUBLIC.y[measured]).mean()
     assert strategy.record.rounds[0].consensus_accuracy == pytest.approx(right)
     few = _run(_members(5), rounds=1, public=dataclasses.replace(PUBLIC, y=truth), known_rows=80)[0]
     assert few.record.rounds[0].consensus_accuracy is None  # 20 rows would measure it

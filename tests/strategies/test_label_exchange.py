@@ -42,63 +42,61 @@ def _answers(*labels, changed=None):
 
 def test_nothing_goes_out_before_the_first_consensus_and_labels_with_abstentions_after_it():
     strategy = _strategy()
-    assert strategy.outgoing("fit", 1) == {}
-    strategy.consensus = np.array([0, ABSTAIN, 2, 1], dtype=np.int16)
-    sent = strategy.outgoing("fit", 2)["labels"]
-    assert decode_labels(sent, public=strategy.spec, server_round=2).tolist() == [[0, -1, 2, 1]]
+    assert strategy.exchange.outgoing("fit", 1) == {}
+    strategy.exchange.consensus = np.array([0, ABSTAIN, 2, 1], dtype=np.int16)
+    sent = strategy.exchange.outgoing("fit", 2)["labels"]
+    assert decode_labels(sent, public=strategy.exchange.spec, server_round=2).tolist() == [[0, -1, 2, 1]]
 
 
 def test_bits_are_zero_or_one_in_every_place():
     strategy = _strategy(label_mechanism="xor", label_epsilon=2.0)
-    spec = PublicSpec(num_public=12, num_classes=2, fingerprint=strategy.spec.fingerprint)
+    spec = PublicSpec(num_public=12, num_classes=2, fingerprint=strategy.exchange.spec.fingerprint)
     for bits, good in ((np.zeros((1, 12), np.int16), True), (np.full((1, 12), ABSTAIN, np.int16), False)):
         reply = Reply(node_id=1, party="a", arrays={"bits": encode_labels(bits, public=spec, server_round=1)})
         if good:
-            assert strategy.read(reply, 1).labels.tolist() == bits.tolist()
+            assert strategy.exchange.read(reply, 1).labels.tolist() == bits.tolist()
         else:
             with pytest.raises(PayloadError, match="bits must be 0 or 1, got -1") as caught:
-                strategy.read(reply, 1)
+                strategy.exchange.read(reply, 1)
             assert caught.value.reason == "class-out-of-range"
 
 
 def test_a_reply_without_the_payload_cannot_be_read():
     reply = Reply(node_id=1, party="a", arrays={"bits": np.zeros(4)})
     with pytest.raises(PayloadError, match="no labels in the reply"):
-        _strategy().read(reply, 1)
+        _strategy().exchange.read(reply, 1)
 
 
 def test_the_record_says_how_much_is_labelled_agreed_and_changed():
     strategy, this = _strategy(consensus="qualified-majority", quorum=1.0), RoundRecord(server_round=2)
-    strategy._nodes = [1, 2, 3]
-    result = strategy.combine_answers(2, _answers([0, 1, 2, 0], [0, 1, 2, 1], changed=0.25), this)
-    assert result["labels"].numpy().tolist() == strategy.consensus.tolist() == [0, 1, 2, ABSTAIN]
+    strategy.roster.nodes = [1, 2, 3]
+    result = strategy.exchange.combine_answers(2, _answers([0, 1, 2, 0], [0, 1, 2, 1], changed=0.25), this)
+    assert result["labels"].numpy().tolist() == strategy.exchange.consensus.tolist() == [0, 1, 2, ABSTAIN]
     assert (this.labelled_share, this.agreement, this.changed_share) == (0.75, 1.0, 0.25)
     truth = public_set(4).y[:3]
     assert this.consensus_accuracy == pytest.approx((truth == [0, 1, 2]).mean())
 
 
 def test_a_consensus_that_is_none_is_refused():
-    class Wrong(FedCT):
-        def combine(self, server_round, answers, this):
-            return np.array([0, 1, 2, 3], dtype=np.int16)
-
+    strategy = FedCT(config=FedCTConfig(), public=public_set(4))
+    strategy.exchange.combine = lambda *_: np.array([0, 1, 2, 3], dtype=np.int16)
     with pytest.raises(DataError, match=r"consensus must lie within -1\.\.2, got 3"):
-        Wrong(config=FedCTConfig(), public=public_set(4)).combine_answers(1, [], RoundRecord(server_round=1))
+        strategy.exchange.combine_answers(1, [], RoundRecord(server_round=1))
 
 
 def test_parties_that_tell_no_classes_apart_are_named_in_the_first_round_alone():
     strategy = _strategy()
     blind = _answers([0, 1, 2, 0], [0, 1, 2, 0], [1, 1, 1, 1])
-    strategy.combine(2, blind, RoundRecord(server_round=2))
+    strategy.exchange.combine(2, blind, RoundRecord(server_round=2))
     assert strategy.record.notes == []
-    strategy.combine(1, blind, RoundRecord(server_round=1))
+    strategy.exchange.combine(1, blind, RoundRecord(server_round=1))
     assert strategy.record.notes == ["1 of 3 parties gives every public row one class, and casts no vote: 2 ('green')."]
 
 
 def test_a_class_that_the_vote_loses_is_noted_once_with_advice_that_this_algorithm_can_take():
     strategy = _strategy(consensus="majority")
     answers = _answers([0, 1, 2, 1], [0, 1, 0, 1], [0, 1, 1, 1])
-    strategy.combine(1, answers, RoundRecord(server_round=1))
+    strategy.exchange.combine(1, answers, RoundRecord(server_round=1))
     lost, way_out = strategy.record.notes
     assert lost == "Only 0 ever predicts 'blue' (1 public row): the vote loses it."
     assert "consensus=" in way_out
@@ -108,9 +106,9 @@ def test_of_rows_that_were_not_asked_nothing_is_noted():
     strategy = _strategy()
     answers = _answers([0, 1, 2, 1], [0, 1, 2, 1], [0, 1, 1, 1])
     facts, vote = VoteFacts(class_voters=np.array([3, 3, 2])), np.array([0, 1, ABSTAIN, 1], np.int16)
-    strategy.note_votes(facts, answers, vote, np.array([0, 1, 3]))
+    strategy.exchange.note_votes(facts, answers, vote, np.array([0, 1, 3]))
     assert "No party predicts 'blue'" in strategy.record.notes[0]
-    strategy.note_votes(VoteFacts(class_voters=None), answers, vote)  # the parties' noise gives every class
+    strategy.exchange.note_votes(VoteFacts(class_voters=None), answers, vote)  # the parties' noise gives every class
     assert len(strategy.record.notes) == 1 + ("consensus=" in strategy.record.notes[-1])
 
 
@@ -123,7 +121,7 @@ def test_of_rows_that_were_not_asked_nothing_is_noted():
 )
 def test_a_vote_that_labels_nothing_says_which_setting_to_change(settings, way_out):
     strategy = _strategy(**settings)
-    strategy._describe(RoundRecord(server_round=2), [])
+    strategy.exchange._describe(RoundRecord(server_round=2), [])
     assert strategy.record.notes[0].startswith(f"The vote of round 2 labels no public row. {way_out}")
 
 
@@ -133,7 +131,7 @@ def _told(config, count=60):
     rng, truth = np.random.default_rng(2), np.arange(count) % 2
     said = [np.where(rng.random(count) < 0.9, truth, 1 - truth) for _ in range(3)]
     this = RoundRecord(server_round=1)
-    strategy.combine_answers(1, _answers(*said, 1 - truth), this)
+    strategy.exchange.combine_answers(1, _answers(*said, 1 - truth), this)
     return strategy.record
 
 

@@ -29,8 +29,8 @@ def test_the_labels_that_go_back_are_by_models_not_trained_on_those_rows():
     vote[7] = (vote[7] + 1) % 3  # one mistake in the vote
     answers = [PartyLabels(party="a", labels=np.stack([vote, vote]))]
     plain, ours = fedkt(party_models=False), fedkt()
-    assert plain.combine(1, answers, _this())[7] == vote[7]
-    assert ours.combine(1, answers, _this())[7] == public_set().y[7]
+    assert plain.exchange.combine(1, answers, _this())[7] == vote[7]
+    assert ours.exchange.combine(1, answers, _this())[7] == public_set().y[7]
     assert ours.model.predict(public_set().X)[7] == vote[7]
 
 
@@ -49,15 +49,15 @@ def test_without_party_models_parties_report_what_they_reach_alone():
 
 def test_rows_without_a_consistent_party_train_nothing():
     strategy = fedkt(public=public_set(3))
-    strategy.combine(1, _answers([[0, 1, 2], [1, 1, 2]], [[2, 1, 2], [0, 1, 2]]), _this())
+    strategy.exchange.combine(1, _answers([[0, 1, 2], [1, 1, 2]], [[2, 1, 2], [0, 1, 2]]), _this())
     assert "1 of 3 public rows train nothing: no party's students agree on them." in strategy.record.notes
 
 
 def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
     strategy = fedkt(public=public_set(3))
     answers, this = _answers([[0, 1, 2], [1, 1, 2]], [[2, 1, 2], [0, 1, 2]]), RoundRecord(server_round=1)
-    strategy.consensus = strategy.combine(1, answers, this)
-    strategy._describe(this, answers)
+    strategy.exchange.consensus = strategy.exchange.combine(1, answers, this)
+    strategy.exchange._describe(this, answers)
     assert this.labelled_share == pytest.approx(2 / 3)
 
 
@@ -80,27 +80,27 @@ def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
 )
 def test_uninformative_voters_are_discounted_unless_the_paper_is_reproduced(settings, votes, note):
     strategy = fedkt(public=public_set(3), **settings)
-    strategy.combine(1, _answers([[0, 1, 2]] * 2, [[0, 0, 0]] * 2, [[0, 0, 0]] * 2), _this())
-    assert strategy.votes.tolist() == votes
+    strategy.exchange.combine(1, _answers([[0, 1, 2]] * 2, [[0, 0, 0]] * 2, [[0, 0, 0]] * 2), _this())
+    assert strategy.exchange.votes.tolist() == votes
     assert (note in strategy.record.notes) == (note is not None)
 
 
 def test_a_class_nobody_votes_for_is_named():
     strategy = fedkt(public=public_set(3))
-    strategy.combine(1, _answers([[0, 1, 1]] * 2), _this())
+    strategy.exchange.combine(1, _answers([[0, 1, 1]] * 2), _this())
     assert "No party predicts 'blue' on any public row" in strategy.record.notes[-1]
 
 
 def test_a_class_that_one_party_alone_gives_is_named():
     strategy = fedkt(public=public_set(3))
-    strategy.combine(1, _answers([[0, 1, 1]] * 2, [[0, 1, 1]] * 2, [[0, 1, 2]] * 2), _this())
+    strategy.exchange.combine(1, _answers([[0, 1, 1]] * 2, [[0, 1, 1]] * 2, [[0, 1, 2]] * 2), _this())
     assert "Only 2 ever predicts 'blue' (1 public row): the vote loses it." in strategy.record.notes
 
 
 def test_students_that_never_agree_are_an_error_with_the_way_out():
     strategy = fedkt(public=public_set(2))
     with pytest.raises(ConfigError, match='Set voting to "plain"'):
-        strategy.combine(1, _answers([[0, 1], [1, 0]]), _this())
+        strategy.exchange.combine(1, _answers([[0, 1], [1, 0]]), _this())
 
 
 @pytest.mark.parametrize(

@@ -91,8 +91,8 @@ def _said(grid, stage):
 def _events(case, strategy):
     """Return what one reply of this level costs, by the mechanism the parties were told."""
     if case.startswith("L2"):
-        return strategy.told_config.party_plan(strategy.spec.num_public, strategy.spec.num_classes).events()
-    return [(strategy.mechanism.dp_event(), strategy.spec.num_public)]
+        return strategy.exchange.told_config.party_plan(strategy.exchange.spec.num_public, strategy.exchange.spec.num_classes).events()
+    return [(strategy.exchange.mechanism.dp_event(), strategy.exchange.spec.num_public)]
 
 
 @pytest.mark.parametrize("case", AT_THE_PARTY)
@@ -115,7 +115,7 @@ def test_a_claim_covers_all_that_one_silo_sends_from_two_nodes(case, code):
     accountant = Accountant()
     for event, count in _events(case, strategy):
         accountant = accountant.compose(event, 2 * rounds * count)
-    assert strategy.claims[0].epsilon == pytest.approx(accountant.epsilon(strategy.config.delta), rel=1e-9)
+    assert strategy.claims[0].epsilon == pytest.approx(accountant.epsilon(strategy.exchange.config.delta), rel=1e-9)
 
 
 def test_a_node_that_never_names_its_party_counts_as_one_of_its_own():
@@ -124,7 +124,7 @@ def test_a_node_that_never_names_its_party_counts_as_one_of_its_own():
 
     strategy = _strategy("FedCT response", stop_when_converged=False)
     strategy.start(_grid("FedCT response", parties(3), tamper=silent), num_rounds=2, timeout=0.2)
-    assert (strategy.asked.most, strategy.asked.unnamed) == (2, 2)
+    assert (strategy.roster.asked.most, strategy.roster.asked.unnamed) == (2, 2)
 
 
 # ------------------------------------------------------------------------------------------------ what the wire carries
@@ -252,9 +252,9 @@ def test_level_l1_claims_each_party_against_everyone_and_keeps_the_data_dependen
     assert public.basis == "proven"
     assert not private.publishable
     assert private.epsilon < public.epsilon
-    laplace = strategy.plan.mechanism
+    laplace = strategy.exchange.noise.mechanism
     # a party moves one vote, which is counted as two halves
-    assert (laplace.votes, laplace.counts_per_vote) == (1, 2)
+    assert (laplace.exchange.votes, laplace.counts_per_vote) == (1, 2)
     exact = Accountant().compose(laplace.dp_event(), 30).epsilon(1e-5)
     assert public.epsilon == pytest.approx(exact, rel=1e-9)
     assert strategy.record.claims[0]["epsilon"] == public.epsilon
@@ -276,22 +276,22 @@ def test_labels_of_two_classes_are_claimed_and_charged_as_such_at_every_level(ca
     strategy.start(grid, num_rounds=1)
     event = TwoClassEvent(2.0) if release == "labels" else dp.SelfComposedDpEvent(dp.LaplaceDpEvent(2.0), 2)
     queries = 60 if case == "PATE" else 30
-    assert strategy.claims[0].epsilon == Accountant().compose(event, queries).epsilon(strategy.config.delta)
+    assert strategy.claims[0].epsilon == Accountant().compose(event, queries).epsilon(strategy.exchange.config.delta)
     assert ("of two classes" in strategy.claims[0].mechanism) == (release == "labels")
     if case == "L2":
         client = FedKTClient(members[0])
-        charge = client.charge(SimpleNamespace(config=strategy.told_config))
+        charge = client.charge(SimpleNamespace(config=strategy.exchange.told_config))
         assert charge.events == [(event, queries)]
         assert plain_events(charge.events)[0][0] == event_to_json(event)
     else:
-        assert strategy.plan.events() == [(event, queries)]
+        assert strategy.exchange.noise.events() == [(event, queries)]
 
 
 def test_level_l2_claims_the_record_and_beside_it_the_party():
     strategy, _ = _run("L2", parties(3), students_per_party=2)
     record, whole = strategy.claims
     assert (record.unit, record.adversary, whole.unit) == ("record", "server", "party")
-    event = strategy.told_config.party_plan(60, 3).mechanism.dp_event()
+    event = strategy.exchange.told_config.party_plan(60, 3).mechanism.dp_event()
     assert record.epsilon == pytest.approx(Accountant().compose(event, 60).epsilon(1e-5), rel=1e-9)  # 30 x 2 partitions
     assert whole.epsilon > record.epsilon
 
@@ -353,18 +353,18 @@ def test_noise_found_for_an_epsilon_spends_that_epsilon_over_the_whole_run(case,
 
 def test_looking_at_the_noise_before_the_run_does_not_fix_it_for_one_round():
     strategy = _strategy("FedCT response", label_epsilon=0.0, epsilon=2.0, stop_when_converged=False)
-    for_one = strategy.mechanism.epsilon
+    for_one = strategy.exchange.mechanism.epsilon
     strategy.start(_grid("FedCT response", parties(3)), num_rounds=4)
-    assert strategy.mechanism.epsilon < for_one
+    assert strategy.exchange.mechanism.epsilon < for_one
     assert strategy.claims[0].epsilon <= 2.0
 
 
 def test_with_little_noise_level_l1_is_the_vote_itself():
     quiet = {"gamma": 500.0, "num_queries": 0, "uninformative_voters": "leave-out"}
     strategy, _ = _run("L1", parties(5), **quiet)
-    clear = np.sort(strategy.votes, axis=1)[:, -1] > np.sort(strategy.votes, axis=1)[:, -2]
+    clear = np.sort(strategy.exchange.votes, axis=1)[:, -1] > np.sort(strategy.exchange.votes, axis=1)[:, -2]
     assert clear.any()
-    assert (strategy.vote[clear] == strategy.votes.argmax(axis=1)[clear]).all()
+    assert (strategy.exchange.vote[clear] == strategy.exchange.votes.argmax(axis=1)[clear]).all()
     assert strategy.record.rounds[0].kept_share > 0.9
 
 
@@ -377,24 +377,24 @@ def test_rows_without_a_consistent_vote_stay_in_at_level_l1():
     """Dropping them on the true counts would leak."""
     strategy = _strategy("L1", num_queries=0, students_per_party=2)
     torn = np.stack([np.zeros(60, dtype=np.int16), np.arange(60, dtype=np.int16) % 2])
-    strategy.combine(1, [PartyLabels(party=name, labels=torn) for name in "ab"], RoundRecord(server_round=1))
-    assert (strategy.votes[1::2].sum(axis=1) == 0).all()  # nobody is consistent there
-    assert (strategy.vote != ABSTAIN).all()
+    strategy.exchange.combine(1, [PartyLabels(party=name, labels=torn) for name in "ab"], RoundRecord(server_round=1))
+    assert (strategy.exchange.votes[1::2].sum(axis=1) == 0).all()  # nobody is consistent there
+    assert (strategy.exchange.vote != ABSTAIN).all()
 
 
 def test_at_level_l1_parties_without_information_stay_out_even_if_nobody_has_any():
     """Counting them after all where nobody else votes would make one party's labels switch the others' votes on."""
     members = [party(f"p{i}", *rows(30, seed=i, classes=(1,))) for i in range(3)]
     strategy, _ = _run("L1", members, uninformative_voters="leave-out")
-    assert strategy.votes.sum() == 0
+    assert strategy.exchange.votes.sum() == 0
 
 
 def test_confident_voting_answers_only_what_is_clear_and_stops_at_its_cap():
     settings = {"noise": "confident-gaussian", "gamma": 0.0, "threshold": 4.0, "sigma_threshold": 0.5, "sigma": 0.5}
     strategy, _ = _run("L1", parties(5), **settings, num_queries=0, max_answers=20)
-    answered = strategy.vote != ABSTAIN
+    answered = strategy.exchange.vote != ABSTAIN
     assert answered.sum() <= 20
-    assert (strategy.vote[answered] == strategy.votes.argmax(axis=1)[answered]).mean() > 0.9
+    assert (strategy.exchange.vote[answered] == strategy.exchange.votes.argmax(axis=1)[answered]).mean() > 0.9
 
 
 def test_neural_nets_at_level_l1_vote_consistently_as_defined():
@@ -409,10 +409,10 @@ def test_neural_nets_at_level_l1_vote_consistently_as_defined():
     votes = np.zeros((60, 3), dtype=int)
     for reply in grid.replies[:3]:
         (payload,) = (a.numpy() for a in reply.content.array_records["fitres.parameters"].values())
-        labels = consistent_labels(decode_labels(payload, public=strategy.spec, server_round=1))
+        labels = consistent_labels(decode_labels(payload, public=strategy.exchange.spec, server_round=1))
         for row in np.flatnonzero(labels != ABSTAIN):
             votes[row, labels[row]] += 2
-    assert (strategy.votes == votes).all()
+    assert (strategy.exchange.votes == votes).all()
     assert (votes.sum(axis=1) < 6).any()  # somewhere students disagree
 
 
@@ -430,7 +430,7 @@ def test_self_training_fits_a_second_model_on_the_rows_nobody_asked_about(unquer
     seen, fit = [], Classifier.fit
     monkeypatch.setattr(Classifier, "fit", lambda self, X, y: (seen.append(len(X)), fit(self, X, y))[1])
     labels = np.tile(public_set().y, (1, 1))
-    strategy.combine(1, [PartyLabels(party=name, labels=labels) for name in "abc"], RoundRecord(server_round=1))
+    strategy.exchange.combine(1, [PartyLabels(party=name, labels=labels) for name in "abc"], RoundRecord(server_round=1))
     assert seen == fits
 
 
@@ -520,7 +520,7 @@ def test_beside_noise_at_the_server_rows_that_cannot_be_used_do_not_decide_wheth
     fault = DataError("a label is outside the schema", code=Code.CLASS_OUTSIDE_SCHEMA)
     members = [m if i < usable else dataclasses.replace(m, fault=fault) for i, m in enumerate(parties(3))]
     strategy = _strategy(level)
-    strategy.min_train_nodes = 3
+    strategy.roster.fewest = 3
     strategy.start(_grid(level, members), num_rounds=1)
     assert (strategy.record.status, strategy.record.final_asked) == ("completed", 3)
     assert len(strategy.record.rounds[0].answered) == usable
@@ -531,7 +531,7 @@ def test_without_noise_too_few_valid_answers_fail_the_run():
     fault = DataError("a label is outside the schema", code=Code.CLASS_OUTSIDE_SCHEMA)
     members = parties(3)
     strategy = _strategy("L0")
-    strategy.min_train_nodes = 3
+    strategy.roster.fewest = 3
     with pytest.raises(TooFewPartiesError, match="class-outside-schema"):
         strategy.start(_grid("L0", [*members[:2], dataclasses.replace(members[2], fault=fault)]), num_rounds=1)
 
@@ -565,7 +565,7 @@ def test_a_run_that_goes_on_without_the_ledger_of_votes_that_left_is_refused(tmp
         if ledgers == "kept":
             with pytest.raises(KeyboardInterrupt):
                 strategy.start(grid, num_rounds=1)
-            found.append(strategy.vote.tolist())
+            found.append(strategy.exchange.vote.tolist())
         else:
             with pytest.raises(DataError, match=r"ledger .* must hold the noisy votes of run 1, which had begun to go"):
                 strategy.start(grid, num_rounds=1)
@@ -681,7 +681,7 @@ def test_a_guess_at_a_reply_that_never_left_gets_the_same_answer_right_or_wrong(
 def test_under_noise_at_the_party_labels_do_not_decide_how_many_rounds_a_claim_counts():
     """With hardly any noise trees repeat themselves: without a claim the run would stop after two rounds."""
     strategy, _ = _run("FedCT response", parties(3), num_rounds=4, label_epsilon=40.0)
-    assert (len(strategy.record.rounds), strategy.finished_round) == (4, None)
+    assert (len(strategy.record.rounds), strategy.exchange.finished_round) == (4, None)
     assert strategy.record.rounds[-1].changed_share == 0.0
     assert "60 labels a round, 4 rounds" in strategy.claims[0].mechanism
 

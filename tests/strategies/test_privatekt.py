@@ -101,9 +101,9 @@ def test_the_server_s_model_learns_from_a_few_labels_a_round(targets):
     accuracies = [r.server_accuracy for r in strategy.record.rounds]
     assert strategy.record.status == "completed"
     assert accuracies[-1] == strategy.record.server_accuracy > 0.85
-    assert (strategy.model.predict(TEST[0]) == TEST[1]).mean() == accuracies[-1]
+    assert (strategy.exchange.model.predict(TEST[0]) == TEST[1]).mean() == accuracies[-1]
     assert set(strategy.record.mean_accuracies()) == {"solo-common", "federated-common"}
-    assert all(p.federated["common"].accuracy == pytest.approx((strategy.model.predict(X) == y).mean())
+    assert all(p.federated["common"].accuracy == pytest.approx((strategy.exchange.model.predict(X) == y).mean())
                for p in strategy.record.parties for X, y in [rows(50, seed=7)])  # fmt: skip
 
 
@@ -133,13 +133,13 @@ def test_a_group_is_drawn_by_name_and_counted():
     assert {len(group) for group in groups} == {2}
     assert len(set(groups)) > 1
     counted = Counter(name for group in groups for name in group)
-    assert strategy.asked == Participations(by_party=dict(counted))
+    assert strategy.roster.asked == Participations(by_party=dict(counted))
 
 
 def test_the_buffer_holds_so_many_rounds_and_no_more():
     strategy, _ = run(rounds=4, buffer_rounds=3)
-    assert len(strategy.buffer) == 3
-    assert strategy.buffer.all().targets.sum(axis=1) == pytest.approx(np.ones(6))
+    assert len(strategy.exchange.buffer) == 3
+    assert strategy.exchange.buffer.all().targets.sum(axis=1) == pytest.approx(np.ones(6))
 
 
 def test_without_self_training_the_model_learns_the_buffer_alone():
@@ -169,7 +169,7 @@ def test_only_k_privatised_labels_leave_a_party_and_weights_go_down_only():
         opened = open_reply(reply, "fit")
         assert list(opened.arrays) == ["labels"]
         assert set(opened.metrics) == {"party", "wire-version", "payload"}
-        spec = strategy.spec.rows(3)
+        spec = strategy.exchange.spec.rows(3)
         labels = decode_labels(opened.arrays["labels"], public=spec, server_round=int(reply.metadata.group_id))
         assert labels.shape == (1, 3)
         assert reply.content.metric_records["fitres.num_examples"]["num_examples"] == 3
@@ -187,7 +187,7 @@ def test_a_round_brings_the_model_and_the_rows_and_the_end_the_model():
     arrays, config = open_instruction(last.content, "evaluate")
     assert config["payload"] == "model.0,model.1,model.2,model.3"
     sent = numbered_arrays(dict(zip(config["payload"].split(","), arrays, strict=True)), "model")
-    assert all((a == b).all() for a, b in zip(sent, strategy.model.arrays(), strict=True))
+    assert all((a == b).all() for a, b in zip(sent, strategy.exchange.model.arrays(), strict=True))
 
 
 def test_messages_of_a_round_share_the_model_s_bytes_in_fresh_records():
@@ -322,7 +322,7 @@ def test_a_reply_that_cannot_be_counted_is_left_out_of_the_mean(forge, code):
 
     strategy, _ = run(rounds=1, tamper=tamper)
     assert [r.code for r in strategy.record.rounds[0].rejected] == [code]
-    assert strategy.buffer.all().targets.sum() == pytest.approx(2.0)
+    assert strategy.exchange.buffer.all().targets.sum() == pytest.approx(2.0)
 
 
 # ---------------------------------------------------------------------------------------------------- the cost
@@ -342,7 +342,7 @@ def test_the_ledger_charges_k_labels_of_the_whole_party_for_each_round_it_takes_
     event = RandomizedResponse(epsilon=1.0, num_classes=3).dp_event()
     for p in held:
         entries = p.ledger.load().entries
-        assert len(entries) == strategy.asked.before(p.name)
+        assert len(entries) == strategy.roster.asked.before(p.name)
         for entry in entries:
             assert (entry.unit, entry.adversary) == ("party", "server")
             assert entry.neighbouring_relation == "any change of the party's data"
@@ -393,7 +393,7 @@ def test_the_claim_is_of_the_party_asked_most_often_and_says_what_the_paper_clai
 def test_who_was_asked_counts_though_it_never_answered():
     silent = lambda node, reply: None if node == 0 else reply  # noqa: E731
     strategy, _ = run(rounds=3, tamper=silent, timeout=0.05)
-    assert strategy.asked.before("party-000") == 3
+    assert strategy.roster.asked.before("party-000") == 3
     assert "3 rounds of the party" in strategy.claims[0].mechanism
 
 
@@ -415,8 +415,8 @@ def test_participation_once_with_too_few_parties_for_the_rounds_is_refused_befor
 
 def test_once_works_where_names_are_not_known_before():
     strategy, _ = run(rounds=2, fraction=0.4, participation="once", known=False)
-    assert max(strategy.times_asked.values()) == 1
-    assert len(strategy.times_asked) == 4
+    assert max(strategy.roster.times_asked.values()) == 1
+    assert len(strategy.roster.times_asked) == 4
 
 
 # ------------------------------------------------------------------------------------- a run that continues another
@@ -587,7 +587,7 @@ def test_memory_does_not_grow_with_rounds(tmp_path):
         strategy.start(grid, num_rounds=8)
     finally:
         tracemalloc.stop()
-    weights = sum(a.nbytes for a in strategy.model.arrays())
+    weights = sum(a.nbytes for a in strategy.exchange.model.arrays())
     assert weights > 100_000
     # four rounds leave records (and the log of this test); not one of their models
     assert sizes[7] - sizes[3] < weights

@@ -31,12 +31,12 @@ class _Desk:
         X = np.zeros((4, 2), dtype=np.float32)
         public = PublicSet(X=X, fingerprint="ab" * 32, schema=SCHEMA, preprocessor=None)
         self.strategy = FedCT(config=FedCTConfig(consensus="majority"), public=public)
-        self.reception = self.strategy._reception
+        self.reception = self.strategy.roster.reception
         self.party_of, self.silent = self.reception.party_of, self.reception.silent
 
     def known(self, node):
         last = self.reception.last_round.get(self.party_of.get(node, ""), 0)
-        return {"last-round": last, **self.strategy.told(node)}
+        return {"last-round": last, **self.strategy.exchange.told(node, 1)}
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def desk():
 
 
 def _accept(desk, reply, server_round=1):
-    return desk.reception.accept(reply, server_round=server_round)
+    return desk.reception.accept(reply, desk.strategy.exchange.read, server_round=server_round)
 
 
 def test_a_valid_reply_binds_the_name_to_the_node(desk):

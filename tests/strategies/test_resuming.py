@@ -243,11 +243,13 @@ def test_a_checkpoint_of_another_version_is_refused_by_name(tmp_path):
 
 def _kept(**changes):
     """Return what is read of a strategy whose parties were asked in rounds 1 and 2, of which the first is settled."""
-    words = {"card": fedct.CARD, "free_settings": frozenset(), "config": FedCTConfig(), "fraction_train": 1.0}
-    words |= {"min_train_nodes": 2, "num_rounds": 5, "rounds_done": 1, "finished_round": None}
+    words = {"card": fedct.CARD, "free_settings": frozenset(), "config": FedCTConfig(), "held": {}}
+    words |= {"num_rounds": 5, "rounds_done": 1, "finished_round": None}
     words |= {"spec": SimpleNamespace(fingerprint="ab"), "record": SimpleNamespace(run_id="8", to_json=str)}
-    words |= {"state": lambda: ({}, {}), "remembered": lambda: ({}, {})}
-    return SimpleNamespace(**{**words, "asked": Participations(by_party={"a": 2}), **changes})
+    roster = {"fraction": 1.0, "fewest": 2, "remembered": dict, "asked": Participations(by_party={"a": 2})}
+    roster |= {name: changes.pop(name) for name in ("earlier",) if name in changes}
+    words |= {"state": lambda: ({}, {}), "roster": SimpleNamespace(**roster)}
+    return SimpleNamespace(**{**words, **changes})
 
 
 def _going_on(folder, settled):
@@ -275,7 +277,7 @@ def test_only_who_went_on_from_the_run_before_is_counted_once_for_the_round_that
     kept = _going_on(tmp_path, Participations(by_party={"a": 1, "b": 1}))
     strategy = _kept(earlier=Participations(by_party={"a": 2, "b": 2}, several=frozenset("b")))
     kept.heard(strategy, SimpleNamespace(party=party, metrics=said), server_round)
-    assert strategy.earlier.before(party) == counted
+    assert strategy.roster.earlier.before(party) == counted
 
 
 def test_who_was_asked_is_written_down_before_the_first_message_and_settled_is_what_was_before(tmp_path):
@@ -283,12 +285,12 @@ def test_who_was_asked_is_written_down_before_the_first_message_and_settled_is_w
     settled, strategy = Participations(by_party={"a": 1}), _kept()
     kept = _going_on(tmp_path, settled)
     kept.begin(strategy)
-    assert [Participations.load(tmp_path / name) for name in "78"] == [strategy.asked] * 2
+    assert [Participations.load(tmp_path / name) for name in "78"] == [strategy.roster.asked] * 2
     assert load_checkpoint(tmp_path / "8")[1]["asked"] == settled.as_dict()
-    strategy.asked = Participations(by_party={"a": 1, "b": 2})  # whoever went on counts once
+    strategy.roster.asked = Participations(by_party={"a": 1, "b": 2})  # whoever went on counts once
     kept.keep(strategy, 2)
-    assert [Participations.load(tmp_path / name) for name in "78"] == [strategy.asked] * 2
-    assert load_checkpoint(tmp_path / "8")[1]["asked"] == strategy.asked.as_dict()
+    assert [Participations.load(tmp_path / name) for name in "78"] == [strategy.roster.asked] * 2
+    assert load_checkpoint(tmp_path / "8")[1]["asked"] == strategy.roster.asked.as_dict()
 
 
 @pytest.mark.parametrize("name", ["fingerprint", "fraction_parties", "min_parties", "label_epsilon"])

@@ -50,7 +50,7 @@ def test_ds_fl_learns_from_sharper_averages_than_the_mean(tmp_path):
     plain, _, _ = _run("fedmd", _members(tmp_path / "a", "fedmd"), rounds=2)
     sharp, _, _ = _run("dsfl", _members(tmp_path / "b", "dsfl"), rounds=2)
     assert sharp.record.rounds[0].consensus_accuracy == plain.record.rounds[0].consensus_accuracy
-    assert np.sort(sharp.average, axis=1)[:, -1].mean() > np.sort(plain.average, axis=1)[:, -1].mean()
+    assert np.sort(sharp.exchange.average, axis=1)[:, -1].mean() > np.sort(plain.exchange.average, axis=1)[:, -1].mean()
 
 
 def test_rows_in_the_cache_are_neither_asked_nor_sent(tmp_path):
@@ -70,13 +70,13 @@ def test_the_parties_caches_are_the_server_s(tmp_path):
     strategy, clients, _ = _run("scarlet", _members(tmp_path, "scarlet"), cache_rounds=3, rounds=5)
     for client in clients:
         kept = client.party.state.load().arrays
-        assert np.array_equal(kept["kept.cached"], strategy.cache.rows)
+        assert np.array_equal(kept["kept.cached"], strategy.exchange.cache.rows)
 
 
 def test_without_a_cache_and_an_exponent_scarlet_is_fedmd(tmp_path):
     plain, _, _ = _run("fedmd", _members(tmp_path / "a", "fedmd"))
     same, _, _ = _run("scarlet", _members(tmp_path / "b", "scarlet"), cache_rounds=1, exponent=1.0)
-    assert np.allclose(plain.average, same.average, atol=1e-6)
+    assert np.allclose(plain.exchange.average, same.exchange.average, atol=1e-6)
     assert [p.federated for p in plain.record.parties] == [p.federated for p in same.record.parties]
 
 
@@ -95,7 +95,7 @@ def test_a_party_that_missed_a_round_gets_the_whole_cache(tmp_path, caplog):
     third = [_payload(m) for m in grid.sent if m.metadata.message_type == "train"][6:9]
     assert ["cached" in payload for payload in third] == [False, False, True]
     assert "were not kept here" not in caplog.text
-    assert np.array_equal(clients[2].party.state.load().arrays["kept.cached"], strategy.cache.rows)
+    assert np.array_equal(clients[2].party.state.load().arrays["kept.cached"], strategy.exchange.cache.rows)
 
 
 def test_a_party_without_memory_learns_what_comes_and_goes_on(caplog):
@@ -114,7 +114,7 @@ def test_fewer_bits_and_changes_alone_take_fewer_bytes_and_end_in_much_the_same(
         changes, _, _ = _run(name, _members(folder, name), soft_bits=bits, average_bits=16, delta_coding=True)
         up = [sum(r.bytes_up for r in s.record.rounds) for s in (floats, steps, changes)]
         assert up[1] < up[0]
-        assert np.array_equal(steps.average, changes.average)  # coding changes the bytes and nothing else
+        assert np.array_equal(steps.exchange.average, changes.exchange.average)  # coding changes the bytes and nothing else
         assert steps.record.mean_accuracies()["federated-common"] > 0.8
         if name != "scarlet" and bits > 1:  # sixty bits are fewer than a base's name; cached rows do not come again
             assert up[2] < up[1]
@@ -134,4 +134,4 @@ def test_a_party_that_lost_its_state_sends_full_answers_and_both_ends_begin_anew
     strategy, _, _ = _run("fedmd", members, soft_bits=4, average_bits=16, delta_coding=True, tamper=forget)
     plain, _, _ = _run("fedmd", _members(tmp_path / "b", "fedmd"), soft_bits=4, average_bits=16)
     assert all(r.rejected == [] for r in strategy.record.rounds)
-    assert np.array_equal(strategy.average, plain.average)
+    assert np.array_equal(strategy.exchange.average, plain.exchange.average)

@@ -102,7 +102,7 @@ def test_all_parties_get_the_same_rows_drawn_anew_each_round(tmp_path):
     assert by_round[1][0] != by_round[2][0]
     again, _ = _run(_members(make=model), rounds=2, public_batch=20)
     for server_round in (1, 2):
-        rows = strategy.rows(server_round).tolist()
+        rows = strategy.exchange.rows(server_round).tolist()
         assert rows == sorted(set(rows)) == again.rows(server_round).tolist()
         assert len(rows) == 20
 
@@ -112,7 +112,7 @@ def test_the_order_of_parties_and_their_node_ids_change_nothing(tmp_path):
     first, _ = _run(_members(3, state=tmp_path / "a"))
     second, _ = _run(_members(3, state=tmp_path / "b"), grid={"order": [2, 0, 1]})
     assert _accuracies(first) == _accuracies(second)
-    assert np.array_equal(first.average, second.average)
+    assert np.array_equal(first.exchange.average, second.exchange.average)
 
 
 def test_a_party_that_lost_its_state_starts_again_and_says_so(tmp_path):
@@ -125,9 +125,9 @@ def test_a_party_that_lost_its_state_starts_again_and_says_so(tmp_path):
 
 def test_logits_with_infinities_leave_their_party_out():
     strategy = FedMD(config=FedMDConfig(share="logits", public_batch=4), public=public_set(4))
-    spec = strategy.spec
+    spec = strategy.exchange.spec
     payload = encode_scores(np.ones((4, 3)), public=spec, server_round=1, kind="logits").copy()
-    clean = strategy.read(Reply(node_id=1, party="a", arrays={"logits": payload}), 1)
+    clean = strategy.exchange.read(Reply(node_id=1, party="a", arrays={"logits": payload}), 1)
     assert clean.scores.shape == (4, 3)
     body = np.full((4, 3), np.inf, dtype="<f4").tobytes()
     header = bytearray(payload.tobytes()[:36])
@@ -135,7 +135,7 @@ def test_logits_with_infinities_leave_their_party_out():
     header[8:12] = (48).to_bytes(4, "little")
     spoilt = np.frombuffer(bytes(header) + body, dtype=np.uint8)
     with pytest.raises(PayloadError) as caught:
-        strategy.read(Reply(node_id=1, party="a", arrays={"logits": spoilt}), 1)
+        strategy.exchange.read(Reply(node_id=1, party="a", arrays={"logits": spoilt}), 1)
     assert caught.value.reason == "not-a-number"
 
 

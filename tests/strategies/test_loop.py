@@ -387,7 +387,7 @@ def test_a_run_that_loses_its_parties_midway_hands_out_its_last_good_consensus_a
     )
     unbroken = _strategy()
     unbroken.start(fedct_grid(parties(3)), num_rounds=1)
-    assert (strategy.consensus == unbroken.consensus).all()
+    assert (strategy.exchange.consensus == unbroken.exchange.consensus).all()
     record = strategy.record
     assert (record.status, len(record.rounds), record.rounds[1].ended) == ("failed", 2, False)
     assert any("ends with the result of round 1" in note for note in record.notes)
@@ -468,7 +468,7 @@ def test_a_refusal_under_another_party_s_name_is_written_down_for_the_node_it_ca
     strategy.start(grid, num_rounds=2)
     assert [_codes(strategy.record, r) for r in (1, 2)] == [{"party-001": "not-its-name"}] * 2
     assert strategy.record.notes[-1] == "party-001 did not finish: not-its-name"
-    assert strategy.asked.by_party == {"party-000": 2, "party-001": 2, "party-002": 2}
+    assert strategy.roster.asked.by_party == {"party-000": 2, "party-001": 2, "party-002": 2}
 
 
 def test_an_answer_under_another_party_s_name_counts_for_both():
@@ -478,7 +478,7 @@ def test_an_answer_under_another_party_s_name_counts_for_both():
     strategy = _strategy()
     strategy.start(_Registered(handler([FedCTClient(p) for p in members]), [{}] * 3), num_rounds=1)
     assert _codes(strategy.record) == {"party-001": "not-its-name"}
-    assert strategy.asked.by_party == {"party-000": 2, "party-001": 1, "party-002": 1}
+    assert strategy.roster.asked.by_party == {"party-000": 2, "party-001": 1, "party-002": 1}
 
 
 def test_a_name_that_two_keys_were_registered_under_binds_neither():
@@ -558,7 +558,7 @@ def test_who_is_not_ready_is_not_written_down_under_a_name_that_another_node_has
 
 
 def test_at_the_end_a_node_without_the_secret_that_a_party_has_shown_before_does_not_speak_for_it():
-    reception = Reception(lambda reply, _: None)
+    reception = Reception()
     reception.proofs["a"] = "0" * 64  # of the run that this one continues: no round has been asked since
     other = Reply(node_id=7, party="a", metrics={"node-proof": "1" * 64})
     assert reception.unbound(other, known=True) == "duplicate-name"

@@ -1,0 +1,113 @@
+"""Replies as they come in: which are answers, and what the record says of each, and of those that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from logging import WARN
+from typing import Any, Generic
+
+from flwr.app import Message
+from flwr.common import log
+
+from fedkd_flwr.errors import explain
+from fedkd_flwr.record.run_record import Rejection, RoundRecord
+from fedkd_flwr.strategies.exchange import Exchange
+from fedkd_flwr.strategies.reception import Answered
+from fedkd_flwr.wire.records import Reply, Room, open_reply
+
+__all__ = ["Inbox"]
+
+
+class Inbox(Generic[Answered]):
+    """Opens the replies of a run and writes down what they say beside their answers.
+
+    Parameters
+    ----------
+    exchange : Exchange
+        The algorithm, which reads the answers.
+    """
+
+    def __init__(self, exchange: Exchange[Answered]) -> None:
+        self.exchange, self.record, self.roster = exchange, exchange.record, exchange.roster
+
+    def answers(self, server_round: int, replies: Iterable[Message], this: RoundRecord) -> list[Answered]:
+        """Return the valid answers of a round, in party-name order; the others stand in its record, with the reason."""
+        at, read = self.exchange, self.exchange.read
+        answers: list[Answered] = []
+        heard = set()
+        for reply in _opened(replies, "fit", at.room):
+            this.bytes_up += reply.num_bytes
+            heard.add(reply.node_id)
+            answer = self.roster.reception.accept(reply, read, server_round=server_round)
+            failure = self._failure(reply)
+            if isinstance(answer, Rejection):
+                answer.failure = failure
+                this.rejected.append(answer)
+                continue
+            at.checkpoints.heard(at, reply, server_round)
+            if failure and not any(failure in note for note in self.record.notes):
+                at.note(f"{reply.party} learnt nothing, and perhaps others for the same cause: {failure}")
+            answers.append(answer)
+            this.answered.append(reply.party)
+            _take_accuracy(reply, this)
+            party = self.record.party(reply.party)
+            party.notes += [note for note in answer.notes if note not in party.notes]
+        this.rejected += self.roster.missing(heard)
+        for left_out in this.rejected:
+            left_out.party = left_out.party or self.roster.names.get(int(left_out.node_id), "")
+            who = left_out.party or left_out.node_id
+            why = left_out.code + (f": {left_out.failure}" if left_out.failure else "")
+            log(WARN, "left out of round %d: %s: %s", server_round, who, why)
+        return answers
+
+    def reports(self, replies: Iterable[Message]) -> int | None:
+        """Write down what parties report at the end; return how many did, None where nobody says anything."""
+        opened = _opened(replies, "evaluate", self.exchange.room)
+        finished = 0
+        for reply in opened:
+            known = self.roster.name_of(reply.node_id) == reply.party  # also one that no round has asked
+            failure, reception = self._failure(reply), self.roster.reception
+            if code := reception.unbound(reply, known=known):
+                who = reception.named(reply) or reply.node_id
+                why = code + (f": {failure}" if failure else "")
+                log(WARN, "%s did not finish: %s", who, why)
+                self.record.notes.append(f"{who} did not finish: {why}")
+                continue
+            if failure:
+                self.exchange.note(f"{reply.party}: {failure}")
+            finished += 1
+            self.record.party(reply.party).report(reply.metrics, num_classes=self.exchange.spec.num_classes)
+        return finished if opened else None
+
+    def too_few(self, count: int, this: RoundRecord) -> str:
+        """Return why a round cannot be counted: who was left out, and what to do."""
+        told: set[str] = set()
+        reasons = []
+        for r in this.rejected:
+            new = r.failure not in told
+            why = r.code + (f" ({r.failure})" if r.failure and new else "")
+            reasons.append(f"{r.party or 'node ' + r.node_id}: {why}")
+            told.add(r.failure)
+        ways = ["Mend that" if told - {""} else "See those parties' own logs"]
+        if count:  # fewer than none cannot be asked for
+            ways.append(f"lower min-parties to {count}")
+        way_out = f"Left out: {', '.join(reasons) or 'none answered'}. {', or '.join(ways)}."
+        return explain(f"valid replies in round {this.server_round}", f"be >= {self.roster.fewest}", count, way_out)
+
+    def _failure(self, reply: Reply) -> str:
+        """Return the cause that a simulated party gives for a failure; across a wire there are codes and no text."""
+        said = reply.metrics.get("failure") if self.record.simulation else ""
+        return " ".join(said.split())[:600] if isinstance(said, str) else ""
+
+
+def _opened(replies: Iterable[Message], stage: Any, room: Room) -> Sequence[Reply]:
+    return sorted((open_reply(m, stage, room) for m in replies), key=lambda r: (r.party, r.node_id))
+
+
+def _take_accuracy(reply: Reply, this: RoundRecord) -> None:
+    """Write down a party's accuracy in a round, with its number of test rows, where both are possible values."""
+    rows = "common" if "accuracy-common" in reply.metrics else "own"
+    accuracy, tested = reply.metrics.get(f"accuracy-{rows}"), reply.metrics.get(f"rows-{rows}")
+    counted = isinstance(tested, int) and not isinstance(tested, bool) and 1 <= tested < 2**31
+    if counted and isinstance(accuracy, float) and 0.0 <= accuracy <= 1.0:
+        this.accuracy[reply.party], this.tested[reply.party] = accuracy, int(tested or 0)

@@ -1,0 +1,495 @@
+"""The server's loop, the same for every algorithm: one trip per round, a record of it, and what it claims.
+
+    configure_train    what the last round left                    ->  every chosen party, a fresh record each
+    (client)           learn, label the public rows, make private  ->  reply
+    aggregate_train    open each reply at the door (reject with a reason) -> combine
+    last round only:   configure_evaluate sends the final result; parties finish and report what they may
+
+What a round sends, how a reply is read and what answers combine to is the algorithm's `Exchange`; who is there is the
+`Roster`; what replies say goes through the `Inbox`; a run that goes on is `Checkpoints`. The exchange owns the state
+between rounds: Flower's loop carries a copy of it, which becomes ``Result.arrays``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from logging import INFO, WARN
+from pathlib import Path
+from typing import Any, ClassVar, Self, final
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.common import log
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from fedkd_flwr.algorithms.card import Card, ExchangeConfig
+from fedkd_flwr.checks import check_number, check_whole
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.errors import SETTLED, ConfigError, TooFewPartiesError, cause, explain
+from fedkd_flwr.privacy.claims.claim import PrivacyClaim
+from fedkd_flwr.record.run_record import Doing, RoundRecord, RunRecord, now_text
+from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage
+from fedkd_flwr.strategies.inbox import Inbox
+from fedkd_flwr.strategies.resuming import Checkpoints
+from fedkd_flwr.strategies.roster import Roster
+from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid
+from fedkd_flwr.wire.records import array_bytes, instruction_record
+
+__all__ = ["ExchangeStrategy", "new_record"]
+
+EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
+_SETTLE_S = 3.0
+
+
+class ExchangeStrategy(Strategy):
+    """The loop of all strategies. A subclass names its exchange, `exchange_type`, and nothing else.
+
+    Parameters
+    ----------
+    fraction_train, fraction_evaluate : float
+        Share of the nodes asked in each round, and at the end. Sampling is seeded and goes by party name; where no
+        names are given beforehand (``names``), the first round asks everybody.
+    min_train_nodes : int
+        Fewest valid replies a round needs; fewer fail the run.
+    min_evaluate_nodes : int
+        Fewest replies to the final result; fewer are only logged.
+    min_available_nodes : int
+        Nodes to wait for before the first round; 0: until their number is stable.
+    config : ExchangeConfig
+        The algorithm's settings; its defaults if not given.
+    public : PublicSet
+        The public rows every party holds too.
+    record : RunRecord, optional
+        Where the run is written down; a new one if not given.
+    names : mapping of int to str, optional
+        Party names by node id, where they are known before the first reply.
+    nodes : sequence of int
+        The nodes to ask, where somebody has waited for them already.
+    readiness : Readiness, optional
+        Who asked the nodes before the first round whether they are ready. Those that are not are not asked for
+        anything else, and named in each round; they are asked whether they are ready again while others answer.
+    on_round : callable, optional
+        ``on_round(record)`` is called just before the messages of each round leave, after each round, before and after
+        the final result goes out, and when the run has ended or failed: to keep the record as it grows, for example
+        with `fedkd_flwr.stores.record_file.RecordFile`. What it raises ends the run, and nothing is sent.
+    checkpoint : Path, optional
+        Folder where the server's state is kept after each round (`fedkd_flwr.strategies.resuming`).
+    resume_from : Path, optional
+        Such a folder of an earlier run with the same settings, which this one continues; ``num_rounds`` of `start`
+        counts its rounds too.
+    **own
+        What the algorithm's exchange takes besides.
+
+    Attributes
+    ----------
+    exchange : Exchange
+        The algorithm's part, and its state.
+    record : RunRecord
+        What happened.
+    claims : list of PrivacyClaim
+        What the run claims about privacy, after `start`; also where it failed: what was released is spent.
+    """
+
+    exchange_type: ClassVar[type[Exchange[Any]]]
+
+    def __init__(
+        self,
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int = 2,
+        min_evaluate_nodes: int = 0,
+        min_available_nodes: int = 0,
+        *,
+        config: ExchangeConfig | None = None,
+        public: PublicSet,
+        record: RunRecord | None = None,
+        names: Mapping[int, str] | None = None,
+        nodes: Sequence[int] = (),
+        readiness: Readiness | None = None,
+        on_round: Callable[[RunRecord], None] | None = None,
+        checkpoint: Path | None = None,
+        resume_from: Path | None = None,
+        **own: Any,
+    ) -> None:
+        check_number("fraction_train", fraction_train, above=0.0, most=1.0)
+        check_number("fraction_evaluate", fraction_evaluate, above=0.0, most=1.0)
+        check_whole("min_train_nodes", min_train_nodes, 1)
+        check_whole("min_evaluate_nodes", min_evaluate_nodes, 0)
+        check_whole("min_available_nodes", min_available_nodes, 0)
+        if min_available_nodes and min_train_nodes > min_available_nodes:
+            way_out = "Lower min-parties or raise num-parties."
+            raise ConfigError(explain("min_train_nodes", f"be at most {min_available_nodes}", min_train_nodes, way_out))
+        self.fraction_evaluate, self.min_evaluate_nodes = fraction_evaluate, min_evaluate_nodes
+        self.min_available_nodes = min_available_nodes
+        self.record = record if record is not None else new_record(self.exchange_type.card)
+        if (checkpoint or resume_from) and not self.record.run_id:
+            way_out = "Give record=RunRecord(run_id=str(context.run_id), algorithm=...): parties know a run by its id."
+            raise ConfigError(explain("record", "name its run where a checkpoint is given", "", way_out))
+        self.roster = Roster(
+            fraction=fraction_train, fewest=min_train_nodes, names=names, nodes=nodes, readiness=readiness
+        )
+        self.checkpoints = Checkpoints(checkpoint, resume_from)
+        self.exchange = self.exchange_type(
+            config=config,
+            public=public,
+            record=self.record,
+            roster=self.roster,
+            checkpoints=self.checkpoints,
+            **own,
+        )
+        _say_what_was_asked(self.record, self.exchange)
+        self.inbox = Inbox(self.exchange)
+        self.claims: list[PrivacyClaim] = []
+        self.on_round = on_round
+        self.fell_short: TooFewPartiesError | None = None  # why the run ended before its last round, with a result
+        self.stopped = False  # by `should_stop`, and the result has not gone out yet
+        self.result = Result()  # as Flower's loop gathers it
+        self._began = self._round_start = 0.0
+        # Message class; LegacyStrategy replaces it, because Flower's old API has no task context
+        self.envelope: Callable[..., Any] = Message
+
+    @classmethod
+    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
+        """Return the strategy of an app's run."""
+        own = cls.exchange_type.needs(given, keywords["config"])
+        return cls(given.fraction if cls.exchange_type.card.samples else 1.0, **own, **keywords)
+
+    @property
+    def model(self) -> Any:
+        """The server's model after `start`, a `Classifier`; None where the algorithm leaves it none."""
+        return getattr(self.exchange, "model", None)
+
+    # ---------------------------------------------------------------- Flower's loop
+
+    @final
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord | None = None,
+        num_rounds: int = 1,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: EvaluateFn | None = None,
+        should_stop: Callable[[int, Result], bool] | None = None,
+        **later: Any,
+    ) -> Result:
+        """Wait for the nodes, run the exchange, and return Flower's result; the rest is in ``record``.
+
+        Parameters
+        ----------
+        grid, num_rounds, timeout, train_config, evaluate_config, **later
+            As in Flower's ``Strategy.start``, but one round is the default; ``train_config`` reaches the parties beside
+            our own settings.
+        evaluate_fn : callable, optional
+            ``evaluate_fn(server_round, arrays)`` is called after each round with what it left, such as ``labels``, and
+            before the first only where there are weights. Where arrays are no weights and it raises, the record says
+            so and it is not called again: what the parties answered is not lost.
+        should_stop : callable, optional
+            ``should_stop(server_round, result)`` is asked after each round, as by Flower 1.43, on every release. The
+            parties get the result of the round after which it says True.
+        initial_arrays : ArrayRecord, optional
+            Weights to start from, where one net goes round; other algorithms have no use for any.
+
+        Raises
+        ------
+        ConfigError
+            If ``initial_arrays`` are given and the algorithm has no use for them.
+        TooFewPartiesError
+            If too few nodes register, or too few parties answer validly. From the second round on the result of the
+            last good round has gone out by then, and this strategy holds it.
+        """
+        at = self.exchange
+        self.check_rounds(num_rounds)
+        first = at.begin_with(initial_arrays)
+        num_rounds += at.rounds_before
+        left = num_rounds - at.rounds_done if at.finished_round is None else 0
+        after = _AfterRound(self, evaluate_fn, should_stop)
+        self.result = Result()
+        try:
+            self.prepare(grid, num_rounds)
+            watched = WatchedGrid(grid)
+            result = super().start(watched, first, left, timeout, train_config, evaluate_config, after, **later)
+            if not left:  # the run that this one continues was lost after its last round
+                messages = self.configure_evaluate(0, first, evaluate_config or ConfigRecord(), grid)
+                self.aggregate_evaluate(0, watched.send_and_receive(messages, timeout=timeout))
+                result.arrays = ArrayRecord({name: Array(array) for name, array in self.checkpoints.result.items()})
+            if self.fell_short is not None:
+                raise self.fell_short
+        except BaseException as error:
+            self.conclude(error)
+            raise
+        self.conclude()
+        return result
+
+    def check_rounds(self, num_rounds: int) -> None:
+        """Refuse a number of rounds that cannot be run, and a second run, before anybody is waited for."""
+        card = self.exchange.card
+        check_whole("num_rounds", num_rounds, 1)
+        self.checkpoints.resume(self.exchange, num_rounds + self.exchange.rounds_before)
+        if card.one_shot and num_rounds != 1:
+            way_out = "It is one-shot; use FedCT for several rounds."
+            raise ConfigError(explain("num_rounds", f"be 1 for {card.name}", num_rounds, way_out))
+        if len(self.record.rounds) > self.exchange.rounds_done:
+            raise ConfigError(explain("a strategy", "start one run", "a second start", "Make a new one for each run."))
+
+    def prepare(self, grid: Grid, num_rounds: int) -> None:
+        """Wait for the nodes; the first round may follow."""
+        self._began = began = time.monotonic()
+        self.record.status, self.record.doing = "running", Doing.START
+        self.record.num_rounds = max(self.record.num_rounds, num_rounds)
+        self.exchange.plan(num_rounds)
+        config = self.exchange.config
+        self.roster.wait(
+            grid,
+            wanted=self.min_available_nodes,
+            settle_s=config.node_settle_s or _SETTLE_S,
+            deadline_s=config.node_deadline_s,
+        )
+        self._began = time.monotonic()
+        self.record.startup_seconds += self._began - began
+        self.checkpoints.begin(self.exchange)
+
+    def conclude(self, error: BaseException | None = None) -> None:
+        """Write down how the run ended, and what it claims: also where it failed, since what was released is spent."""
+        self.exchange.ended()
+        self.record.close(error)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Bring the claims up to what was asked, and hand the record to whoever keeps it."""
+        self.record.seconds = time.monotonic() - self._began
+        self.claims = self.exchange.claim()
+        self.record.claims = [claim.as_dict() for claim in self.claims]
+        if self.on_round is not None:
+            self.on_round(self.record)
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Send what the last round left to the chosen parties, a fresh record each."""
+        self._require_start()
+        at, roster = self.exchange, self.roster
+        server_round += at.rounds_done
+        if at.finished_round is not None:
+            log(INFO, "configure_train: finished in round %d, nothing to send", at.finished_round)
+            return []
+        at.check_budget(server_round)
+        self._round_start = time.monotonic()
+        now = roster.look(grid, latecomers=at.takes_latecomers)
+        blind = at.config.privacy == "server"  # who is there may not change the noise of a mean, or who is drawn
+        nodes = at.choose([node for node in roster.nodes if blind or node in now], server_round)
+        roster.ask(nodes, now)
+        self.checkpoints.asked(at)
+        self.record.doing = Doing.ROUNDS
+        self.record.rounds.append(this := RoundRecord(server_round=server_round, asked=len(nodes), ended=False))
+        log(INFO, "configure_train: asking %d of %d parties", len(nodes), len(roster.nodes))
+        messages, this.bytes_down = self._messages("fit", server_round, nodes, config)
+        this.asked_at = now_text()
+        self._tell()  # before anything leaves: a process that is killed says nothing afterwards
+        return messages
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Open each reply, leave bad ones out with a reason, and combine the others."""
+        self._require_start()
+        at = self.exchange
+        server_round += at.rounds_done
+        if at.finished_round is not None:
+            return None, None
+        this = self.record.rounds[-1]
+        answers = self.inbox.answers(server_round, replies, this)
+        if self._counted(len(answers), this) < self.roster.fewest:
+            error = TooFewPartiesError(self.inbox.too_few(len(answers), this))
+            if len(self.record.rounds) == 1:  # there is no result yet
+                raise error
+            return self._end_early(server_round, error)
+        arrays = at.combine_answers(server_round, answers, this)
+        this.seconds, this.ended = time.monotonic() - self._round_start, True
+        log(INFO, "%s", this.line(at.num_rounds))
+        self.checkpoints.keep(at, server_round, arrays)
+        self._tell()
+        metrics: dict[str, Any] = {"num-parties": len(answers)}
+        for key, value in (("agreement", this.agreement), ("labelled-share", this.labelled_share)):
+            if value is not None:
+                metrics[key] = value
+        made = MetricRecord(metrics)
+        self.result.arrays, self.result.train_metrics_clientapp[server_round] = arrays, made
+        return arrays, made
+
+    def _require_start(self) -> None:
+        """Refuse what Flower's loop calls, where `start` has not begun this run."""
+        if self._began:
+            return
+        way_out = (
+            "Flower's wrappers, such as DifferentialPrivacyServerSideFixedClipping, clip and add noise to weights: "
+            "give the strategy's own config its noise, and start it without a wrapper."
+        )
+        rule = "be started by its own start, or by LegacyStrategy"
+        error = ConfigError(explain(self.exchange.card.title, rule, "a call of one step", way_out))
+        self.record.close(error)
+        raise error
+
+    def _counted(self, valid: int, this: RoundRecord) -> int:
+        """Return how many parties count as there: those that answered, and beside noise at the server more.
+
+        Everybody sees whether there is a result. There only what no private row decides may decide it, so a party
+        counts unless it gave such a reason; where it gave no valid answer, its vote or update is missing.
+        """
+        if self.exchange.config.privacy != "server":
+            return valid
+        asked = {str(node) for node in self.roster.asked_now}
+        count = this.asked - sum(r.node_id in asked and r.code in SETTLED for r in this.rejected)
+        if valid < self.roster.fewest <= count:
+            self.exchange.note(
+                f"Only {valid} of {this.asked} parties have a valid answer in round {this.server_round}, fewer "
+                f"than min-parties ({self.roster.fewest}). The result goes out all the same: beside noise at the "
+                "server, what a party holds may not decide whether there is one."
+            )
+        return count
+
+    def _end_early(self, server_round: int, error: TooFewPartiesError) -> tuple[None, None]:
+        """End a run that lost its parties: the result of the last good round goes out, and then the run fails."""
+        self.exchange.finished_round, self.fell_short = server_round, error
+        self.record.rounds[-1].seconds = time.monotonic() - self._round_start
+        good = self.record.rounds[-2].server_round
+        self.exchange.note(
+            f"Too few parties in round {server_round} of {self.exchange.num_rounds}: the run ends with the result of "
+            f"round {good}, which the parties that are left get, and which is kept."
+        )
+        self._tell()
+        return None, None
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Send the final result after the last round; nothing before it."""
+        self._require_start()
+        at, roster = self.exchange, self.roster
+        server_round += at.rounds_done
+        if server_round != self.last_round and not self.stopped:
+            return []
+        self.stopped = False
+        at.releasing()
+        here = roster.look(grid, latecomers=at.takes_latecomers)
+        there = [node for node in roster.nodes if node in here]
+        nodes = roster.sample(there, self.fraction_evaluate, at.rng("sample", -1))
+        log(INFO, "configure_evaluate: sending the final result to %d parties", len(nodes))
+        messages, self.record.final_bytes_down = self._messages("evaluate", server_round, nodes, config)
+        self.record.doing, self.record.final_asked = Doing.FINAL, len(nodes)
+        self._tell()
+        return messages
+
+    @property
+    def last_round(self) -> int:
+        """The round after which the final result goes out: the planned one, or where nothing can change any more."""
+        finished = self.exchange.finished_round
+        return self.exchange.num_rounds if finished is None else finished
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Write down what the parties report: how good their models are, alone and with the federation."""
+        finished = self.inbox.reports(replies)
+        if finished is None:
+            return None
+        if finished < self.min_evaluate_nodes:
+            log(WARN, "only %d parties took the final result in, wanted %d", finished, self.min_evaluate_nodes)
+        found = MetricRecord({"num-parties": finished, **self.record.mean_accuracies()})
+        self.result.evaluate_metrics_clientapp[server_round] = found
+        return found
+
+    def summary(self) -> None:
+        """Log the settings."""
+        at, spec = self.exchange, self.exchange.spec
+        log(INFO, "\t├──> %s: %s", at.card.title, at.config)
+        count = len(self.roster.nodes), self.roster.fewest
+        log(INFO, "\t├──> nodes: %d registered, at least %d valid replies a round", *count)
+        public = spec.num_public, spec.num_classes, spec.fingerprint[:16]
+        log(INFO, "\t└──> public set: %d rows, %d classes, fingerprint %s", *public)
+
+    def _messages(
+        self, stage: Stage, server_round: int, nodes: Iterable[int], config: ConfigRecord
+    ) -> tuple[list[Message], int]:
+        """Return a message for each node, and how many bytes their arrays have."""
+        at, reception = self.exchange, self.roster.reception
+        # made once: equal bytes are shared, in memory and on the wire; the records around them are fresh for each party
+        arrays = {name: Array(array) for name, array in at.outgoing(stage, server_round).items()}
+        more: dict[str, Array] | None = None
+        settings: dict[str, Any] = {
+            **config,
+            **at.settings(server_round),
+            **self.checkpoints.told(),
+            "server-round": server_round,
+            "rounds-left": at.rounds_left(server_round),
+            "fingerprint": at.spec.fingerprint,
+        }
+        messages, num_bytes = [], 0
+        for node in nodes:
+            last_round = reception.last_round.get(self.roster.name_of(node), 0)
+            behind = last_round < (server_round if stage == "evaluate" else server_round - 1)
+            if behind and more is None:
+                more = {name: Array(array) for name, array in at.catching_up(stage, server_round).items()}
+            sent = {**arrays, **(more or {})} if behind else arrays
+            content = instruction_record(
+                stage, sent, {**settings, "last-round": last_round, **at.told(node, server_round)}
+            )
+            num_bytes += array_bytes(content.array_records[f"{stage}ins.parameters"])
+            kind, group = "train" if stage == "fit" else "evaluate", str(server_round)
+            messages.append(self.envelope(content, dst_node_id=node, message_type=kind, group_id=group))
+        return messages, num_bytes
+
+
+class _AfterRound:
+    """Stands in Flower's loop where ``evaluate_fn`` does, the last thing of a round; see `ExchangeStrategy.start`."""
+
+    def __init__(
+        self,
+        strategy: ExchangeStrategy,
+        evaluate_fn: EvaluateFn | None,
+        should_stop: Callable[[int, Result], bool] | None,
+    ) -> None:
+        self.strategy, self.evaluate_fn, self.should_stop = strategy, evaluate_fn, should_stop
+
+    def __call__(self, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+        own = self.strategy.exchange.measure()
+        found = self._evaluated(server_round, arrays) if self.evaluate_fn is not None else own
+        at, result = self.strategy.exchange, self.strategy.result
+        if found is not None:
+            result.evaluate_metrics_serverapp[server_round] = found
+        now = server_round + at.rounds_done
+        asks = self.should_stop is not None and server_round > 0 and now < at.num_rounds and at.finished_round is None
+        if asks and self.should_stop is not None and self.should_stop(server_round, result):
+            at.finished_round, self.strategy.stopped = now, True
+        return found
+
+    def _evaluated(self, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+        if self.evaluate_fn is None or not arrays:
+            return None
+        try:
+            return self.evaluate_fn(server_round, arrays)
+        except Exception as error:
+            at = self.strategy.exchange
+            if at.leaves_weights:
+                raise
+            got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+            at.note(
+                f"evaluate_fn failed in round {server_round} and is not called again ({cause(error)}). It got {got}: "
+                f"{at.card.name} leaves no weights."
+            )
+            self.evaluate_fn = None
+            return None
+
+
+def new_record(card: Card) -> RunRecord:
+    """Return an empty record of a run of this algorithm."""
+    return RunRecord(run_id="", algorithm=card.name, sends=card.sends, returns=card.returns, one_shot=card.one_shot)
+
+
+def _say_what_was_asked(record: RunRecord, exchange: Exchange[Any]) -> None:
+    """Write down what the record's figures are shares of, where nobody has."""
+    if not record.num_public:
+        public = exchange.public
+        record.num_public, record.num_classes = public.num_rows, public.num_classes
+        record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
+    record.seed = record.seed or exchange.config.seed
