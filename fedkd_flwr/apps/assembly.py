@@ -36,11 +36,12 @@ from fedkd_flwr.apps.simulated import (
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.clients.party import OwnRows, Party
+from fedkd_flwr.data.files import require_readable
 from fedkd_flwr.data.own_columns import OwnColumns
 from fedkd_flwr.data.public import PublicSet, require_same_set
 from fedkd_flwr.data.row_values import row_form, usable_row_values
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
+from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.serialize import import_skops
@@ -222,7 +223,7 @@ def _own_rows_of_file(
 ) -> OwnRows:
     """Return a silo's own columns, of the rows of its file that it learns from and of those it measures on."""
     schema = public.schema
-    table = read_table(node.data_path, label=schema.label, num_features=len(schema.columns), lenient=True)
+    table = read_table(node.data_path, schema, lenient=True)
     _require_unchanged(node.data_path, digest)
     return _own_rows(node.own_names, table.iloc[train], {"own": table.iloc[measured]}, public, model)
 
@@ -277,7 +278,7 @@ def _private_rows(path: str, schema: Schema, digest: str) -> PrivateRows:
 
     def blocks() -> list[NDArray[Any]]:
         try:
-            table = read_table(path, label=schema.label, num_features=len(schema.columns), lenient=True)
+            table = read_table(path, schema, lenient=True)
         except Exception:  # what is in the file must not decide a refusal
             table = None
         _require_unchanged(path, digest)

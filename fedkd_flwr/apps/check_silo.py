@@ -36,10 +36,11 @@ from fedkd_flwr.apps.ledger import read_ledger
 from fedkd_flwr.apps.limits import limits_of
 from fedkd_flwr.apps.output import output_root
 from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.data.files import require_readable
 from fedkd_flwr.data.public import PublicSet, require_same_set, short_fingerprint
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.shift import FEWEST_ROWS, Shift, column_differences, find_shift
-from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
+from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.filter import spent_text
@@ -131,9 +132,7 @@ class _Silo:
         self.show("the public file")
         try:
             public = load_public(node.public_path, node.schema_path or None, labels=self.run.public_label)
-            public_table = read_table(
-                node.public_path, label=public.schema.label, num_features=len(public.schema.columns)
-            )
+            public_table = read_table(node.public_path, public.schema)
         except (FedkdError, OSError) as error:
             yield finding_of("public file", error, way_out=_copy_again(error))
             yield from self._private_file(None)
@@ -221,7 +220,7 @@ class _Silo:
             yield Finding(subject="settings", level=Level.FAULT, what=what, way_out=way_out)
         notes: list[str] = []
         try:
-            table = read_table(node.data_path, label=schema.label, num_features=len(schema.columns), notes=notes)
+            table = read_table(node.data_path, schema, notes=notes)
         except Exception as error:
             subject = "rows" if isinstance(error, FedkdError) and error.code == Code.NO_ROWS else "private file"
             way_out = "Export the table once more, with its rows: one line of column names, then one line for each row."

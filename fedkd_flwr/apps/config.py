@@ -91,6 +91,11 @@ class RunConfig(Config):
     """How dates are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
     limits: Literal["", "number", "missing"] = setting("", only=_TABLE)
     """What a cell such as <0.5 is in a column of numbers: the number 0.5, or empty. Empty: the number."""
+    header: str = setting("", only=_TABLE)
+    """none: the file has no line of names, so its columns are called column-1, column-2 and so on. Another text: the
+    line that it lacks, such as age,ward,outcome. yes: its first line holds names, though it looks like a row."""
+    encoding: str = setting("", only=_TABLE)
+    """Of lines that are no UTF-8, such as windows-1251. Empty: Windows-1252."""
     public_path: str = setting("", path=True)
     """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
     schema_path: str = setting("", path=True)
@@ -243,7 +248,7 @@ class RunConfig(Config):
 
 
 _ROLES = ("teacher", "student", "final")
-TABLE_RULES = ("id_column", "drop", "decimal", "missing", "dates", "limits")
+TABLE_RULES = ("id_column", "drop", "decimal", "missing", "dates", "limits", "header", "encoding")
 """Settings that say how a user's table is read."""
 
 

@@ -70,11 +70,11 @@ def read_rows(source: str, model: SavedModel) -> pd.DataFrame:
     """
     schema = model.encoder.schema
     if source != "-":
-        return read_table(source, label=schema.label, num_features=len(schema.columns))
+        return read_table(source, schema)
     with TemporaryDirectory() as folder:  # readable by this user alone
         path = Path(folder) / "stdin.csv"
         path.write_bytes(sys.stdin.buffer.read())
-        return read_table(path, label=schema.label)
+        return read_table(path, schema)
 
 
 def predictions(

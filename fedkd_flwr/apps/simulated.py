@@ -84,6 +84,8 @@ def _table_rules(config: RunConfig) -> Rules:
         decimal=config.decimal,
         dates=config.dates,
         limits=config.limits,
+        header=config.header,
+        encoding=config.encoding,
     )
 
 

@@ -108,7 +108,6 @@ def load_pool(
     table: str = "",
     label: str = "",
     schema_path: str = "",
-    test_file: str = "",
     rows: Mapping[str, NDArray[np.integer]] | None = None,
     label_space: str = "private",
     rules: Rules = NO_RULES,
@@ -137,8 +136,8 @@ def load_pool(
         unless ``num_public`` says otherwise, the other half serves for testing, and all training rows are private.
     synthetic_rows, synthetic_features, synthetic_classes : int
         Size of the data set ``synthetic``.
-    table, label, schema_path, test_file : str
-        For ``table``: a user's labelled file and its label column; optionally a schema and a labelled test file.
+    table, label, schema_path : str
+        For ``table``: a user's labelled file and its label column; optionally a schema.
     rules, command, rare
         For ``table``: as in `read_user_table`.
     rows : mapping of str to ndarray of int, or None
@@ -169,9 +168,7 @@ def load_pool(
     if name == "synthetic":
         source = synthetic(rows=synthetic_rows, features=synthetic_features, classes=synthetic_classes, seed=seed)
     elif name == "table":
-        source = read_user_table(
-            table, label, schema_path=schema_path, test_file=test_file, rules=rules, command=command, rare=rare
-        )
+        source = read_user_table(table, label, schema_path=schema_path, rules=rules, command=command, rare=rare)
     elif name in EMBEDDED:
         source = read_embedded(name)
     elif name in PUBLISHED:

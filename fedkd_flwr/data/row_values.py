@@ -18,10 +18,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts
+from fedkd_flwr.data.files import Rows, in_usable_parts
 from fedkd_flwr.data.preprocessor import check_columns, pixels_of
 from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.tables import Rows, in_usable_parts, readable_rows
+from fedkd_flwr.data.tables import readable_rows
 from fedkd_flwr.data.text import text_values
 
 __all__ = ["row_form", "row_values", "usable_row_values"]

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedkd_flwr.data.columns import column_name, short_list
+from fedkd_flwr.data.columns import column_name
+from fedkd_flwr.data.files import image_shape
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look, look_at_images
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.tables import image_shape, read_table
+from fedkd_flwr.data.tables import header_of, label_way_out, read_table
 from fedkd_flwr.errors import DataError, explain
 
 __all__ = ["infer_schema", "look_at_file", "schema_of"]
@@ -79,7 +80,7 @@ def look_at_file(
     """
     label = column_name(label)
     said: list[str] = []
-    table = read_table(path, label=label, notes=said)
+    table = read_table(path, label=label, header=rules.header, encoding=rules.encoding, notes=said)
 
     if shape := image_shape(path):
         labels = table[label] if label in table.columns else None
@@ -96,7 +97,8 @@ def look_at_file(
 
     found = look(table, label=label, rules=rules, command=next_command, spell=spell, needs_label=False)
     about_file = tuple(ColumnNote(name="", read_as="file", note=text) for text in said)
-    found = replace(found, notes=(*about_file, *found.notes))
+    header = header_of(path, header=rules.header, encoding=rules.encoding)
+    found = replace(found, notes=(*about_file, *found.notes), header=header, encoding=rules.encoding)
     return found, schema_of(found, table, label=label, classes=classes)
 
 
@@ -118,9 +120,17 @@ def schema_of(
         If there are neither class names nor a label column.
     """
     if not (classes or label in table.columns):
-        names = short_list([str(name) for name in table.columns])
         rule = f"be named, as the public file has no label column {label!r}"
-        way_out = 'Name that column with --label, or all classes, e.g. --classes "no,yes".'
-        raise DataError(explain("classes", rule, f"columns {names}", way_out))
+        way_out = label_way_out(label, [str(name) for name in table.columns])
+        way_out += ' Or name the label column with --label, or all classes, e.g. --classes "no,yes".'
+        raise DataError(explain("classes", rule, "no classes", way_out))
     named = tuple(name.strip() for name in classes) or found.classes
-    return Schema(columns=found.columns, classes=named, label=label, id_column=found.id_column, shape=shape)
+    return Schema(
+        columns=found.columns,
+        classes=named,
+        label=label,
+        id_column=found.id_column,
+        shape=shape,
+        header=found.header,
+        encoding=found.encoding,
+    )

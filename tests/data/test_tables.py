@@ -11,17 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedkd_flwr.data.files import read_libsvm, require_readable
 from fedkd_flwr.data.public import UNKNOWN, make_public_set
 from fedkd_flwr.data.row_values import usable_row_values
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.data.tables import (
-    load_party_table,
-    load_public,
-    load_usable_rows,
-    read_libsvm,
-    read_table,
-    require_readable,
-)
+from fedkd_flwr.data.tables import load_party_table, load_public, load_usable_rows, read_table
 from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import Code, DataError, MissingExtraError
 

@@ -1,0 +1,130 @@
+"""What the first line of a text table is: the columns' names, a row of values, or a title above them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fedkd_flwr.data.columns import MISSING
+from fedkd_flwr.errors import DataError, explain
+
+__all__ = ["is_row", "refuse_text_above"]
+
+_ROWS = 2000  # so many tell enough
+_NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
+
+
+def is_row(cells: Sequence[str], table: pd.DataFrame) -> bool:
+    """Tell whether the cells of a first line are like the values below them, and so are values too, and no names.
+
+    A word above numbers is a name. A number is a value if it lies among those below it, a text if it stands there
+    again or is written in the same way (``2021-03-12``, ``E11``). Whole numbers in equal steps are names (2019, 2020,
+    2021), and so are four or more in rising or falling order of which some lie outside of the values below.
+
+    >>> below = pd.DataFrame([["63", "ill"], ["71", "well"], ["68", "ill"]])
+    >>> is_row(["67", "well"], below), is_row(["age", "well"], below), is_row(["2019", "2020"], below)
+    (True, False, False)
+    """
+    values_like = names_like = 0
+    numbers: list[tuple[float, bool]] = []
+    for i, cell in enumerate(cells):
+        below = table.iloc[:_ROWS, i].str.strip()
+        distinct = set(below) - MISSING
+        if cell in MISSING or not distinct:
+            continue
+        known = [_number(text) for text in distinct if _NUMBER.fullmatch(text)]
+        if 10 * len(known) < 9 * len(distinct):
+            alike = cell in distinct or _is_written_like(cell, distinct)
+            values_like += alike
+            names_like += not alike and 2 * len(distinct) <= len(below)  # else each row has a text of its own
+        elif not _NUMBER.fullmatch(cell):
+            return False
+        else:
+            numbers.append((_number(cell), min(known) <= _number(cell) <= max(known)))
+    inside = sum(is_inside for _, is_inside in numbers)
+    if _are_names(np.array([number for number, _ in numbers]), inside):
+        names_like += len(numbers)
+    else:
+        values_like += sum(is_inside or number % 1 != 0 for number, is_inside in numbers)
+        names_like += sum(not is_inside and number % 1 == 0 for number, is_inside in numbers)
+    return values_like > names_like
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "."))
+
+
+def _is_written_like(cell: str, texts: set[str]) -> bool:
+    """Tell whether a cell with a digit has digits and letters where most of the texts have them."""
+    if not re.search(r"\d", cell):
+        return False
+    forms = [re.sub(r"[^\W\d_]", "a", re.sub(r"\d", "0", text)) for text in (cell, *texts)]
+    return 2 * forms[1:].count(forms[0]) > len(texts)
+
+
+def _are_names(numbers: np.ndarray[tuple[int], np.dtype[np.float64]], inside: int) -> bool:
+    """Tell whether numbers, of which so many lie among the values below them, are names of columns."""
+    steps = np.diff(numbers)
+    if not len(steps) or (not (steps > 0).all() and not (steps < 0).all()):
+        return False
+    in_steps = (numbers % 1 == 0).all() and len(set(steps.tolist())) == 1
+    return bool((in_steps or len(numbers) > 3) and (inside < len(numbers) or (in_steps and len(numbers) > 3)))
+
+
+def refuse_text_above(text: str, path: Path, lines: Sequence[Sequence[str]], before: int) -> None:
+    """Refuse a file whose first line is a title or comment, and no header: name the line where the table begins.
+
+    Parameters
+    ----------
+    text : str
+        What the file holds.
+    path : Path
+        The file, for the message.
+    lines : sequence of sequence of str
+        The values of its first lines.
+    before : int
+        Lines that stand above them.
+    """
+    if (width := max(map(len, lines))) > 1:
+        filled = [sum(bool(cell.strip()) for cell in line) for line in lines]
+        first = next(i for i, number in enumerate(filled) if number)
+        whole = max(filled)
+        names = lines[first]
+        unnamed = any(
+            any(line[i].strip() for line in lines if len(line) > i)
+            for i in range(1, len(names))
+            if not names[i].strip()
+        )
+        if 2 * filled[first] > whole or not unnamed:  # the first column may be an index without a name
+            return
+        begins = next(i for i, number in enumerate(filled) if number == whole)
+        seen = f"{filled[first]} of {whole}: {', '.join(filter(None, map(str.strip, lines[first])))[:60]!r}"
+    elif (begins := _begin_of_table(text)) is None:
+        return
+    else:
+        seen, first = repr(text.partition("\n")[0][:60]), 0
+    where = text.split("\n", begins + 1)[begins][:60]
+    seen = f"{seen}; the table seems to begin in line {begins + before + 1} with {where!r}"
+    way_out = "Take out what stands above it." if begins > first else ""
+    way_out += (
+        ""
+        if width == 1
+        else f" If line {first + before + 1} names the columns: header=yes (fedkd schema: --header yes)."
+    )
+    raise DataError(explain(f"file {path}", "hold the columns' names in its first line", seen, way_out.strip()))
+
+
+def _begin_of_table(text: str) -> int | None:
+    """Return the line in which a table begins below lines of one value each, None where there is nothing above it."""
+    lines = text.splitlines()
+    if len(lines) < 3:
+        return None
+    counts = {sign: [line.count(sign) for line in lines] for sign in ",;\t|"}
+    sign = max(counts, key=lambda sign: min(counts[sign][len(lines) // 2 :]))
+    if (most := min(counts[sign][len(lines) // 2 :])) == 0:
+        return None
+    return next(i for i, number in enumerate(counts[sign]) if number >= most) or None
