@@ -78,8 +78,8 @@ def csv_table(
     table, wrong, longer = _csv_rows(text, separator, len(names), before)
     if not lenient:  # other rows would decide whether each can be used
         if not header and not (wanted and set(wanted) <= set(names)):
+            refuse_text_above(text, path, lambda line, sign: _cells(line, sign)[0], before)
             _refuse_row(found, table, path, before, has_schema=bool(wanted))
-            refuse_text_above(text, path, [_cells(line, separator)[0] for line in text.split("\n", 50)[:50]], before)
         if longer and len(longer) < len(table):
             wrong = sorted(wrong + longer)
         elif longer:
@@ -128,7 +128,10 @@ def _numbered(text: str) -> str:
 def _names(line: str) -> tuple[list[str], str, bool]:
     """Return the values of a file's first line, its separator, and whether a quote in it is never closed."""
     rows = {sign: _cells(line, sign) for sign in _SEPARATORS}
-    separator = max(rows, key=lambda sign: len(rows[sign][0]))  # the comma if there is one column
+    counts = {sign: len(row) for sign, (row, _) in rows.items()}
+    if max(counts[sign] for sign in _SEPARATORS[1:]) > 1:  # then a comma between digits is one of a decimal number
+        counts[","] -= len(re.findall(r"(?<=\d),(?=\d)", line))
+    separator = max(counts, key=lambda sign: counts[sign])  # the comma if there is one column
     cells, is_open = rows[separator]
     return [column_name(cell.strip()) for cell in cells], separator, is_open
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from fedkd_flwr.errors import DataError, explain
 
 __all__ = ["is_row", "refuse_text_above"]
 
-_ROWS = 2000  # so many tell enough
+_ROWS, _LINES = 2000, 50  # so many tell enough
 _NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
 
 
@@ -75,7 +75,7 @@ def _are_names(numbers: np.ndarray[tuple[int], np.dtype[np.float64]], inside: in
     return bool((in_steps or len(numbers) > 3) and (inside < len(numbers) or (in_steps and len(numbers) > 3)))
 
 
-def refuse_text_above(text: str, path: Path, lines: Sequence[Sequence[str]], before: int) -> None:
+def refuse_text_above(text: str, path: Path, cells: Callable[[str, str], Sequence[str]], before: int) -> None:
     """Refuse a file whose first line is a title or comment, and no header: name the line where the table begins.
 
     Parameters
@@ -84,47 +84,35 @@ def refuse_text_above(text: str, path: Path, lines: Sequence[Sequence[str]], bef
         What the file holds.
     path : Path
         The file, for the message.
-    lines : sequence of sequence of str
-        The values of its first lines.
+    cells : callable
+        Returns the cells of a line, given it and the separator.
     before : int
-        Lines that stand above them.
+        Lines that stand above the text.
     """
-    if (width := max(map(len, lines))) > 1:
-        filled = [sum(bool(cell.strip()) for cell in line) for line in lines]
-        first = next(i for i, number in enumerate(filled) if number)
-        whole = max(filled)
-        names = lines[first]
-        unnamed = any(
-            any(line[i].strip() for line in lines if len(line) > i)
-            for i in range(1, len(names))
-            if not names[i].strip()
-        )
-        if 2 * filled[first] > whole or not unnamed:  # the first column may be an index without a name
-            return
-        begins = next(i for i, number in enumerate(filled) if number == whole)
-        seen = f"{filled[first]} of {whole}: {', '.join(filter(None, map(str.strip, lines[first])))[:60]!r}"
-    elif (begins := _begin_of_table(text)) is None:
+    lines = text.split("\n", _LINES)[:_LINES]
+    later = [line for line in lines[len(lines) // 2 :] if line.strip()] or [""]
+    sign = max(",;\t|", key=lambda sign: min(line.count(sign) for line in later))
+    if not all(sign in line for line in later):
+        _refuse_spaces([line.split() for line in lines if line.strip()], path)
         return
-    else:
-        seen, first = repr(text.partition("\n")[0][:60]), 0
-    where = text.split("\n", begins + 1)[begins][:60]
-    seen = f"{seen}; the table seems to begin in line {begins + before + 1} with {where!r}"
-    way_out = "Take out what stands above it." if begins > first else ""
-    way_out += (
-        ""
-        if width == 1
-        else f" If line {first + before + 1} names the columns: header=yes (fedkd schema: --header yes)."
-    )
-    raise DataError(explain(f"file {path}", "hold the columns' names in its first line", seen, way_out.strip()))
+    rows = [cells(line, sign) for line in lines]
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows]
+    first, whole = next(i for i, number in enumerate(filled) if number), max(filled)
+    held = {i for row in rows for i, cell in enumerate(row) if cell.strip()}
+    named = {i for i, cell in enumerate(rows[first]) if cell.strip()}
+    if 2 * filled[first] > whole or held - named <= {0}:  # the first column may be an index without a name
+        return
+    begins = next(i for i, number in enumerate(filled) if number == whole)
+    where, title = (", ".join(filter(None, map(str.strip, rows[i])))[:60] for i in (begins, first))
+    seen = f"{title!r}; the table seems to begin in line {begins + before + 1} with {where!r}"
+    way_out = "Take out what stands above it."
+    way_out += f" If line {first + before + 1} names the columns: header=yes (fedkd schema: --header yes)."
+    raise DataError(explain(f"file {path}", "hold the columns' names in its first line", seen, way_out))
 
 
-def _begin_of_table(text: str) -> int | None:
-    """Return the line in which a table begins below lines of one value each, None where there is nothing above it."""
-    lines = text.splitlines()
-    if len(lines) < 3:
-        return None
-    counts = {sign: [line.count(sign) for line in lines] for sign in ",;\t|"}
-    sign = max(counts, key=lambda sign: min(counts[sign][len(lines) // 2 :]))
-    if (most := min(counts[sign][len(lines) // 2 :])) == 0:
-        return None
-    return next(i for i, number in enumerate(counts[sign]) if number >= most) or None
+def _refuse_spaces(words: list[list[str]], path: Path) -> None:
+    """Refuse a file that has numbers with spaces between them in all lines, and one column therefore."""
+    widths, below = {len(line) for line in words}, [word for line in words[1:] for word in line]
+    if len(widths) == 1 and min(widths) > 1 and 2 * sum(bool(_NUMBER.fullmatch(word)) for word in below) > len(below):
+        rule, way_out = "have a comma, semicolon, tab or bar between values", "Put a comma in place of these spaces."
+        raise DataError(explain(f"file {path}", rule, f"spaces in {' '.join(words[0])[:60]!r}", way_out))
