@@ -36,7 +36,7 @@ from fedkd_flwr.apps.simulated import (
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.clients.party import OwnRows, Party
-from fedkd_flwr.data.files import require_readable
+from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.own_columns import OwnColumns
 from fedkd_flwr.data.public import PublicSet, require_same_set
 from fedkd_flwr.data.row_values import row_form, usable_row_values

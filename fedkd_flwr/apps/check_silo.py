@@ -36,7 +36,7 @@ from fedkd_flwr.apps.ledger import read_ledger
 from fedkd_flwr.apps.limits import limits_of
 from fedkd_flwr.apps.output import output_root
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.data.files import require_readable
+from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.public import PublicSet, require_same_set, short_fingerprint
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.shift import FEWEST_ROWS, Shift, column_differences, find_shift

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_number, check_whole
-from fedkd_flwr.data.files import read_npz, require_file
+from fedkd_flwr.data.formats import read_npz, require_file
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
 from fedkd_flwr.seeds import derive_rng, derive_seed
 

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
-from fedkd_flwr.data.files import read_libsvm
+from fedkd_flwr.data.formats import read_libsvm
 from fedkd_flwr.data.images import load_torchvision, read_bytes, read_cifar, read_idx
 from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.data.schema import Schema

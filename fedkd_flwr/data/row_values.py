@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts
-from fedkd_flwr.data.files import Rows, in_usable_parts
+from fedkd_flwr.data.formats import Rows, in_usable_parts
 from fedkd_flwr.data.preprocessor import check_columns, pixels_of
 from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers
 from fedkd_flwr.data.schema import Schema

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_name, column_texts, sorted_texts
-from fedkd_flwr.data.files import image_shape
+from fedkd_flwr.data.formats import image_shape
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look, look_at_images
 from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.schema import Column, Schema

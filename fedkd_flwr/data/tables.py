@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_name, column_texts, short_list, sorted_texts
 from fedkd_flwr.data.csv_table import csv_table, encoding_of, numbered_header
-from fedkd_flwr.data.files import (
+from fedkd_flwr.data.formats import (
     Rows,
     content,
     in_usable_parts,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedkd_flwr.data.columns import column_name
-from fedkd_flwr.data.files import image_shape
+from fedkd_flwr.data.formats import image_shape
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look, look_at_images
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import header_of, label_way_out, read_table

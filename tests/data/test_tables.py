@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data.datasets import load_pool
-from fedkd_flwr.data.files import read_libsvm, require_readable
+from fedkd_flwr.data.formats import read_libsvm, require_readable
 from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.public import UNKNOWN, make_public_set
 from fedkd_flwr.data.row_values import usable_row_values

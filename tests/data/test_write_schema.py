@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data.datasets import load_pool
-from fedkd_flwr.data.files import image_shape
+from fedkd_flwr.data.formats import image_shape
 from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public, load_usable_rows
