@@ -25,7 +25,6 @@ from fedkd_flwr.apps.check_rows import (
     check_classes,
     check_columns,
     check_encoding,
-    check_own_columns,
     check_rows,
     check_shift,
     check_values,
@@ -229,9 +228,7 @@ class _Silo:
         what = f"{node.data_path}: {len(table):,} rows, {len(table.columns)} columns"
         yield Finding(subject="private file", level=Level.READY, what=what, private=True)
         yield check_encoding(notes, node.data_path)
-        yield (columns := check_columns(table, schema, node.data_path, node.own_names))
-        if node.own_names:
-            yield check_own_columns(table, schema, node.own_names)
+        yield (columns := check_columns(table, schema, node.data_path))
         if schema.label in table.columns:
             yield from check_classes(table, schema, node.data_path)
         if columns.level < Level.FAULT:

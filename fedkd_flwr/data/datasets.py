@@ -53,10 +53,6 @@ class Pool:
         What was done to each column of a user's table.
     next_command : str
         The complete command that follows what they suggest; empty if nothing.
-    own_columns : tuple of str
-        Columns that the public rows and the schema are without, to be dealt to single parties.
-    own_table, own_test_table : DataFrame or None
-        Their raw values in the private and the test rows.
     """
 
     X: NDArray[Any]
@@ -69,9 +65,6 @@ class Pool:
     test_texts: NDArray[np.object_] | None = None
     columns: tuple[ColumnNote, ...] = ()
     next_command: str = ""
-    own_columns: tuple[str, ...] = ()
-    own_table: pd.DataFrame | None = None
-    own_test_table: pd.DataFrame | None = None
 
     def as_read_by(self, model: Any) -> Pool:
         """Return the pool with raw texts or features, as `PublicSet.as_read_by` does."""
@@ -82,8 +75,8 @@ class Pool:
 
     def num_copied_test_rows(self) -> int:
         """Return how many common test rows equal a private row in all that a model could read, and in the label."""
-        private = row_hashes(self.X, self.texts, self.own_table, self.y)
-        test = row_hashes(self.X_test, self.test_texts, self.own_test_table, self.y_test)
+        private = row_hashes(self.X, self.texts, self.y)
+        test = row_hashes(self.X_test, self.test_texts, self.y_test)
         return int(np.isin(test, private).sum())
 
 
@@ -113,7 +106,6 @@ def load_pool(
     rules: Rules = NO_RULES,
     command: Sequence[str] = (),
     rare: int = 0,
-    own_share: float = 0.0,
 ) -> Pool:
     """Load a named data set and split it at random from the seed.
 
@@ -147,9 +139,6 @@ def load_pool(
     label_space : {"private", "joint"}
         For sets whose public rows are of another data set (`PAIRED`): the private classes alone, or the public
         classes and after them the private ones.
-
-    own_share : float
-        Share of a table's columns, drawn from the seed, that public rows are without: `Pool.own_columns`.
 
     Raises
     ------
@@ -199,48 +188,7 @@ def load_pool(
         if rows is None
         else _explicit_split(source, name, rows, public_from)
     )
-    if not own_share:
-        return _make_pool(source, split, public_from)
-    return _with_own_columns(source, split, public_from, name, own_share, derive_rng(seed, "own-columns"))
-
-
-def _with_own_columns(
-    source: Source,
-    split: dict[str, NDArray[np.int64]],
-    public_from: str,
-    name: str,
-    share: float,
-    rng: np.random.Generator,
-) -> Pool:
-    """Return a pool whose schema and public rows are without some columns, and these columns beside it."""
-    if source.shape is not None or source.public_table is not None:
-        way_out = "Choose a table, such as adult, or drop own-column-share."
-        raise ConfigError(explain("own-column-share", "be 0 for images", f"{share} for {name!r}", way_out))
-    table, test_table = map(_named_columns, (source.table, source.test_table))
-    public_table = test_table if public_from == "test" and test_table is not None else table
-    schema = source.schema_of(_take(public_table, split["public"]))
-    names = schema.column_names
-    count = round(share * len(names))
-    if not 0 < count < len(names):
-        rule = f"leave shared columns, and some to deal, of the {len(names)} columns of {name!r}"
-        raise ConfigError(explain("own-column-share", rule, share, f"Between {0.5 / len(names):.3f} and 0.9."))
-    own = tuple(str(one) for one in rng.permutation(names)[:count])
-    shared = replace(schema, columns=tuple(column for column in schema.columns if column.name not in own))
-    source = replace(source, table=table, test_table=None if source.test_table is None else test_table, schema=shared)
-    held_back = (table if source.test_table is None else test_table)[list(own)]
-    return replace(
-        _make_pool(source, split, public_from),
-        own_columns=own,
-        own_table=_take(table[list(own)], split["private"]),
-        own_test_table=_take(held_back, split["test"]),
-    )
-
-
-def _named_columns(table: Table | None) -> pd.DataFrame:
-    """Return a table with the names that a schema gives the columns of an array."""
-    if isinstance(table, pd.DataFrame) or table is None:
-        return pd.DataFrame() if table is None else table
-    return pd.DataFrame(table, columns=[f"f{i + 1}" for i in range(table.shape[1])])
+    return _make_pool(source, split, public_from)
 
 
 def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from: str) -> Pool:
