@@ -40,10 +40,6 @@ def csv_table(
 
     Parameters
     ----------
-    data : bytes
-        What the file holds, unzipped.
-    path : Path
-        The file, for messages.
     header : str
         "": its first line names the columns, and is refused where it looks like a row. "yes": it does, whatever it
         looks like. "none": there is no such line, and the columns are called column-1, column-2 and so on. Any other
@@ -52,13 +48,8 @@ def csv_table(
         Of lines that are no UTF-8; Windows-1252 by default.
     wanted : sequence of str
         Columns that the schema names.
-    lenient, notes
-        As in `fedkd_flwr.data.tables.read_table`.
-
-    Raises
-    ------
-    DataError
-        As `fedkd_flwr.data.tables.read_table`.
+    data, path, lenient, notes
+        What the file holds, unzipped; the rest as in `fedkd_flwr.data.tables.read_table`, errors too.
     """
     text = _decoded(data, path, encoding=encoding, lenient=lenient, notes=notes)
     text, before = _with_one_line_end(text), 0  # lines above the header

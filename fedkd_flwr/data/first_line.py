@@ -78,16 +78,7 @@ def _are_names(numbers: np.ndarray[tuple[int], np.dtype[np.float64]], inside: in
 def refuse_text_above(text: str, path: Path, cells: Callable[[str, str], Sequence[str]], before: int) -> None:
     """Refuse a file whose first line is a title or comment, and no header: name the line where the table begins.
 
-    Parameters
-    ----------
-    text : str
-        What the file holds.
-    path : Path
-        The file, for the message.
-    cells : callable
-        Returns the cells of a line, given it and the separator.
-    before : int
-        Lines that stand above the text.
+    ``cells`` returns the cells of a line, given it and the separator; ``before`` lines stand above the text.
     """
     lines = text.split("\n", _LINES)[:_LINES]
     later = [line for line in lines[len(lines) // 2 :] if line.strip()] or [""]

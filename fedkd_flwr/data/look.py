@@ -74,7 +74,7 @@ class Look:
         What was done, for each column.
     command : str
         The complete next command, which does the same and says so; empty if nothing was suggested.
-    header, encoding : str
+    shape, header, encoding
         As in `fedkd_flwr.data.schema.Schema`.
     """
 
@@ -83,6 +83,7 @@ class Look:
     id_column: str | None
     notes: tuple[ColumnNote, ...]
     command: str
+    shape: tuple[int, ...] | None = None
     header: str = ""
     encoding: str = ""
 
@@ -207,7 +208,7 @@ def look_at_images(
     if labels is not None:
         classes, note = _look_at_label(labels, label, rules, rare, needs_label)
         notes.append(note)
-    return Look(columns=(), classes=classes, id_column=None, notes=tuple(notes), command="")
+    return Look(columns=(), classes=classes, id_column=None, notes=tuple(notes), command="", shape=shape)
 
 
 def _schema_command(words: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@
 | ``inner-dirichlet`` | as many rows as the others, its class shares ~ Dirichlet(alpha); a remainder is left out |
 | ``pathological`` | rows of ``classes_per_party`` classes; classes that no party was given are left out |
 | ``shard`` | ``shards_per_party`` blocks of the rows sorted by class; a remainder smaller than a shard is left out |
-| ``size-skewed`` | a random share whose size grows with the party's number: ``linear``, ``square``, ``exponential`` |
+| ``size-skewed`` | a random share whose size grows with the party's number |
 | ``file`` | the rows that an NPZ file lists, for published partitions |
 
 The order in which ``dirichlet`` deals classes matters: a party that the first class has filled gets nothing of the
@@ -33,11 +33,10 @@ from fedkd_flwr.data.formats import read_npz, require_file
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
 from fedkd_flwr.seeds import derive_rng, derive_seed
 
-__all__ = ["CLASS_ORDERS", "NAMES", "SIZE_SKEWS", "partition", "read_split"]
+__all__ = ["CLASS_ORDERS", "NAMES", "partition", "read_split"]
 
 NAMES = ("iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file")
 CLASS_ORDERS = ("rarest-first", "frequent-first", "label")
-SIZE_SKEWS = ("linear", "square", "exponential")
 
 # flwr-datasets gives up after 11 draws; with 50 parties one draw in three succeeds at alpha 0.5, fewer at alpha 0.01
 _DIRICHLET_SEEDS = 20
@@ -56,7 +55,6 @@ def partition(
     shards_per_party: int = 2,
     min_rows: int = 10,
     class_order: str = "rarest-first",
-    size_skew: str = "linear",
     path: str | os.PathLike[str] = "",
     index: int = 0,
     rows: NDArray[np.integer] | None = None,
@@ -85,8 +83,6 @@ def partition(
         with ``inner-dirichlet`` the pool must be large enough.
     class_order : {"rarest-first", "frequent-first", "label"}
         The order in which ``dirichlet`` deals classes.
-    size_skew : {"linear", "square", "exponential"}
-        How sizes grow with ``size-skewed``.
     path, index : path, int
         For ``file``: the NPZ file, and which of its partitions; arrays ``party_<index>_<party>`` hold row numbers.
     rows : ndarray of shape (n,), int, or None
@@ -116,7 +112,6 @@ def partition(
     """
     check_choice("partitioner", name, NAMES)
     check_choice("class-order", class_order, CLASS_ORDERS)
-    check_choice("size-skew", size_skew, SIZE_SKEWS)
     if name == "file":
         return _from_file(len(y), num_parties, path, index, rows)
     check_whole("num-parties", num_parties, 1)
@@ -149,7 +144,7 @@ def partition(
             num_partitions=num_parties, partition_by="label", num_shards_per_partition=shards_per_party, seed=stream
         )
     else:
-        partitioner = getattr(partitioners, f"{size_skew.capitalize()}Partitioner")(num_parties)
+        partitioner = partitioners.LinearPartitioner(num_parties)
     try:
         return _deal(partitioner, num_parties, y, rng)
     except ValueError as error:

@@ -108,8 +108,9 @@ def read_table(
     wanted: tuple[str, ...] = ()
     if schema is not None:
         label, header, encoding, wanted = schema.label, schema.header, schema.encoding, schema.column_names
-    kind = _kind(path, wanted)
+    kind = "text"
     try:
+        kind = _kind(path, wanted)
         if kind == "csv":
             table = csv_table(
                 content(path),
@@ -212,21 +213,8 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
     """Read a party's own file as `load_party_table` does, but leave out rows that cannot be used, and say why.
 
     What one row holds decides nothing about another: beside a privacy claim for records, a row with an unknown class,
-    or with a comma too many, must not cost the party its other rows. A file that is no table at all has no rows.
-
-    Parameters
-    ----------
-    path : path
-        The private file, with the schema's label column.
-    public : PublicSet
-        The public set, as the party's model reads it.
-
-    Raises
-    ------
-    DataError
-        If there is no such file, it may not be read, or its name ends in an unknown suffix: nothing that is in it.
-    MissingExtraError
-        If it is a Parquet file and pyarrow is not installed.
+    or with a comma too many, must not cost the party its other rows. A file that is no table at all has no rows. Only a
+    missing or locked file, an unknown suffix or missing pyarrow is an error: nothing that is in it.
     """
     schema = public.schema
     kind = _kind(require_file(path), schema.column_names)

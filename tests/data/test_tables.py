@@ -279,10 +279,11 @@ def test_an_encoding_whose_lines_end_otherwise_or_that_nobody_knows(tmp_path):
         read_table(path, encoding="Kyrillisch")
 
 
-def test_truncated_gzip_is_refused(tmp_path):
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-12])
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.data.gz"])
+def test_truncated_gzip_is_refused(tmp_path, name):
+    (tmp_path / name).write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-12])
     with pytest.raises(DataError, match="must unpack"):
-        read_table(tmp_path / "t.csv.gz")
+        read_table(tmp_path / name)
 
 
 def test_npz_with_python_objects_is_never_unpickled(tmp_path):
