@@ -23,14 +23,14 @@ def is_row(cells: Sequence[str], table: pd.DataFrame) -> bool:
 
     A word above numbers is a name. A number is a value if it lies among those below it, a text if it stands there
     again or is written in the same way (``2021-03-12``, ``E11``). Whole numbers in equal steps are names (2019, 2020,
-    2021), and so are four or more in rising or falling order of which some lie outside of the values below.
+    2021), and so are four or more in rising or falling order of which most lie outside of the values below.
 
     >>> below = pd.DataFrame([["63", "ill"], ["71", "well"], ["68", "ill"]])
     >>> is_row(["67", "well"], below), is_row(["age", "well"], below), is_row(["2019", "2020"], below)
     (True, False, False)
     """
-    values_like = names_like = 0
-    numbers: list[tuple[float, bool]] = []
+    values_like = names_like = inside = alike_numbers = 0
+    numbers: list[float] = []
     for i, cell in enumerate(cells):
         below = table.iloc[:_ROWS, i].str.strip()
         distinct = set(below) - MISSING
@@ -39,19 +39,19 @@ def is_row(cells: Sequence[str], table: pd.DataFrame) -> bool:
         known = [_number(text) for text in distinct if _NUMBER.fullmatch(text)]
         if 10 * len(known) < 9 * len(distinct):
             alike = cell in distinct or _is_written_like(cell, distinct)
+            digits = not re.search(r"\d", cell) and 10 * sum(bool(re.search(r"\d", text)) for text in distinct)
             values_like += alike
-            names_like += not alike and 2 * len(distinct) <= len(below)  # else each row has a text of its own
+            # where each row has a text of its own, another one says nothing, unless digits stand in the others only
+            names_like += not alike and (2 * len(distinct) <= len(below) or digits >= 9 * len(distinct))
         elif not _NUMBER.fullmatch(cell):
             return False
         else:
-            numbers.append((_number(cell), min(known) <= _number(cell) <= max(known)))
-    inside = sum(is_inside for _, is_inside in numbers)
-    if _are_names(np.array([number for number, _ in numbers]), inside):
-        names_like += len(numbers)
-    else:
-        values_like += sum(is_inside or number % 1 != 0 for number, is_inside in numbers)
-        names_like += sum(not is_inside and number % 1 == 0 for number, is_inside in numbers)
-    return values_like > names_like
+            numbers.append(_number(cell))
+            inside += min(known) <= numbers[-1] <= max(known)
+            alike_numbers += min(known) <= numbers[-1] <= max(known) or not cell.lstrip("+-").isdecimal()
+    if _are_names(np.array(numbers), inside):
+        return values_like > names_like + len(numbers)
+    return values_like + alike_numbers > names_like + len(numbers) - alike_numbers
 
 
 def _number(text: str) -> float:
@@ -71,8 +71,10 @@ def _are_names(numbers: np.ndarray[tuple[int], np.dtype[np.float64]], inside: in
     steps = np.diff(numbers)
     if not len(steps) or (not (steps > 0).all() and not (steps < 0).all()):
         return False
-    in_steps = (numbers % 1 == 0).all() and len(set(steps.tolist())) == 1
-    return bool((in_steps or len(numbers) > 3) and (inside < len(numbers) or (in_steps and len(numbers) > 3)))
+    in_steps = bool((numbers % 1 == 0).all()) and len(set(steps.tolist())) == 1
+    if len(numbers) < 4:
+        return in_steps and not inside
+    return in_steps or 2 * inside < len(numbers)
 
 
 def refuse_text_above(text: str, path: Path, cells: Callable[[str, str], Sequence[str]], before: int) -> None:

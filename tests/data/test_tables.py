@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import gzip
 import io
 import time
@@ -199,6 +200,10 @@ def test_a_line_of_names_that_the_file_lacks_is_given_by_the_user_or_the_schema_
     party = write("p.csv", "86;3,7;ill;;\n63;5,6;well\n70;2,5;ill\n")
     held = load_usable_rows(party, public)
     assert held.y.tolist() == [-1, 1, 0]
+    with pytest.raises(
+        DataError, match=r"what looks like a row: 1, ill\. Put a line with a name for each column first\.$"
+    ):
+        read_table(write("n.csv", "1,ill\n2,well\n1,ill\n"), dataclasses.replace(schema, header=""))
     with pytest.raises(DataError, match="3 values in every row, as its header, got 5 values in line 1"):
         read_table(party, schema)
 
