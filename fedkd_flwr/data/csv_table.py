@@ -17,7 +17,7 @@ from fedkd_flwr.data.columns import column_name, counted, require_distinct, shor
 from fedkd_flwr.data.first_line import is_row, refuse_text_above
 from fedkd_flwr.errors import Code, DataError, explain
 
-__all__ = ["csv_table", "encoding_of", "numbered_header"]
+__all__ = ["csv_table", "encoding_of", "stated_header"]
 
 _SEPARATORS = ",;\t|"
 _ENCODINGS = (
@@ -52,11 +52,9 @@ def csv_table(
         What the file holds, unzipped; the rest as in `fedkd_flwr.data.tables.read_table`, errors too.
     """
     text = _decoded(data, path, encoding=encoding, lenient=lenient, notes=notes)
-    text, before = _with_one_line_end(text), 0  # lines above the header
-    if text[:4].lower() == "sep=":  # Excel's own first line
-        text, before = text.partition("\n")[2], 1
+    text, before = _below_sep(text)  # lines above the header
     if header not in ("", "yes"):
-        text, before = f"{_numbered(text) if header == 'none' else header}\n{text}", before - 1
+        text, before = f"{header if wanted else _stated(header, text)}\n{text}", before - 1
     header_line = _first_line(text)
     if header_line is None:
         raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty file"), code=Code.NO_ROWS)
@@ -86,9 +84,10 @@ def csv_table(
     return table
 
 
-def numbered_header(data: bytes, path: Path, *, encoding: str = "") -> str:
-    """Return the header line that `csv_table` reads with ``header="none"``: ``column-1,column-2``."""
-    return _numbered(_with_one_line_end(_decoded(data, path, encoding=encoding, lenient=True, notes=[])))
+def stated_header(data: bytes, path: Path, *, header: str, encoding: str) -> str:
+    """Return the line of names that `csv_table` reads where a file lacks it, for a schema: ``column-1,column-2``."""
+    text = _decoded(data, path, encoding=encoding, lenient=True, notes=[])
+    return "" if header in ("", "yes") else _stated(header, _below_sep(text)[0])
 
 
 def encoding_of(name: str, names: Sequence[str]) -> str:
@@ -110,10 +109,19 @@ def _first_line(text: str) -> str | None:
     return next((line for line in text.split("\n") if line.strip()), None)
 
 
-def _numbered(text: str) -> str:
-    """Return a line of numbered names for a text that has none."""
-    names, separator, _ = _names(_first_line(text) or "")
-    return separator.join(f"column-{i + 1}" for i in range(len(names)))
+def _below_sep(text: str) -> tuple[str, int]:
+    """Return a text without Excel's own first line, ``sep=;``, and how many lines that were; all with one line end."""
+    text = _with_one_line_end(text)
+    return (text.partition("\n")[2], 1) if text[:4].lower() == "sep=" else (text, 0)
+
+
+def _stated(header: str, text: str) -> str:
+    """Return the line of names that a text lacks, with its separator: numbered names for "none"."""
+    cells, separator, _ = _names(_first_line(text) or "")
+    if header == "none":
+        return separator.join(f"column-{i + 1}" for i in range(len(cells)))
+    names, own, _ = _names(header)
+    return header if own == separator or len(names) != len(cells) else separator.join(names)
 
 
 def _names(line: str) -> tuple[list[str], str, bool]:

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_name, column_texts, short_list, sorted_texts
-from fedkd_flwr.data.csv_table import csv_table, encoding_of, numbered_header
+from fedkd_flwr.data.csv_table import csv_table, encoding_of, stated_header
 from fedkd_flwr.data.formats import (
     Rows,
     content,
@@ -151,9 +151,8 @@ def read_table(
 def header_of(path: str | os.PathLike[str], *, header: str, encoding: str) -> str:
     """Return the line of names that a CSV file lacks, as a schema states it; "" for other files."""
     path = require_file(path)
-    if header in ("", "yes") or _kind(path, ()) != "csv":
-        return ""
-    return numbered_header(content(path), path, encoding=encoding) if header == "none" else header
+    is_csv = header and _kind(path, ()) == "csv"
+    return stated_header(content(path), path, header=header, encoding=encoding) if is_csv else ""
 
 
 def label_way_out(label: str, names: Sequence[str]) -> str:

@@ -192,7 +192,11 @@ def test_a_first_line_of_numbers_or_words_that_are_names_is_read_as_such(write, 
 def test_a_line_of_names_that_the_file_lacks_is_given_by_the_user_or_the_schema_for_all(write):
     """Which row comes first must not decide how many columns there are: the schema holds that line."""
     path = write("t.csv", "86;3,7;ill\n63;5,6;well\n")
-    assert read_table(path, header="age;crp;outcome").to_dict("list")["crp"] == ["3,7", "5,6"]
+    for line in ("age;crp;outcome", "age,crp,outcome"):
+        assert read_table(path, header=line).to_dict("list")["crp"] == ["3,7", "5,6"]
+        assert look_at_file(path, label="outcome", rules=Rules(header=line))[1].header == "age;crp;outcome"
+    excel = write("e.csv", "sep=;\n86;3,7;ill\n63;5,6;well\n")
+    assert look_at_file(excel, label="column-3", rules=Rules(header="none"))[1].header == "column-1;column-2;column-3"
     _, schema = look_at_file(path, label="column-3", rules=Rules(header="none"))
     assert schema.header == "column-1;column-2;column-3"
     assert Schema.from_toml(schema.to_toml()) == schema
