@@ -124,32 +124,37 @@ def partition(
     rng = derive_rng(seed, "partition-order", name)
     if name == "iid":
         return [np.sort(part) for part in np.array_split(rng.permutation(len(y)), num_parties)]
-    partitioners = _flwr_partitioners()
-    stream = derive_seed(seed, "partition", name)
-    if name == "pathological":
-        partitioner = partitioners.PathologicalPartitioner(
-            num_partitions=num_parties,
-            partition_by="label",
-            num_classes_per_partition=_check_classes(classes_per_party, y),
-            # the cited study's mode; every class is used if there are at least as many parties as classes
-            class_assignment_mode="first-deterministic",
-            seed=stream,
-        )
-    elif name == "shard":
-        check_whole("shards-per-party", shards_per_party, 1)
-        if not len(y) >= num_parties * shards_per_party:
-            rule = f"be at least one for each of {num_parties} x {shards_per_party} shards"
-            raise DataError(explain("private rows", rule, len(y)))
-        partitioner = partitioners.ShardPartitioner(
-            num_partitions=num_parties, partition_by="label", num_shards_per_partition=shards_per_party, seed=stream
-        )
-    else:
-        partitioner = partitioners.LinearPartitioner(num_parties)
+    partitioner = _flwr_partitioner(name, y, num_parties, seed, classes_per_party, shards_per_party)
     try:
         return _deal(partitioner, num_parties, y, rng)
     except ValueError as error:
         rule, seen = f"give each of {num_parties} parties a row", f"{len(y)} rows; flwr-datasets says: {error}"
         raise DataError(explain(f"partitioner {name!r}", rule, seen, "Use fewer parties or a milder skew.")) from error
+
+
+def _flwr_partitioner(
+    name: str, y: NDArray[np.integer], num_parties: int, seed: int, classes_per_party: int, shards_per_party: int
+) -> Any:
+    partitioners = _flwr_partitioners()
+    stream = derive_seed(seed, "partition", name)
+    if name == "pathological":
+        return partitioners.PathologicalPartitioner(
+            num_partitions=num_parties,
+            partition_by="label",
+            num_classes_per_partition=check_whole("classes-per-party", classes_per_party, 1, len(np.unique(y))),
+            # the cited study's mode; every class is used if there are at least as many parties as classes
+            class_assignment_mode="first-deterministic",
+            seed=stream,
+        )
+    if name == "shard":
+        check_whole("shards-per-party", shards_per_party, 1)
+        if not len(y) >= num_parties * shards_per_party:
+            rule = f"be at least one for each of {num_parties} x {shards_per_party} shards"
+            raise DataError(explain("private rows", rule, len(y)))
+        return partitioners.ShardPartitioner(
+            num_partitions=num_parties, partition_by="label", num_shards_per_partition=shards_per_party, seed=stream
+        )
+    return partitioners.LinearPartitioner(num_parties)
 
 
 def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArray[np.int64]]:
@@ -312,11 +317,6 @@ def _no_such_partition(path: str | os.PathLike[str], index: int, arrays: dict[st
         f"have arrays public_{index}, test_{index}, party_{index}_00, ...",
         f"arrays {keys}, ... ({len(arrays)} in all)",
     )
-
-
-def _check_classes(classes_per_party: int, y: NDArray[np.integer]) -> int:
-    present = len(np.unique(y))
-    return check_whole("classes-per-party", classes_per_party, 1, present)
 
 
 def _flwr_partitioners() -> Any:

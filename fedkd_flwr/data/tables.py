@@ -65,7 +65,7 @@ def read_table(
     lenient: bool = False,
     notes: list[str] | None = None,
 ) -> pd.DataFrame:
-    """Read a file as a table of raw values, one column per name.
+    """Read a file as a table of raw values, one column per name; each accented letter in a name is one character.
 
     | suffix | columns |
     |---|---|
@@ -91,11 +91,6 @@ def read_table(
     notes : list of str or None
         What was found out about the file is appended to it, in whole sentences: its encoding, columns without a name.
 
-    Returns
-    -------
-    DataFrame
-        Accented letters in its columns' names are one character each, as in a schema.
-
     Raises
     ------
     DataError
@@ -112,27 +107,15 @@ def read_table(
     try:
         kind = _kind(path, wanted)
         if kind == "csv":
+            named = (*wanted, label) if schema is not None else ()
+            said = [] if notes is None else notes
             table = csv_table(
-                content(path),
-                path,
-                header=header,
-                encoding=encoding,
-                wanted=(*wanted, label) if schema is not None else (),
-                lenient=lenient,
-                notes=[] if notes is None else notes,
+                content(path), path, header=header, encoding=encoding, wanted=named, lenient=lenient, notes=said
             )
         elif kind == "parquet":
-            table = read_parquet(path, lenient=lenient)
-            table.columns = pd.Index([column_name(str(name)) for name in table.columns])
-        elif kind == "npz":
-            table = table_of_npz(path, label)
+            table = read_parquet(path, lenient=lenient).rename(columns=lambda name: column_name(str(name)))
         else:
-            read = read_libsvm_lines if lenient else read_libsvm
-            known = all(map(_LIBSVM_NAME.fullmatch, wanted))  # columns may have been left out between them
-            number = max((int(name[1:]) for name in wanted), default=0) if known else len(wanted)
-            X, y = read(path, num_features=number)
-            table = pd.DataFrame(X, columns=[f"f{i + 1}" for i in range(X.shape[1])])
-            table[label] = y
+            table = table_of_npz(path, label) if kind == "npz" else _of_libsvm(path, label, wanted, lenient=lenient)
     except UnicodeDecodeError as error:
         raise DataError(explain(f"file {path}", "be text in UTF-8", f"this: {error}", "Save it as UTF-8.")) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -146,6 +129,13 @@ def read_table(
     if len(table) == 0:
         raise DataError(explain(f"file {path}", "hold at least one row", "none"), code=Code.NO_ROWS)
     return table
+
+
+def _of_libsvm(path: Path, label: str, wanted: tuple[str, ...], *, lenient: bool) -> pd.DataFrame:
+    known = all(map(_LIBSVM_NAME.fullmatch, wanted))  # columns may have been left out between them
+    number = max((int(name[1:]) for name in wanted), default=0) if known else len(wanted)
+    X, y = (read_libsvm_lines if lenient else read_libsvm)(path, num_features=number)
+    return pd.DataFrame(X, columns=[f"f{i + 1}" for i in range(X.shape[1])]).assign(**{label: y})
 
 
 def header_of(path: str | os.PathLike[str], *, header: str, encoding: str) -> str:
