@@ -164,22 +164,7 @@ def load_pool(
         source = read_published(name, data_root)
     else:
         source = read_paired(name, data_root, label_space=label_space)
-    if rows is not None and source.rows_left_out:
-        seen = f"{source.rows_left_out} without one"
-        way_out = "Give them a label or take them out: without them the others have other numbers."
-        raise DataError(explain("rows of a table with given row numbers", "all have a label", seen, way_out))
-    if label_space != "private" and name not in PAIRED:
-        way_out = "One label space is all it has."
-        raise ConfigError(explain("label-space", f"be private for {name!r}", label_space, way_out))
-    if source.public_table is not None and public_from == "train":
-        public_from = "other"
-    elif (
-        public_from not in ("train", "test")
-        or source.public_table is not None
-        or (public_from == "test" and source.test_y is None)
-    ):
-        seen = f"{public_from!r} for {name!r}"
-        raise ConfigError(explain("public-from", "be 'train', or 'test' for a set with an official test file", seen))
+    public_from = _checked(source, name, rows, label_space, public_from)
     sizes = {"public": num_public, "test": num_test, "private": num_private}
     for key, size in sizes.items():
         check_whole(f"num-{key}", size)
@@ -189,6 +174,29 @@ def load_pool(
         else _explicit_split(source, name, rows, public_from)
     )
     return _make_pool(source, split, public_from)
+
+
+def _checked(
+    source: Source, name: str, rows: Mapping[str, NDArray[np.integer]] | None, label_space: str, public_from: str
+) -> str:
+    """Refuse settings that do not fit the data set; return which file the public rows are from."""
+    if rows is not None and source.rows_left_out:
+        seen = f"{source.rows_left_out} without one"
+        way_out = "Give them a label or take them out: without them the others have other numbers."
+        raise DataError(explain("rows of a table with given row numbers", "all have a label", seen, way_out))
+    if label_space != "private" and name not in PAIRED:
+        way_out = "One label space is all it has."
+        raise ConfigError(explain("label-space", f"be private for {name!r}", label_space, way_out))
+    if source.public_table is not None and public_from == "train":
+        return "other"
+    if (
+        public_from not in ("train", "test")
+        or source.public_table is not None
+        or (public_from == "test" and source.test_y is None)
+    ):
+        seen = f"{public_from!r} for {name!r}"
+        raise ConfigError(explain("public-from", "be 'train', or 'test' for a set with an official test file", seen))
+    return public_from
 
 
 def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from: str) -> Pool:
