@@ -169,7 +169,6 @@ def line(record: RunRecord, peak: int) -> dict[str, Any]:
         "federated": means.get("federated-common"),
         "server": record.server_accuracy,
         "central": record.centralised_accuracy,
-        **own_columns(record),
         "solo balanced": balanced.get("solo-common"),
         "federated balanced": balanced.get("federated-common"),
         "server balanced": server.balanced_accuracy if server else None,
@@ -184,25 +183,6 @@ def line(record: RunRecord, peak: int) -> dict[str, Any]:
         "peak GB": peak / 1e9,
         "federated by round": [round(statistics.fmean(values), 4) for values in measured if values],
     }
-
-
-def own_columns(record: RunRecord) -> dict[str, Any]:
-    """Return what own columns gave, over parties: without them and with them, and by party; {} where none has any."""
-    found: dict[str, Any] = {}
-    for rows in ("common", "own"):
-        both = {p.name: (p.federated[rows], p.extended[rows]) for p in record.parties if rows in p.extended}
-        if not both:
-            continue
-        gains = {name: (b.accuracy or 0.0) - (a.accuracy or 0.0) for name, (a, b) in both.items()}
-        found |= {
-            f"without, {rows}": statistics.fmean(a.accuracy or 0.0 for a, _ in both.values()),
-            f"with own columns, {rows}": statistics.fmean(b.accuracy or 0.0 for _, b in both.values()),
-            f"gain, {rows}": statistics.fmean(gains.values()),
-            f"gain by party, {rows}": [
-                f"{p.name} {','.join(p.own_columns)} {gains[p.name]:+.4f}" for p in record.parties if p.name in gains
-            ],
-        }
-    return found
 
 
 def main() -> None:

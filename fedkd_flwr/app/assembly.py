@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
@@ -23,12 +22,12 @@ from fedkd_flwr.app.models import final_model, global_model, model_factory, own_
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.egress import Egress
-from fedkd_flwr.clients.party import OwnRows, Party
-from fedkd_flwr.data.own_columns import OwnColumns
+from fedkd_flwr.clients.party import Party
+from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.public import PublicSet, require_same_set
 from fedkd_flwr.data.row_values import row_form, usable_row_values
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
+from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.serialize import import_skops
@@ -44,7 +43,6 @@ from fedkd_flwr.simulation.simulated import (
     dealt,
     hold_out,
     party_name,
-    party_own_columns,
     party_sizes,
     simulated_digest,
     simulated_pool,
@@ -123,11 +121,6 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         if config.setting("subset_rows", 0):  # a subset is of all rows, in an order no run's seed changes
             train, own = positions, positions[:0]
         public, X, y = read.public, read.X[train], pool.y[train]
-        own_names = party_own_columns(config, node.num_partitions)[party_name(index)]
-        if own_names and pool.own_table is not None and pool.own_test_table is not None:
-            parts = {"own": pool.own_table.iloc[own], "common": pool.own_test_table}
-            private = pool.own_table.iloc[train]
-            common["own_rows"] = lambda: _own_rows(own_names, private, parts, public, (spec, params))
         tests = {"common": (read.X_test, pool.y_test), "own": (read.X[own], pool.y[own])}
         root = Path(node.state_dir).expanduser() if node.state_dir else output_root(config.output_dir)
         ledgers = root if node.state_dir else root / "runs" / first_run(config, run_id)
@@ -170,10 +163,6 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         X, y = held.X[train[learnt]], held.y[train[learnt]]
         root = ledgers = output_root(node.state_dir, "state-dir")
         common |= {"keep_model": True, "rows_at_least": node.rows_at_least, "node_secret": partial(node_secret, root)}
-        if node.own_columns:
-            common["own_rows"] = partial(
-                _own_rows_of_file, node, data_digest, train[learnt], measured, public, (spec, params)
-            )
         common |= {"share_metrics": _listed(node.share_metrics), "min_support": node.min_support}
         common["show"] = owners_page(
             config,
@@ -213,40 +202,6 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
     return party, index
 
 
-def _own_rows_of_file(
-    node: NodeConfig,
-    digest: str,
-    train: NDArray[np.int64],
-    measured: NDArray[np.int64],
-    public: PublicSet,
-    model: tuple[str, str],
-) -> OwnRows:
-    """Return a silo's own columns, of the rows of its file that it learns from and of those it measures on."""
-    schema = public.schema
-    table = read_table(node.data_path, label=schema.label, num_features=len(schema.columns), lenient=True)
-    _require_unchanged(node.data_path, digest)
-    return _own_rows(node.own_names, table.iloc[train], {"own": table.iloc[measured]}, public, model)
-
-
-def _own_rows(
-    names: Sequence[str],
-    private: pd.DataFrame,
-    tests: Mapping[str, pd.DataFrame],
-    public: PublicSet,
-    model: tuple[str, str],
-) -> OwnRows:
-    found = OwnColumns.fit(private, names, public.schema)
-    for name, why in found.left_out.items():
-        logger.warning("own column %r is left out: %s", name, why)
-    X = found.features(private)
-    return OwnRows(
-        X=X,
-        tests={name: found.features(table) for name, table in tests.items()},
-        encoder=found.encoder(public),
-        model=model_factory(*model, public, own_features=X.shape[1]),
-    )
-
-
 def _simulated_limits(config: RunConfig) -> Limits | None:
     """Return what a simulated visit may take: limits where a model is a user's own, which may hang, fork or crash.
 
@@ -278,7 +233,7 @@ def _private_rows(path: str, schema: Schema, digest: str) -> PrivateRows:
 
     def blocks() -> list[NDArray[Any]]:
         try:
-            table = read_table(path, label=schema.label, num_features=len(schema.columns), lenient=True)
+            table = read_table(path, schema, lenient=True)
         except Exception:  # what is in the file must not decide a refusal
             table = None
         _require_unchanged(path, digest)

@@ -48,7 +48,6 @@ def model_facts(path: Path) -> dict[str, Any]:
         "id column": encoder.schema.id_column,
         "image shape": None if encoder.schema.shape is None else list(encoder.schema.shape),
         "columns": columns,
-        "own columns": list(encoder.own),
         "reads": list(encoder.reads) if encoder.schema.shape is None else ["pixels"],
         "public set fingerprint": encoder.fingerprint,
     }
@@ -67,8 +66,8 @@ def write_card(
         What is known of the run: the card says no more.
     party : str
         Whose model it is; "" for the server's.
-    kind : {"federated", "alone", "extended"}
-        Whether a party's model learnt from the federation's labels too, and reads columns that only it has.
+    kind : {"federated", "alone"}
+        Whether a party's model learnt from the federation's labels too.
     at_silo : bool
         Whether the card is written at a silo, whose record holds what that silo knows.
     """
@@ -85,8 +84,7 @@ def write_cards(record: RunRecord, folder: Path) -> None:
     models = [(folder / "model.fedkd", "", "federated")]
     for party in record.parties:
         file = folder / "parties" / file_name(party.name)
-        models += [(Path(f"{file}.model"), party.name, "federated")]
-        models += [(Path(f"{file}.{kind}.model"), party.name, kind) for kind in ("alone", "extended")]
+        models += [(Path(f"{file}.model"), party.name, "federated"), (Path(f"{file}.alone.model"), party.name, "alone")]
     for path, party_name, kind in models:
         try:
             if path.is_file():

@@ -17,18 +17,16 @@ __all__ = ["check_role", "final_model", "global_model", "model_factory", "own_mo
 logger = logging.getLogger("flwr.party")
 
 
-def model_factory(
-    spec: str, params: str, public: PublicSet, *, of_run: bool = False, own_features: int = 0
-) -> ModelFactory:
+def model_factory(spec: str, params: str, public: PublicSet, *, of_run: bool = False) -> ModelFactory:
     """Return a maker of fresh models for the public set's features and classes.
 
-    ``of_run`` as in `make_model`; ``own_features``: as many features more, of columns that only one party has.
+    ``of_run`` as in `make_model`.
     """
     return partial(
         make_model,
         spec,
         num_classes=public.num_classes,
-        num_features=public.num_features + own_features,
+        num_features=public.num_features,
         shape=public.shape,
         params=parse_params(params),
         of_run=of_run,

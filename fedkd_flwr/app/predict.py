@@ -70,11 +70,11 @@ def read_rows(source: str, model: SavedModel) -> pd.DataFrame:
     """
     schema = model.encoder.schema
     if source != "-":
-        return read_table(source, label=schema.label, num_features=len(schema.columns))
+        return read_table(source, schema)
     with TemporaryDirectory() as folder:  # readable by this user alone
         path = Path(folder) / "stdin.csv"
         path.write_bytes(sys.stdin.buffer.read())
-        return read_table(path, label=schema.label)
+        return read_table(path, schema)
 
 
 def predictions(
@@ -124,22 +124,13 @@ def predictions(
 
 
 def notes(model: SavedModel, table: pd.DataFrame, *, id_column: str = "") -> list[str]:
-    """Return what a user should know of how these rows were read: columns not used, categories not known, bad cells."""
-    schema, said = model.encoder.schema, []
+    """Return what a user should know of how these rows were read: columns not used, categories not known."""
+    said = []
     unused = [str(name) for name in table.columns if name not in model.columns and name != id_column]
     if carried := _carried(model, table, id_column):
         unused = [name for name in unused if name != carried]
     if unused:
         said.append(f"not used: {short_list(unused)}")
-    for column in schema.columns:
-        if column.name in model.encoder.own and column.kind == "numeric":
-            bad = column.reading.parse(table[column.name])[1]
-            if bad.any():
-                shown = short_list([repr(cell) for cell in table[column.name][bad].unique()], 5)
-                said.append(
-                    f"column {column.name!r}: {int(bad.sum())} of {len(bad)} rows hold nothing that can be read there "
-                    f"and count as empty, as in the run: {shown}"
-                )
     return [*map(printable, said), *model.unknown_categories(table)]
 
 

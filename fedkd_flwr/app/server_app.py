@@ -39,7 +39,6 @@ from fedkd_flwr.simulation.simulated import (
     estimated_sensitivity,
     held_out_rows,
     party_class_counts,
-    party_own_columns,
     simulated_pool,
 )
 from fedkd_flwr.stores.checkpoints import Lineage
@@ -169,9 +168,6 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         dealt = party_class_counts(config, len(nodes))
         for party in record.parties:
             party.class_counts = dealt.get(party.name, [])
-        own = party_own_columns(config, len(nodes))
-        for party in record.parties:
-            party.own_columns = list(own.get(party.name, ()))
     if record.simulation and config.centralised:
         try:
             _centralised(config, record, len(nodes))

@@ -23,6 +23,10 @@ def schema(
     missing: Annotated[str, typer.Option(help="Further words for an empty cell, with commas.")] = "",
     dates: Annotated[str, typer.Option(help="day-first or month-first, for dates such as 03/04/2021.")] = "",
     limits: Annotated[str, typer.Option(help="What <0.5 is: number (0.5) or missing. Default: number.")] = "",
+    header: Annotated[
+        str, typer.Option(help="none: the file has no line of names. yes: it has. Otherwise that line.")
+    ] = "",
+    encoding: Annotated[str, typer.Option(help="Of lines that are no UTF-8. Default: windows-1252.")] = "",
     output: Annotated[Path | None, typer.Option(help="File to write. Default: schema.toml beside the table.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
@@ -51,6 +55,8 @@ def schema(
         missing=_names(missing),
         dates=dates,
         limits=limits,
+        header=header,
+        encoding=encoding,
     )
     found, made = look_at_file(table, label=label, classes=_names(classes), rules=rules, options=given)
     path = output or table.expanduser().parent / "schema.toml"

@@ -1,7 +1,6 @@
 """The final visit at a party: what it is left with, where that is kept, and what the server may hear of it.
 
-    learn from what comes back, measure -> a model of the party's own columns, where it has some
-    -> keep the models -> show them to the owner -> the figures that may leave
+    learn from what comes back, measure -> keep the models -> show them to the owner -> the figures that may leave
 
 `fedkd_flwr.clients.base` decides whether any figure may leave, and gives the server one answer whatever fails here.
 """
@@ -13,12 +12,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fedkd_flwr.clients.own_columns import extended
-from fedkd_flwr.clients.party import Extended, Finished, Instruction, Party
-from fedkd_flwr.clients.pieces import dump, pack_extended, pack_finished, unpack_extended, unpack_finished, weight
+from fedkd_flwr.clients.party import Finished, Instruction, Party
+from fedkd_flwr.clients.pieces import dump, pack_finished, unpack_finished, weight
 from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.files import write_atomic
-from fedkd_flwr.labels import Labels
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.saved_model import pack
@@ -42,13 +39,12 @@ def learnt_at_the_end(party: Party, finish: Callable[[Instruction], Finished], i
 
     def measured() -> Finished:
         finished = finish(instruction)
-        return replace(finished, federated=_metrics(party, finished), taught=_taught_by(party, finished, instruction))
+        return replace(finished, federated=_metrics(party, finished))
 
     if party.apart is None:
-        return _extended(party, measured(), instruction)
+        return measured()
     weighed = "model" in party.share_metrics and party.weigh_model
-    finished = unpack_finished(party.apart(lambda: pack_finished(measured(), weighed=weighed)))
-    return _extended(party, finished, instruction)
+    return unpack_finished(party.apart(lambda: pack_finished(measured(), weighed=weighed)))
 
 
 def keep_models(party: Party, finished: Finished) -> dict[str, Path]:
@@ -63,14 +59,11 @@ def keep_models(party: Party, finished: Finished) -> dict[str, Path]:
         kinds = {"federated" if finished.learnt else "alone": finished.model}
         if finished.alone is not None:
             kinds["alone"] = finished.alone
-        encoders = dict.fromkeys(kinds, Encoder.of(party.public))
-        if finished.extended is not None and finished.extended.model is not None:
-            kinds["extended"] = finished.extended.model
-            encoders["extended"] = finished.extended.encoder
+        encoder = Encoder.of(party.public)
         for kind, model in kinds.items():
             path = state.path.with_suffix(".model" if kind == "federated" else f".{kind}.model")
             if data := dump(model):  # the party has learnt all the same
-                write_atomic(path, pack(data, encoders[kind]))
+                write_atomic(path, pack(data, encoder))
                 kept[kind] = path
                 logger.info("%s: model (%s) kept at %s", party.name, kind, path)
     return kept
@@ -95,8 +88,7 @@ def told_at_the_end(
     """Return the zero-one loss, NaN where accuracies stay here, and the metrics whose names are in ``leaving``."""
     federated = finished.federated or {}
     metrics: dict[str, Scalar] = {}
-    widened = finished.extended.metrics if finished.extended is not None else {}
-    for kind, measured in (("solo", finished.solo), ("federated", federated), ("extended", widened)):
+    for kind, measured in (("solo", finished.solo), ("federated", federated)):
         for rows, found in measured.items():
             shared = found.shared(leaving, min_support=0 if party.simulated else party.min_support)
             if shared is not None:
@@ -117,37 +109,7 @@ def _metrics(party: Party, finished: Finished) -> dict[str, Metrics]:
     return party.metrics(model) if finished.learnt and isinstance(model, Classifier) else {}
 
 
-def _taught_by(party: Party, finished: Finished, instruction: Instruction) -> Labels | None:
-    """Return the labels that teach a model of this party's own columns: the final ones, else its model's."""
-    if party.own_rows is None or not finished.learnt:
-        return None
-    if instruction.labels is not None or not isinstance(finished.model, Classifier):
-        return instruction.labels
-    return finished.model.predict(party.public.X)
-
-
-def _extended(party: Party, finished: Finished, instruction: Instruction) -> Finished:
-    """Return the same with a model of this party's own columns too; a failure costs that model alone."""
-    own_rows = party.own_rows
-    if own_rows is None:
-        return finished
-
-    def made() -> Extended:
-        return extended(party, own_rows(), finished, instruction)
-
-    try:
-        found = made() if party.apart is None else unpack_extended(party.apart(lambda: pack_extended(made())))
-    except Exception:
-        logger.exception("%s: no model of its own columns could be made; the others are not concerned", party.name)
-        return finished
-    helped = "are in its model" if found.model is not None else "do not help on its own rows: its model is without"
-    logger.info("%s: its own columns (%s) %s", party.name, ", ".join(found.encoder.own), helped)
-    return replace(finished, extended=found)
-
-
 def _lost(finished: Finished, kept: Mapping[str, Path]) -> str:
     """Return which of the final models could not be stored."""
     kinds = ["federated" if finished.learnt else "alone", *(["alone"] if finished.alone is not None else [])]
-    if finished.extended is not None and finished.extended.model is not None:
-        kinds.append("extended")
     return ", ".join(kind for kind in kinds if kind not in kept)

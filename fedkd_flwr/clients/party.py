@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms import allowed_by_default
 from fedkd_flwr.clients.egress import Egress
-from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.public import PublicSet, check_classes, check_test_rows
 from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, explain
 from fedkd_flwr.labels import Labels
@@ -33,11 +32,9 @@ __all__ = [
     "Apart",
     "Charge",
     "DumpedModel",
-    "Extended",
     "Finished",
     "Instruction",
     "ModelFactory",
-    "OwnRows",
     "Party",
 ]
 
@@ -71,28 +68,6 @@ class Apart(Protocol):
     def __call__(self, work: Callable[[], bytes], *, parts: int = 1) -> bytes:
         """Return the bytes that the work makes; ``parts``: it may take one of so many parts of the visit's time."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnRows:
-    """The columns that only one party has, of the rows that it holds; no public row has them.
-
-    Parameters
-    ----------
-    X : ndarray of shape (num_rows, num_own), float32
-        Of the rows that the party learns from, in the order of `Party.X`.
-    tests : mapping of str to ndarray of shape (n, num_own), float32
-        Of its test rows, by the names of `Party.tests`.
-    encoder : Encoder
-        Turns raw rows into the features of a model of all columns: the shared ones, then the own ones.
-    model : callable
-        Makes a fresh model of all columns, of the same kind as the party's own.
-    """
-
-    X: NDArray[np.float32]
-    tests: Mapping[str, NDArray[np.float32]]
-    encoder: Encoder
-    model: ModelFactory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,9 +140,6 @@ class Party:
     egress : Egress, optional
         The door through which its replies leave: rules, approval and the log of what left. Without it nobody is asked,
         and nothing is written down.
-    own_rows : callable, optional
-        Returns the columns that only this party has, for its own final model (`fedkd_flwr.clients.own_columns`). Called
-        in the final visit alone; what it raises is logged.
     """
 
     name: str
@@ -198,7 +170,6 @@ class Party:
     show: Callable[[Finished, Mapping[str, Path]], None] | None = None
     apart: Apart | None = None
     egress: Egress | None = None
-    own_rows: Callable[[], OwnRows] | None = None
 
     def __post_init__(self) -> None:
         # a table's rows would be looked up by its index and not by their places
@@ -462,11 +433,6 @@ class Finished:
         How good ``model`` is; None where nobody has measured it yet.
     alone : Classifier or DumpedModel, optional
         The model that learnt from its own rows alone; None where ``model`` is that one.
-    taught : ndarray of shape (num_public,), int16, optional
-        The labels by which the federation teaches a model of other columns; ``ABSTAIN`` where there is none. None where
-        this party learns nothing from it, or has no columns of its own.
-    extended : Extended, optional
-        What came of the columns that only this party has.
     """
 
     model: Classifier | DumpedModel
@@ -474,24 +440,3 @@ class Finished:
     learnt: bool = True
     federated: Mapping[str, Metrics] | None = None
     alone: Classifier | DumpedModel | None = None
-    taught: Labels | None = None
-    extended: Extended | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Extended:
-    """What came of the columns that only one party has.
-
-    Parameters
-    ----------
-    model : Classifier or DumpedModel, optional
-        The model of all columns; None where they did not help here, and the party keeps its model without them.
-    encoder : Encoder
-        Turns raw rows into that model's features.
-    metrics : mapping of str to Metrics
-        How good the model that the party keeps is, by test rows.
-    """
-
-    model: Classifier | DumpedModel | None
-    encoder: Encoder
-    metrics: Mapping[str, Metrics]

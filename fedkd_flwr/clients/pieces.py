@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.clients.party import Answer, DumpedModel, Extended, Finished
-from fedkd_flwr.data.encoder import Encoder
+from fedkd_flwr.clients.party import Answer, DumpedModel, Finished
 from fedkd_flwr.errors import ModelBytesError
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
@@ -20,12 +19,10 @@ from fedkd_flwr.stores.party_state import StoredReply
 __all__ = [
     "dump",
     "pack_answer",
-    "pack_extended",
     "pack_finished",
     "pack_labels",
     "pack_metrics",
     "unpack_answer",
-    "unpack_extended",
     "unpack_finished",
     "unpack_labels",
     "unpack_metrics",
@@ -93,10 +90,7 @@ def pack_finished(finished: Finished, *, weighed: bool) -> bytes:
         "weight": weight(finished.model) if weighed else 0,
     }
     alone = dump(finished.alone) if finished.alone is not None else b""
-    arrays: dict[str, NDArray[Any]] = {"alone": np.frombuffer(alone, dtype=np.uint8)}
-    if finished.taught is not None:
-        arrays["taught"] = finished.taught
-    return _pack(arrays, rest, dump(finished.model))
+    return _pack({"alone": np.frombuffer(alone, dtype=np.uint8)}, rest, dump(finished.model))
 
 
 def unpack_finished(data: bytes) -> Finished:
@@ -109,24 +103,6 @@ def unpack_finished(data: bytes) -> Finished:
         learnt=rest["learnt"],
         federated=unpack_metrics(rest["federated"]),
         alone=DumpedModel(alone) if alone else None,
-        taught=arrays.get("taught"),
-    )
-
-
-def pack_extended(extended: Extended) -> bytes:
-    """Return what came of a party's own columns as bytes."""
-    rest = {"metrics": pack_metrics(extended.metrics), "helped": extended.model is not None}
-    encoder = np.frombuffer(extended.encoder.to_bytes(), dtype=np.uint8)
-    return _pack({"encoder": encoder}, rest, b"" if extended.model is None else dump(extended.model))
-
-
-def unpack_extended(data: bytes) -> Extended:
-    """Return what `pack_extended` wrote, with the model as bytes."""
-    arrays, rest, model = _unpack(data)
-    return Extended(
-        model=DumpedModel(model) if rest["helped"] else None,
-        encoder=Encoder.from_bytes(arrays["encoder"].tobytes()),
-        metrics=unpack_metrics(rest["metrics"]),
     )
 
 

@@ -68,6 +68,8 @@ class Rules:
         How dates are read whose order is not clear.
     limits : {"", "number", "missing"}
         What ``<0.5`` is: the number 0.5, or an empty cell. Empty: the number, where such cells are found.
+    header, encoding : str
+        As for `fedkd_flwr.data.csv_table.csv_table`.
     """
 
     id_column: str = ""
@@ -77,6 +79,8 @@ class Rules:
     missing: tuple[str, ...] = ()
     dates: str = ""
     limits: str = ""
+    header: str = ""
+    encoding: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id_column", column_name(self.id_column))
@@ -96,6 +100,8 @@ class Rules:
             "missing": ",".join(self.missing),
             "dates": self.dates,
             "limits": self.limits,
+            "header": self.header,
+            "encoding": self.encoding,
         }
         return {key: value for key, value in pairs.items() if value}
 

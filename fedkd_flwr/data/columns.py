@@ -27,13 +27,16 @@ __all__ = [
     "counted",
     "factorize",
     "missing_texts",
+    "missing_words",
     "require_distinct",
     "short_list",
     "sorted_texts",
 ]
 
-MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "NULL", "null"})
-"""Texts that mean "no value": those that pandas reads as missing, and UCI's question mark."""
+MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "NULL", "null", "None"}) | frozenset(
+    ["#N/A", "#NA", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#BEZUG!", "#NUM!", "#ZAHL!", "#NAME?", "#NULL!"]
+)
+"""Texts that mean "no value" in every column: those that pandas reads as missing, Excel's errors, UCI's mark."""
 
 # a text with a leading zero ("007") is an identifier, so it is not read as a number
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
@@ -94,6 +97,20 @@ def column_texts(values: Any, missing: Collection[str] = ()) -> NDArray[np.objec
 def missing_texts(words: Collection[str]) -> frozenset[str]:
     """Return words for "no value" as a canonical text may have them: ``-999.0`` means ``-999`` too."""
     return frozenset({*words, *(text for word in words if (text := canonical(word)) is not None)})
+
+
+def missing_words(values: Any) -> dict[str, int]:
+    """Return the words of `MISSING` that a column holds, and in how many cells; not its empty ones and ``?``.
+
+    >>> missing_words(pd.Series(["NA", "DE", "", " NA"]))
+    {'NA': 2}
+    """
+    codes, distinct = factorize(values)
+    counts: dict[str, int] = {}
+    for value, number in zip(distinct, np.bincount(codes[codes >= 0], minlength=len(distinct)).tolist(), strict=True):
+        if isinstance(value, str) and (word := value.strip()) in MISSING - {"", "?"}:
+            counts[word] = counts.get(word, 0) + number
+    return counts
 
 
 def sorted_texts(texts: NDArray[np.object_]) -> tuple[str, ...]:

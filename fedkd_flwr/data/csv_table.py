@@ -8,59 +8,74 @@ from __future__ import annotations
 import codecs
 import csv
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from fedkd_flwr.data.columns import column_name, counted, require_distinct, short_list
+from fedkd_flwr.data.first_line import is_row, refuse_text_above
 from fedkd_flwr.errors import Code, DataError, explain
 
-__all__ = ["csv_table"]
+__all__ = ["csv_table", "encoding_of", "stated_header"]
+
+_SEPARATORS = ",;\t|"
+_ENCODINGS = (
+    *("windows-1251", "windows-1250", "windows-1253", "windows-1254", "windows-1257", "windows-1255", "windows-1256"),
+    *("koi8-r", "cp866", "iso8859-2", "mac-roman", "gb18030", "shift_jis", "euc-kr", "big5"),
+)
 
 
-def csv_table(data: bytes, path: Path, *, lenient: bool, notes: list[str]) -> pd.DataFrame:
+def csv_table(
+    data: bytes,
+    path: Path,
+    *,
+    header: str = "",
+    encoding: str = "",
+    wanted: Sequence[str] = (),
+    lenient: bool,
+    notes: list[str],
+) -> pd.DataFrame:
     """Return the table that the bytes of a CSV file hold, all values as texts.
 
     Parameters
     ----------
-    data : bytes
-        What the file holds, unzipped.
-    path : Path
-        The file, for messages.
-    lenient, notes
-        As in `fedkd_flwr.data.tables.read_table`.
-
-    Raises
-    ------
-    DataError
-        As `fedkd_flwr.data.tables.read_table`.
+    header : str
+        "": its first line names the columns, and is refused where it looks like a row. "yes": it does, whatever it
+        looks like. "none": there is no such line, and the columns are called column-1, column-2 and so on. Any other
+        text is the line that the file lacks.
+    encoding : str
+        Of lines that are no UTF-8; Windows-1252 by default.
+    wanted : sequence of str
+        Columns that the schema names.
+    data, path, lenient, notes
+        What the file holds, unzipped; the rest as in `fedkd_flwr.data.tables.read_table`, errors too.
     """
-    text = _decoded(data, path, lenient=lenient, notes=notes)
-    text, before = _with_one_line_end(text), 0  # lines above the header
-    if text[:4].lower() == "sep=":  # Excel's own first line
-        text, before = text.partition("\n")[2], 1
-    header_line = next((line for line in text.split("\n") if line.strip()), None)
+    text = _decoded(data, path, encoding=encoding, lenient=lenient, notes=notes)
+    text, before = _below_sep(text)  # lines above the header
+    if header not in ("", "yes"):
+        text, before = f"{header if wanted else _stated(header, text)}\n{text}", before - 1
+    header_line = _first_line(text)
     if header_line is None:
         raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty file"), code=Code.NO_ROWS)
-    rows = {s: _cells(header_line, s) for s in ",;\t|"}
-    separator = max(rows, key=lambda s: len(rows[s][0]))  # the comma if there is one column
-    header, is_open = rows[separator]
+    found, separator, is_open = _names(header_line)
     if is_open:  # to let it go on, as a row does, would let rows decide what the columns are
         rule, way_out = "hold the columns' names in one line", "Close it, or take the line break out of that name."
-        seen = f"a quote that is not closed there, before {header[-1].strip()!r}"
+        seen = f"a quote that is not closed there, before {found[-1].strip()!r}"
         raise DataError(explain(f"header of {path}", rule, seen, way_out))
-    found = [column_name(name.strip()) for name in header]
     names = [name or f"column-{i + 1}" for i, name in enumerate(found)]
-    require_distinct(names, path)
-    table, wrong = _csv_rows(text, separator, names, before)
+    table, wrong, longer = _csv_rows(text, separator, len(names), before)
     if not lenient:  # other rows would decide whether each can be used
-        if 2 * sum(bool(_DECIMAL.fullmatch(name)) for name in found) > len(names):
-            way_out = "Put a line with a name for each column first."
-            raise DataError(
-                explain(f"line {before + 1} of {path}", "hold the columns' names", short_list(found, 5), way_out)
-            )
-        _refuse_text_above(text, path, len(names), before)
-        _refuse_wrong_lines(wrong, path, separator, len(names))
+        if not header and not (wanted and set(wanted) <= set(names)):
+            refuse_text_above(text, path, lambda line, sign: _cells(line, sign)[0], before)
+            _refuse_row(found, table, path, before, has_schema=bool(wanted))
+        if longer and len(longer) < len(table):
+            wrong = sorted(wrong + longer)
+        elif longer:
+            notes.append("every row ends in one more separator, with nothing behind it: left out")
+        _refuse_wrong_lines(wrong, path, separator, len(names), len(table))
+    require_distinct(names, path)
+    table.columns = pd.Index(names)
     for name, written in zip(names, found, strict=True):
         if not written and not lenient and (table[name].str.strip() == "").all():
             table = table.drop(columns=name)
@@ -69,22 +84,90 @@ def csv_table(data: bytes, path: Path, *, lenient: bool, notes: list[str]) -> pd
     return table
 
 
-_DECIMAL = re.compile(r"[+-]?\d+[.,]\d+")
+def stated_header(data: bytes, path: Path, *, header: str, encoding: str) -> str:
+    """Return the line of names that `csv_table` reads where a file lacks it, for a schema: ``column-1,column-2``."""
+    text = _decoded(data, path, encoding=encoding, lenient=True, notes=[])
+    return "" if header in ("", "yes") else _stated(header, _below_sep(text)[0])
 
 
-def _decoded(data: bytes, path: Path, *, lenient: bool, notes: list[str]) -> str:
-    """Return a file's text: UTF-8 or, with a byte order mark, UTF-16; a line that is no UTF-8 is read as Windows-1252.
+def encoding_of(name: str, names: Sequence[str]) -> str:
+    """Return in which encoding a name stands in a file whose names were read as Windows-1252, "" if in none.
+
+    >>> encoding_of("исход", ["crp", "èñõîä"])
+    'windows-1251'
+    """
+    for encoding in _ENCODINGS:
+        try:
+            if name.encode(encoding).decode("cp1252").strip() in names:
+                return encoding
+        except UnicodeError:
+            continue
+    return ""
+
+
+def _first_line(text: str) -> str | None:
+    return next((line for line in text.split("\n") if line.strip()), None)
+
+
+def _below_sep(text: str) -> tuple[str, int]:
+    """Return a text without Excel's own first line, ``sep=;``, and how many lines that were; all with one line end."""
+    text = _with_one_line_end(text)
+    return (text.partition("\n")[2], 1) if text[:4].lower() == "sep=" else (text, 0)
+
+
+def _stated(header: str, text: str) -> str:
+    """Return the line of names that a text lacks, with its separator: numbered names for "none"."""
+    cells, separator, _ = _names(_first_line(text) or "")
+    if header == "none":
+        return separator.join(f"column-{i + 1}" for i in range(len(cells)))
+    names, own, _ = _names(header)
+    return header if own == separator or len(names) != len(cells) else separator.join(names)
+
+
+def _names(line: str) -> tuple[list[str], str, bool]:
+    """Return the values of a file's first line, its separator, and whether a quote in it is never closed."""
+    rows = {sign: _cells(line, sign) for sign in _SEPARATORS}
+    counts = {sign: len(row) for sign, (row, _) in rows.items()}
+    if max(counts[sign] for sign in _SEPARATORS[1:]) > 1:  # then a comma between digits is one of a decimal number
+        counts[","] -= len(re.findall(r"(?<=\d),(?=\d)", line))
+    separator = max(counts, key=lambda sign: counts[sign])  # the comma if there is one column
+    cells, is_open = rows[separator]
+    return [column_name(cell.strip()) for cell in cells], separator, is_open
+
+
+def _refuse_row(found: list[str], table: pd.DataFrame, path: Path, before: int, *, has_schema: bool) -> None:
+    """Refuse a file whose first line is a row: its values would become the columns' names."""
+    if not is_row(found, table):
+        return
+    way_out = "Put a line with a name for each column first"
+    if not has_schema:
+        way_out += ", or say header=none (fedkd schema: --header none), which calls them column-1, column-2 and so on"
+        way_out += ". If these are names: header=yes"
+    seen = f"what looks like a row: {short_list(found, 5)}"
+    raise DataError(explain(f"line {before + 1} of {path}", "hold the columns' names", seen, f"{way_out}."))
+
+
+def _decoded(data: bytes, path: Path, *, encoding: str, lenient: bool, notes: list[str]) -> str:
+    """Return a file's text: UTF-8 or, with a byte order mark, UTF-16; a line that is no UTF-8 is read otherwise.
 
     Each line is decoded by itself, because what one row holds must not decide how another is read.
     """
+    errors = "replace" if lenient else "strict"
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         notes.append("the file is in UTF-16")
-        return data.decode("utf-16", errors="replace" if lenient else "strict")
+        return data.decode("utf-16", errors=errors)
+    try:
+        if "a\n".encode(encoding or "ascii") != b"a\n":  # such as UTF-16: its lines cannot be told apart yet
+            return data.decode(encoding, errors=errors)
+    except LookupError:
+        way_out = "Name one such as windows-1251, iso8859-2 or shift_jis."
+        raise DataError(explain("encoding", "be one that Python knows", encoding, way_out)) from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         lines = data.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
     texts, others = [], []
+    other = encoding or "Windows-1252"
     for number, line in enumerate(lines, 1):
         try:
             texts.append(line.decode("utf-8"))
@@ -92,13 +175,14 @@ def _decoded(data: bytes, path: Path, *, lenient: bool, notes: list[str]) -> str
         except UnicodeDecodeError:
             others.append(number)
         try:
-            texts.append(line.decode("cp1252", errors="replace" if lenient else "strict"))
+            texts.append(line.decode(other, errors=errors))
         except UnicodeDecodeError as error:
-            way_out = "Save it as UTF-8."
+            way_out = "Save it as UTF-8, or name its encoding, such as encoding=shift_jis (fedkd schema: --encoding)."
             seen = f"byte {error.object[error.start]:#x} in line {number}"
-            raise DataError(explain(f"file {path}", "be text in UTF-8 or Windows-1252", seen, way_out)) from error
+            raise DataError(explain(f"file {path}", f"be text in UTF-8 or {other}", seen, way_out)) from error
     lines_read = counted(len(others), "line")
-    notes.append(f"{lines_read} from line {others[0]} on are no UTF-8: read as Windows-1252 (Latin-1)")
+    said = encoding or "Windows-1252 (Latin-1), as no other encoding is given"
+    notes.append(f"{lines_read} from line {others[0]} on are no UTF-8: read as {said}")
     return "".join(texts)
 
 
@@ -125,21 +209,25 @@ def _cells(line: str, separator: str) -> tuple[list[str], bool]:
 _ROWS_AT_ONCE = 2**14  # lists of Python's texts take three times the memory of a column of them
 
 
-def _csv_rows(text: str, separator: str, names: list[str], before: int) -> tuple[pd.DataFrame, list[tuple[int, int]]]:
+def _csv_rows(
+    text: str, separator: str, width: int, before: int
+) -> tuple[pd.DataFrame, list[tuple[int, int]], list[tuple[int, int]]]:
     """Return the rows below the header, and of those without a value for each name: line, and how many they have.
+
+    Rows that have all values and one more separator, with nothing behind it, are read, and told of by themselves.
 
     Lines are read one by one, because what one row holds must not decide how another is read. Only where a quote stays
     open does a row go on, as far as the whole of it is well formed and has all values: else that line is wrong alone.
     A wrong row has all its values in each column, and an additional separator, so that it fits no schema. A blank line
     is no row, but where there is one column: there it is an empty cell, except at the end.
     """
-    width = len(names)
     cell = rf' *+(?:"[^"]*+(?:""[^"]*+)*+" *+|[^"\n{re.escape(separator)}][^\n{re.escape(separator)}]*+|)'
     whole = re.compile(rf"{cell}(?:{re.escape(separator)}{cell}){{{width - 1}}}(?=\n|\Z)")
     blank = " \t".replace(separator, "")
     parts: list[pd.DataFrame] = []
     rows: list[list[str]] = []
     wrong: list[tuple[int, int]] = []
+    longer: list[tuple[int, int]] = []
     at, number, in_header, empty = 0, before, True, 0
     while at < len(text):
         end = text.find("\n", at)
@@ -159,33 +247,20 @@ def _csv_rows(text: str, separator: str, names: list[str], before: int) -> tuple
             in_header = False
         elif len(row) == width and not is_open:
             rows.append(row)
+        elif len(row) == width + 1 and not is_open and not row[-1].strip():
+            rows.append(row[:-1])
+            longer.append((number, len(row)))
         else:
             rows.append([separator.join([*row, ""])] * width)
             wrong.append((number, len(row)))
         if len(rows) >= _ROWS_AT_ONCE:
-            parts.append(pd.DataFrame(rows, columns=names, dtype=str))
+            parts.append(pd.DataFrame(rows, columns=range(width), dtype=str))
             rows = []
-    parts.append(pd.DataFrame(rows, columns=names, dtype=str))
-    return pd.concat(parts, ignore_index=True), wrong
+    parts.append(pd.DataFrame(rows, columns=range(width), dtype=str))
+    return pd.concat(parts, ignore_index=True), wrong, longer
 
 
-def _refuse_text_above(text: str, path: Path, width: int, before: int) -> None:
-    """Refuse a file whose first line is a title or comment, and no header: name the line where the table begins."""
-    lines = text.splitlines()
-    if width > 1 or len(lines) < 3:
-        return
-    counts = {sign: [line.count(sign) for line in lines] for sign in ",;\t|"}
-    sign = max(counts, key=lambda sign: min(counts[sign][len(lines) // 2 :]))
-    if (most := min(counts[sign][len(lines) // 2 :])) == 0:
-        return
-    first = next(i for i, number in enumerate(counts[sign]) if number >= most)
-    if first:
-        seen = f"{lines[0][:60]!r}; the table seems to begin in line {first + before + 1} with {lines[first][:60]!r}"
-        rule, way_out = "hold the columns' names in its first line", "Take out what stands above it."
-        raise DataError(explain(f"file {path}", rule, seen, way_out))
-
-
-def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str, width: int) -> None:
+def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str, width: int, num_rows: int) -> None:
     if not wrong:
         return
     shown = ", ".join(f"{counted(values, 'value')} in line {number}" for number, values in wrong[:3])
@@ -197,4 +272,6 @@ def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str
         way_out = (
             'Put numbers with a decimal comma, and texts with a comma, in quotes ("12,5"), or separate values by ;.'
         )
+    if len(wrong) == num_rows and all(values == width + 1 for _, values in wrong):
+        way_out = f"{way_out} If the first column has no name (R writes its rows' names so), put one before the others."
     raise DataError(explain(f"file {path}", f"have {width} values in every row, as its header", shown + more, way_out))

@@ -53,10 +53,6 @@ class Pool:
         What was done to each column of a user's table.
     next_command : str
         The complete command that follows what they suggest; empty if nothing.
-    own_columns : tuple of str
-        Columns that the public rows and the schema are without, to be dealt to single parties.
-    own_table, own_test_table : DataFrame or None
-        Their raw values in the private and the test rows.
     """
 
     X: NDArray[Any]
@@ -69,9 +65,6 @@ class Pool:
     test_texts: NDArray[np.object_] | None = None
     columns: tuple[ColumnNote, ...] = ()
     next_command: str = ""
-    own_columns: tuple[str, ...] = ()
-    own_table: pd.DataFrame | None = None
-    own_test_table: pd.DataFrame | None = None
 
     def as_read_by(self, model: Any) -> Pool:
         """Return the pool with raw texts or features, as `PublicSet.as_read_by` does."""
@@ -82,8 +75,8 @@ class Pool:
 
     def num_copied_test_rows(self) -> int:
         """Return how many common test rows equal a private row in all that a model could read, and in the label."""
-        private = row_hashes(self.X, self.texts, self.own_table, self.y)
-        test = row_hashes(self.X_test, self.test_texts, self.own_test_table, self.y_test)
+        private = row_hashes(self.X, self.texts, self.y)
+        test = row_hashes(self.X_test, self.test_texts, self.y_test)
         return int(np.isin(test, private).sum())
 
 
@@ -108,13 +101,11 @@ def load_pool(
     table: str = "",
     label: str = "",
     schema_path: str = "",
-    test_file: str = "",
     rows: Mapping[str, NDArray[np.integer]] | None = None,
     label_space: str = "private",
     rules: Rules = NO_RULES,
     command: Sequence[str] = (),
     rare: int = 0,
-    own_share: float = 0.0,
 ) -> Pool:
     """Load a named data set and split it at random from the seed.
 
@@ -137,8 +128,8 @@ def load_pool(
         unless ``num_public`` says otherwise, the other half serves for testing, and all training rows are private.
     synthetic_rows, synthetic_features, synthetic_classes : int
         Size of the data set ``synthetic``.
-    table, label, schema_path, test_file : str
-        For ``table``: a user's labelled file and its label column; optionally a schema and a labelled test file.
+    table, label, schema_path : str
+        For ``table``: a user's labelled file and its label column; optionally a schema.
     rules, command, rare
         For ``table``: as in `read_user_table`.
     rows : mapping of str to ndarray of int, or None
@@ -148,9 +139,6 @@ def load_pool(
     label_space : {"private", "joint"}
         For sets whose public rows are of another data set (`PAIRED`): the private classes alone, or the public
         classes and after them the private ones.
-
-    own_share : float
-        Share of a table's columns, drawn from the seed, that public rows are without: `Pool.own_columns`.
 
     Raises
     ------
@@ -169,31 +157,14 @@ def load_pool(
     if name == "synthetic":
         source = synthetic(rows=synthetic_rows, features=synthetic_features, classes=synthetic_classes, seed=seed)
     elif name == "table":
-        source = read_user_table(
-            table, label, schema_path=schema_path, test_file=test_file, rules=rules, command=command, rare=rare
-        )
+        source = read_user_table(table, label, schema_path=schema_path, rules=rules, command=command, rare=rare)
     elif name in EMBEDDED:
         source = read_embedded(name)
     elif name in PUBLISHED:
         source = read_published(name, data_root)
     else:
         source = read_paired(name, data_root, label_space=label_space)
-    if rows is not None and source.rows_left_out:
-        seen = f"{source.rows_left_out} without one"
-        way_out = "Give them a label or take them out: without them the others have other numbers."
-        raise DataError(explain("rows of a table with given row numbers", "all have a label", seen, way_out))
-    if label_space != "private" and name not in PAIRED:
-        way_out = "One label space is all it has."
-        raise ConfigError(explain("label-space", f"be private for {name!r}", label_space, way_out))
-    if source.public_table is not None and public_from == "train":
-        public_from = "other"
-    elif (
-        public_from not in ("train", "test")
-        or source.public_table is not None
-        or (public_from == "test" and source.test_y is None)
-    ):
-        seen = f"{public_from!r} for {name!r}"
-        raise ConfigError(explain("public-from", "be 'train', or 'test' for a set with an official test file", seen))
+    public_from = _checked(source, name, rows, label_space, public_from)
     sizes = {"public": num_public, "test": num_test, "private": num_private}
     for key, size in sizes.items():
         check_whole(f"num-{key}", size)
@@ -202,48 +173,30 @@ def load_pool(
         if rows is None
         else _explicit_split(source, name, rows, public_from)
     )
-    if not own_share:
-        return _make_pool(source, split, public_from)
-    return _with_own_columns(source, split, public_from, name, own_share, derive_rng(seed, "own-columns"))
+    return _make_pool(source, split, public_from)
 
 
-def _with_own_columns(
-    source: Source,
-    split: dict[str, NDArray[np.int64]],
-    public_from: str,
-    name: str,
-    share: float,
-    rng: np.random.Generator,
-) -> Pool:
-    """Return a pool whose schema and public rows are without some columns, and these columns beside it."""
-    if source.shape is not None or source.public_table is not None:
-        way_out = "Choose a table, such as adult, or drop own-column-share."
-        raise ConfigError(explain("own-column-share", "be 0 for images", f"{share} for {name!r}", way_out))
-    table, test_table = map(_named_columns, (source.table, source.test_table))
-    public_table = test_table if public_from == "test" and test_table is not None else table
-    schema = source.schema_of(_take(public_table, split["public"]))
-    names = schema.column_names
-    count = round(share * len(names))
-    if not 0 < count < len(names):
-        rule = f"leave shared columns, and some to deal, of the {len(names)} columns of {name!r}"
-        raise ConfigError(explain("own-column-share", rule, share, f"Between {0.5 / len(names):.3f} and 0.9."))
-    own = tuple(str(one) for one in rng.permutation(names)[:count])
-    shared = replace(schema, columns=tuple(column for column in schema.columns if column.name not in own))
-    source = replace(source, table=table, test_table=None if source.test_table is None else test_table, schema=shared)
-    held_back = (table if source.test_table is None else test_table)[list(own)]
-    return replace(
-        _make_pool(source, split, public_from),
-        own_columns=own,
-        own_table=_take(table[list(own)], split["private"]),
-        own_test_table=_take(held_back, split["test"]),
-    )
-
-
-def _named_columns(table: Table | None) -> pd.DataFrame:
-    """Return a table with the names that a schema gives the columns of an array."""
-    if isinstance(table, pd.DataFrame) or table is None:
-        return pd.DataFrame() if table is None else table
-    return pd.DataFrame(table, columns=[f"f{i + 1}" for i in range(table.shape[1])])
+def _checked(
+    source: Source, name: str, rows: Mapping[str, NDArray[np.integer]] | None, label_space: str, public_from: str
+) -> str:
+    """Refuse settings that do not fit the data set; return which file the public rows are from."""
+    if rows is not None and source.rows_left_out:
+        seen = f"{source.rows_left_out} without one"
+        way_out = "Give them a label or take them out: without them the others have other numbers."
+        raise DataError(explain("rows of a table with given row numbers", "all have a label", seen, way_out))
+    if label_space != "private" and name not in PAIRED:
+        way_out = "One label space is all it has."
+        raise ConfigError(explain("label-space", f"be private for {name!r}", label_space, way_out))
+    if source.public_table is not None and public_from == "train":
+        return "other"
+    if (
+        public_from not in ("train", "test")
+        or source.public_table is not None
+        or (public_from == "test" and source.test_y is None)
+    ):
+        seen = f"{public_from!r} for {name!r}"
+        raise ConfigError(explain("public-from", "be 'train', or 'test' for a set with an official test file", seen))
+    return public_from
 
 
 def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from: str) -> Pool:

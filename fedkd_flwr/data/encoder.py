@@ -1,8 +1,7 @@
 """How raw rows become what a model reads, as bytes: schema and preprocessing, all of it learnt from public rows.
 
 It lies in a model's file, so that the model answers for raw rows in another process. It holds no private row and no
-figure of one: everything in it was fitted on the public set U, but for the columns that only one party has (``own``),
-which were fitted on that party's rows.
+figure of one: everything in it was fitted on the public set U.
 """
 
 from __future__ import annotations
@@ -11,11 +10,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.preprocessor import Preprocessor, Table, check_columns, without_bad_cells
+from fedkd_flwr.data.preprocessor import Preprocessor, Table
 from fedkd_flwr.data.public import PREPROCESSING_VERSION, PublicSet, raw_matrix
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
@@ -36,14 +33,11 @@ class Encoder:
         As in `fedkd_flwr.data.public.PublicSet`: None where the raw numbers are the features.
     fingerprint : str
         The public set's, for the reader.
-    own : tuple of str
-        Names of the columns that only one party has; they were fitted on its private rows.
     """
 
     schema: Schema
     preprocessor: Preprocessor | TextRows | None
     fingerprint: str = ""
-    own: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, public: PublicSet) -> Encoder:
@@ -63,20 +57,8 @@ class Encoder:
         texts = isinstance(self.preprocessor, TextRows)
         return self.schema.text_columns if texts else self.schema.column_names
 
-    def readable(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return raw rows with cells of own columns that cannot be read as empty ones, as in the run."""
-        columns = [column for column in self.schema.columns if column.name in self.own]
-        if not columns:
-            return table
-        check_columns(table, self.schema)
-        return table.assign(**without_bad_cells(table, columns))
-
     def features(self, table: Table) -> NDArray[Any]:
         """Return raw rows as features; raises `DataError` as `Preprocessor.transform` does."""
-        if self.own:
-            check_columns(table, self.schema)
-            names = list(self.schema.column_names)
-            table = self.readable(pd.DataFrame(table, columns=names) if isinstance(table, np.ndarray) else table)
         return raw_matrix(table, self.schema) if self.preprocessor is None else self.preprocessor.transform(table)
 
     def to_bytes(self) -> bytes:
@@ -89,7 +71,6 @@ class Encoder:
             "schema": self.schema.to_toml(),
             "state": state,
             "fingerprint": self.fingerprint,
-            **({"own": list(self.own)} if self.own else {}),
         }
         return json.dumps(plain).encode()
 
@@ -116,8 +97,7 @@ class Encoder:
                 made = TextRows(schema)
             elif plain["kind"] != "raw":
                 raise ValueError(f"unknown kind {plain['kind']!r}")
-            own = tuple(map(str, plain.get("own", [])))
-            return cls(schema=schema, preprocessor=made, fingerprint=str(plain.get("fingerprint", "")), own=own)
+            return cls(schema=schema, preprocessor=made, fingerprint=str(plain.get("fingerprint", "")))
         except ModelBytesError:
             raise
         except (FedkdError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

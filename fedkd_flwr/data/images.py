@@ -54,21 +54,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 def read_idx(path: str | os.PathLike[str], *, ndim: int) -> NDArray[np.uint8]:
     """Read an IDX file of bytes (MNIST and similar sets), compressed or not.
 
-    Parameters
-    ----------
-    path : path
-        The file.
-    ndim : int
-        3 for images, 1 for labels.
-
-    Returns
-    -------
-    ndarray of ``ndim`` axes, uint8
-
-    Raises
-    ------
-    DataError
-        If the magic number, the number of axes or the length is wrong.
+    It has ``ndim`` axes: 3 for images, 1 for labels. Another file is a `DataError`.
     """
     data = read_bytes(path)
     magic = struct.pack(">HBB", 0, 8, ndim)  # two zeros, 8 = unsigned byte, number of axes
@@ -84,26 +70,9 @@ def read_idx(path: str | os.PathLike[str], *, ndim: int) -> NDArray[np.uint8]:
 
 
 def read_cifar(path: str | os.PathLike[str], *, label_bytes: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Read a CIFAR binary file, compressed or not.
+    """Read a CIFAR binary file, compressed or not: images (n, 3072), plane by plane, row by row, and labels (n,).
 
-    Parameters
-    ----------
-    path : path
-        The file.
-    label_bytes : int
-        1 for CIFAR-10, 2 (coarse, fine) for CIFAR-100.
-
-    Returns
-    -------
-    images : ndarray of shape (n, 3072), uint8
-        Red, green, blue plane, row by row.
-    labels : ndarray of shape (n,), uint8
-        The last label byte, which is the fine label in CIFAR-100.
-
-    Raises
-    ------
-    DataError
-        If the length is not a whole number of records.
+    ``label_bytes`` is 1 for CIFAR-10, and 2 (coarse, fine) for CIFAR-100, of which the last is the label.
     """
     data = read_bytes(path)
     size = label_bytes + 3072
@@ -118,28 +87,9 @@ def load_torchvision(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read an image set from files in torchvision's layout; nothing is downloaded.
 
-    Parameters
-    ----------
-    name : str
-        ``mnist``, ``fashion-mnist``, ``emnist-letters``, ``cifar10``, ``cifar100`` or ``svhn``.
-    root : path
-        The folder that torchvision calls ``root``; it holds ``MNIST/raw``, ``cifar-10-batches-py``, ...
-    train : bool
-        The training part or the test part.
-
-    Returns
-    -------
-    images : ndarray of shape (n, channels, height, width), uint8
-        As torchvision returns them; EMNIST is transposed.
-    labels : ndarray of shape (n,), int64
-        As torchvision returns them; EMNIST letters start at 1.
-
-    Raises
-    ------
-    MissingExtraError
-        If torchvision is not installed.
-    DataError
-        If the name is unknown, or the set is not found below ``root``.
+    ``root`` is the folder that torchvision calls so: it holds ``MNIST/raw``, ``cifar-10-batches-py``, ... Images are
+    (n, channels, height, width), and they and their labels are as torchvision returns them: EMNIST is transposed, and
+    its letters start at 1.
     """
     try:
         from torchvision import datasets

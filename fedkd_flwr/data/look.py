@@ -15,7 +15,16 @@ import numpy as np
 import pandas as pd
 
 from fedkd_flwr.data.column_look import NO_RULES, ColumnLook, Rules, look_at_column, one_decimal_sign
-from fedkd_flwr.data.columns import MISSING, canonical, column_texts, counted, factorize, short_list, sorted_texts
+from fedkd_flwr.data.columns import (
+    MISSING,
+    canonical,
+    column_texts,
+    counted,
+    factorize,
+    missing_words,
+    short_list,
+    sorted_texts,
+)
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column
 from fedkd_flwr.errors import DataError, explain, printable
@@ -65,6 +74,8 @@ class Look:
         What was done, for each column.
     command : str
         The complete next command, which does the same and says so; empty if nothing was suggested.
+    shape, header, encoding
+        As in `fedkd_flwr.data.schema.Schema`.
     """
 
     columns: tuple[Column, ...]
@@ -72,6 +83,9 @@ class Look:
     id_column: str | None
     notes: tuple[ColumnNote, ...]
     command: str
+    shape: tuple[int, ...] | None = None
+    header: str = ""
+    encoding: str = ""
 
 
 def look(
@@ -118,6 +132,7 @@ def look(
     notes = []
     classes: tuple[str, ...] = ()
     if label in names:
+        _ask_about_label(table[label], label, rules, command)
         classes, note = _look_at_label(table[label], label, rules, rare, needs_label)
         notes.append(note)
     left_out = {rules.id_column: "left out: id column", **dict.fromkeys(rules.drop, "left out: drop")}
@@ -140,6 +155,8 @@ def look(
     if not columns:
         way_out = "Give a table with at least one column that is neither label nor identifier."
         raise DataError(explain("table", "hold a column to learn from", f"columns {short_list(names)}", way_out))
+    for one in seen:
+        _say_missing_words(one, table[one.name], rules)
     readings = {one.name: one.reading for one in seen if one.kind == "numeric"}
     about_words: list[ColumnNote] = []
     if strange := _words_of_no_cell(table.drop(columns=[name for name in names if name in left_out]), readings, rules):
@@ -191,7 +208,7 @@ def look_at_images(
     if labels is not None:
         classes, note = _look_at_label(labels, label, rules, rare, needs_label)
         notes.append(note)
-    return Look(columns=(), classes=classes, id_column=None, notes=tuple(notes), command="")
+    return Look(columns=(), classes=classes, id_column=None, notes=tuple(notes), command="", shape=shape)
 
 
 def _schema_command(words: Mapping[str, str]) -> str:
@@ -248,6 +265,31 @@ def _look_at_label(
         said.append(f"classes {short_list(twins, 6)} differ only in case, and are different classes")
     note = f"{short_list(classes, 6)}" + "".join(f"; {text}" for text in said)
     return classes, ColumnNote(name=label, read_as=f"label, {len(classes)} classes", missing=missing, note=note)
+
+
+def _ask_about_label(
+    values: pd.Series[Any], label: str, rules: Rules, command: Callable[[Mapping[str, str]], str]
+) -> None:
+    """Refuse a label such as NA, which may be a class or mean that there is none, until ``missing`` names it."""
+    if found := {word: number for word, number in missing_words(values).items() if word not in rules.missing}:
+        seen = ", ".join(f"{counted(number, 'row')} with {word!r}" for word, number in found.items())
+        rule = "tell a class from a missing label"
+        way_out = f"If {' and '.join(map(repr, found))} is a class, write it otherwise in the file, such as no-value."
+        words = rules.words() | {"missing": ",".join((*rules.missing, *found))}
+        asked = explain(f"label column {label!r}", rule, seen, way_out)
+        raise DataError(f"{asked}\nIf it means that the label is missing: {command(words)}")
+
+
+def _say_missing_words(seen: ColumnLook, values: pd.Series[Any], rules: Rules) -> None:
+    """Note words such as NA that were read as empty where they may mean something, and Excel's errors everywhere."""
+    if seen.kind == "left out" or values.dtype.kind in "biufMm":
+        return
+    plain = seen.kind == "numeric"
+    found = {word: number for word, number in missing_words(values).items() if word[0] == "#" or not plain}
+    if found := {word: number for word, number in found.items() if word not in rules.missing}:
+        words = ", ".join(f"{word!r} ({number:,})" for word, number in found.items())
+        then = "" if plain else "; write it otherwise if it is a category"
+        seen.notes.append(f"{counted(sum(found.values()), 'cell')} read as empty: {words}{then}")
 
 
 def _words_of_no_cell(table: pd.DataFrame, readings: Mapping[str, Reading], rules: Rules) -> list[str]:

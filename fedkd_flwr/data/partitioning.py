@@ -7,7 +7,7 @@
 | ``inner-dirichlet`` | as many rows as the others, its class shares ~ Dirichlet(alpha); a remainder is left out |
 | ``pathological`` | rows of ``classes_per_party`` classes; classes that no party was given are left out |
 | ``shard`` | ``shards_per_party`` blocks of the rows sorted by class; a remainder smaller than a shard is left out |
-| ``size-skewed`` | a random share whose size grows with the party's number: ``linear``, ``square``, ``exponential`` |
+| ``size-skewed`` | a random share whose size grows with the party's number |
 | ``file`` | the rows that an NPZ file lists, for published partitions |
 
 The order in which ``dirichlet`` deals classes matters: a party that the first class has filled gets nothing of the
@@ -29,15 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_number, check_whole
-from fedkd_flwr.data.tables import read_npz, require_file
+from fedkd_flwr.data.formats import read_npz, require_file
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
 from fedkd_flwr.seeds import derive_rng, derive_seed
 
-__all__ = ["CLASS_ORDERS", "NAMES", "SIZE_SKEWS", "partition", "read_split"]
+__all__ = ["CLASS_ORDERS", "NAMES", "partition", "read_split"]
 
 NAMES = ("iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file")
 CLASS_ORDERS = ("rarest-first", "frequent-first", "label")
-SIZE_SKEWS = ("linear", "square", "exponential")
 
 # flwr-datasets gives up after 11 draws; with 50 parties one draw in three succeeds at alpha 0.5, fewer at alpha 0.01
 _DIRICHLET_SEEDS = 20
@@ -56,7 +55,6 @@ def partition(
     shards_per_party: int = 2,
     min_rows: int = 10,
     class_order: str = "rarest-first",
-    size_skew: str = "linear",
     path: str | os.PathLike[str] = "",
     index: int = 0,
     rows: NDArray[np.integer] | None = None,
@@ -85,8 +83,6 @@ def partition(
         with ``inner-dirichlet`` the pool must be large enough.
     class_order : {"rarest-first", "frequent-first", "label"}
         The order in which ``dirichlet`` deals classes.
-    size_skew : {"linear", "square", "exponential"}
-        How sizes grow with ``size-skewed``.
     path, index : path, int
         For ``file``: the NPZ file, and which of its partitions; arrays ``party_<index>_<party>`` hold row numbers.
     rows : ndarray of shape (n,), int, or None
@@ -116,7 +112,6 @@ def partition(
     """
     check_choice("partitioner", name, NAMES)
     check_choice("class-order", class_order, CLASS_ORDERS)
-    check_choice("size-skew", size_skew, SIZE_SKEWS)
     if name == "file":
         return _from_file(len(y), num_parties, path, index, rows)
     check_whole("num-parties", num_parties, 1)
@@ -129,32 +124,37 @@ def partition(
     rng = derive_rng(seed, "partition-order", name)
     if name == "iid":
         return [np.sort(part) for part in np.array_split(rng.permutation(len(y)), num_parties)]
-    partitioners = _flwr_partitioners()
-    stream = derive_seed(seed, "partition", name)
-    if name == "pathological":
-        partitioner = partitioners.PathologicalPartitioner(
-            num_partitions=num_parties,
-            partition_by="label",
-            num_classes_per_partition=_check_classes(classes_per_party, y),
-            # the cited study's mode; every class is used if there are at least as many parties as classes
-            class_assignment_mode="first-deterministic",
-            seed=stream,
-        )
-    elif name == "shard":
-        check_whole("shards-per-party", shards_per_party, 1)
-        if not len(y) >= num_parties * shards_per_party:
-            rule = f"be at least one for each of {num_parties} x {shards_per_party} shards"
-            raise DataError(explain("private rows", rule, len(y)))
-        partitioner = partitioners.ShardPartitioner(
-            num_partitions=num_parties, partition_by="label", num_shards_per_partition=shards_per_party, seed=stream
-        )
-    else:
-        partitioner = getattr(partitioners, f"{size_skew.capitalize()}Partitioner")(num_parties)
+    partitioner = _flwr_partitioner(name, y, num_parties, seed, classes_per_party, shards_per_party)
     try:
         return _deal(partitioner, num_parties, y, rng)
     except ValueError as error:
         rule, seen = f"give each of {num_parties} parties a row", f"{len(y)} rows; flwr-datasets says: {error}"
         raise DataError(explain(f"partitioner {name!r}", rule, seen, "Use fewer parties or a milder skew.")) from error
+
+
+def _flwr_partitioner(
+    name: str, y: NDArray[np.integer], num_parties: int, seed: int, classes_per_party: int, shards_per_party: int
+) -> Any:
+    partitioners = _flwr_partitioners()
+    stream = derive_seed(seed, "partition", name)
+    if name == "pathological":
+        return partitioners.PathologicalPartitioner(
+            num_partitions=num_parties,
+            partition_by="label",
+            num_classes_per_partition=check_whole("classes-per-party", classes_per_party, 1, len(np.unique(y))),
+            # the cited study's mode; every class is used if there are at least as many parties as classes
+            class_assignment_mode="first-deterministic",
+            seed=stream,
+        )
+    if name == "shard":
+        check_whole("shards-per-party", shards_per_party, 1)
+        if not len(y) >= num_parties * shards_per_party:
+            rule = f"be at least one for each of {num_parties} x {shards_per_party} shards"
+            raise DataError(explain("private rows", rule, len(y)))
+        return partitioners.ShardPartitioner(
+            num_partitions=num_parties, partition_by="label", num_shards_per_partition=shards_per_party, seed=stream
+        )
+    return partitioners.LinearPartitioner(num_parties)
 
 
 def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArray[np.int64]]:
@@ -317,11 +317,6 @@ def _no_such_partition(path: str | os.PathLike[str], index: int, arrays: dict[st
         f"have arrays public_{index}, test_{index}, party_{index}_00, ...",
         f"arrays {keys}, ... ({len(arrays)} in all)",
     )
-
-
-def _check_classes(classes_per_party: int, y: NDArray[np.integer]) -> int:
-    present = len(np.unique(y))
-    return check_whole("classes-per-party", classes_per_party, 1, present)
 
 
 def _flwr_partitioners() -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.text import TermWeights, text_values
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["Preprocessor", "Table", "check_columns", "column_of", "pixels_of", "without_bad_cells"]
+__all__ = ["Preprocessor", "Table", "check_columns", "column_of", "pixels_of"]
 
 Table = pd.DataFrame | NDArray[Any]
 """Raw rows: a DataFrame with named columns, or an array with columns in the schema's order."""
@@ -186,15 +186,6 @@ class Preprocessor:
         if self._schema is None:
             raise DataError(explain("preprocessor", "be fitted on the public rows", "none yet", "Call fit first."))
         return self._schema
-
-
-def without_bad_cells(table: pd.DataFrame, columns: Sequence[Column]) -> pd.DataFrame:
-    """Return some columns of raw rows, with cells of numbers that cannot be read as empty ones."""
-    bad = {one.name: one.reading.parse(table[one.name])[1] for one in columns if one.kind == "numeric"}
-    values = {
-        one.name: table[one.name].where(~bad[one.name]) if one.name in bad else table[one.name] for one in columns
-    }
-    return pd.DataFrame(values, index=table.index)
 
 
 def check_columns(table: Table, schema: Schema) -> None:

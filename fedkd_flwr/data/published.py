@@ -16,11 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
+from fedkd_flwr.data.formats import read_libsvm
 from fedkd_flwr.data.images import load_torchvision, read_bytes, read_cifar, read_idx
 from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.sources import Source
-from fedkd_flwr.data.tables import read_libsvm
 from fedkd_flwr.errors import Code, DataError, explain
 
 __all__ = ["PAIRED", "PUBLISHED", "read_paired", "read_published"]

@@ -58,8 +58,9 @@ EMPTY_WORDS = frozenset(
         "nan",
         "none",
         "null",
+        "nil",
+        "missing",
     }
-    | {"nil", "missing", "#n/a", "#na", "#nv", "#div/0!", "#value!", "#wert!", "#ref!", "#num!", "#zahl!", "#name?"}
 )
 """Words, in lower case, that mean "no value" where a number or a date should stand; in other columns only if named."""
 

@@ -18,10 +18,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts
+from fedkd_flwr.data.formats import Rows, in_usable_parts
 from fedkd_flwr.data.preprocessor import check_columns, pixels_of
 from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.tables import Rows, in_usable_parts, readable_rows
+from fedkd_flwr.data.tables import readable_rows
 from fedkd_flwr.data.text import text_values
 
 __all__ = ["row_form", "row_values", "usable_row_values"]
@@ -32,24 +33,14 @@ def row_form(schema: Schema) -> str:
 
     Of two forms the same row has other values. The order of columns does not matter, nor do categories and classes.
     """
-    columns = sorted((column.name, column.kind == "numeric") for column in schema.columns)
-    what: tuple[Any, ...] = columns, schema.label, schema.shape
-    rules = sorted(
-        (column.name, column.kind == "text", *_rules(column.reading))
-        for column in schema.columns
-        if column.kind == "text" or column.reading != PLAIN
-    )
-    if rules:
-        what = *what, rules
-    return sha256(repr(what).encode()).hexdigest()[:16]
+    columns = sorted((column.name, column.kind, *_rules(column.reading)) for column in schema.columns)
+    return sha256(repr((columns, schema.label, schema.shape)).encode()).hexdigest()[:16]
 
 
 def _rules(reading: Reading) -> list[tuple[str, Any]]:
     """Return the rules that are set, by name; the order of words for no value does not matter."""
-    rules = ((rule.name, getattr(reading, rule.name)) for rule in fields(reading) if rule.name != "missing")
-    return [(name, value) for name, value in rules if value != getattr(PLAIN, name)] + [
-        ("missing", sorted(reading.missing))
-    ]
+    found = {rule.name: getattr(reading, rule.name) for rule in fields(reading)} | {"missing": sorted(reading.missing)}
+    return [(name, value) for name, value in found.items() if value and value != getattr(PLAIN, name)]
 
 
 def row_values(table: pd.DataFrame, schema: Schema) -> list[NDArray[Any]]:

@@ -84,6 +84,10 @@ class Schema:
         A column that is neither feature nor label.
     shape : tuple of int or None
         For images (channels, height, width). The features are then the pixels ``pixel-0``, ... from 0 to 255.
+    header : str
+        The line of names that CSV files lack; "" where they have one.
+    encoding : str
+        Encoding of lines of CSV files that are no UTF-8; "" for Windows-1252.
 
     Raises
     ------
@@ -102,6 +106,8 @@ class Schema:
     label: str = "label"
     id_column: str | None = None
     shape: tuple[int, ...] | None = None
+    header: str = ""
+    encoding: str = ""
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.classes) <= _MAX_CLASSES:
@@ -185,6 +191,7 @@ class Schema:
         lines.append(f"classes = {_toml(list(self.classes))}")
         if self.shape is not None:
             lines.append(f"shape = {_toml(list(self.shape))}")
+        lines += [f"{key} = {_toml(value)}" for key in ("header", "encoding") if (value := getattr(self, key))]
         for column in self.columns:
             lines += ["", "[[columns]]", f"name = {_toml(column.name)}", f"kind = {_toml(column.kind)}"]
             if column.kind == "categorical":
@@ -242,7 +249,7 @@ class Schema:
 
 
 def _from_dict(data: dict[str, Any], path: Path) -> Schema:
-    known = {"version", "label", "id-column", "classes", "shape", "columns"}
+    known = {"version", "label", "id-column", "classes", "shape", "columns", "header", "encoding"}
     if unknown := sorted(data.keys() - known):
         raise DataError(explain(f"keys in {path}", f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
     try:
@@ -262,6 +269,8 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
             label=_name(data.get("label", "label"), f"label in {path}"),
             id_column=_name(data["id-column"], f"id-column in {path}") if "id-column" in data else None,
             shape=_shape(data["shape"], path) if "shape" in data else None,
+            header=_name(data.get("header", ""), f"header in {path}"),
+            encoding=_text(data.get("encoding", ""), f"encoding in {path}"),
         )
     except (KeyError, TypeError) as error:
         raise DataError(explain(f"schema {path}", "have classes, and name and kind per column", repr(error))) from error

@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_name, column_texts, short_list, sorted_texts
-from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look, look_at_images
+from fedkd_flwr.data.columns import column_name, column_texts, sorted_texts
+from fedkd_flwr.data.look import NO_RULES, Look, Rules
 from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.data.tables import image_shape, read_table
-from fedkd_flwr.data.write_schema import infer_schema, schema_of
+from fedkd_flwr.data.tables import label_way_out, read_table
+from fedkd_flwr.data.write_schema import infer_schema, read_and_look, schema_of
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.seeds import derive_seed
 
@@ -106,7 +106,6 @@ def read_user_table(
     label: str,
     *,
     schema_path: str = "",
-    test_file: str = "",
     rules: Rules = NO_RULES,
     command: Sequence[str] = (),
     rare: int = 0,
@@ -120,8 +119,8 @@ def read_user_table(
     ----------
     table, label : str
         The file and its label column.
-    schema_path, test_file : str
-        A schema, and a labelled file of test rows.
+    schema_path : str
+        A schema.
     rules : Rules
         What the user says about the table.
     command : sequence of str
@@ -137,42 +136,27 @@ def read_user_table(
     """
     schema = Schema.read(schema_path) if schema_path else None
     label = schema.label if schema is not None else column_name(label or "label")
-    said: list[str] = []
-    num_features = len(schema.columns) if schema is not None else 0
-    frame = read_table(table, label=label, num_features=num_features, notes=said)
-    if label not in frame.columns:
-        way_out = f"Its columns are {short_list(list(frame.columns))}."
-        raise DataError(explain("label", f"be a column of {table}", label, way_out))
     looked, left_out = None, 0
-    shape = image_shape(table) if schema is None else schema.shape
-    if schema is None:
+    if schema is not None:
+        classes, shape = schema.classes, schema.shape
+        frame = read_table(table, schema)
+        if label not in frame.columns:
+            way_out = label_way_out(label, list(frame.columns))
+            raise DataError(explain("label", f"be a column of {table}", label, way_out))
+    else:
 
         def next_command(words: Mapping[str, str]) -> str:
             given = {"dataset": "table", "table": table, "label": label, **words}
             return shlex.join(["fedkd", "simulate", *(f"{key}={value}" for key, value in given.items()), *command])
 
-        rare = max(rare, 10)
-        if shape is not None:
-            found = look_at_images(frame[label], shape, label=label, rules=rules, rare=rare)
-        else:
-            found = look(frame, label=label, rules=rules, command=next_command, rare=rare)
-        about_file = [ColumnNote(name="", read_as="file", note=text) for text in said]
-        looked = replace(found, notes=(*about_file, *found.notes))
+        frame, looked = read_and_look(table, label, rules, command=next_command, rare=max(rare, 10))
+        classes, shape = looked.classes, looked.shape
         labelled = np.array([text is not None for text in column_texts(frame[label], rules.missing)])
         left_out = int((~labelled).sum())
         frame = frame[labelled].reset_index(drop=True) if left_out else frame
-    classes = schema.classes if schema is not None else looked.classes if looked is not None else ()
     if len(classes) < 2:
         raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(classes)}"))
     encoder = schema or Schema(columns=(), classes=classes, label=label, shape=(1,))
-    test_table, test_y = None, None
-    if test_file:
-        test_table = read_table(test_file, label=label, num_features=frame.shape[1] - 1)
-        if label not in test_table.columns:
-            raise DataError(explain("label", f"be a column of {test_file}", label))
-        if schema is None and (other := image_shape(test_file)) != shape:
-            raise DataError(explain(f"images of {test_file}", f"have the shape of those of {table}, {shape}", other))
-        test_y = encoder.encode_labels(test_table.pop(label))
     y = encoder.encode_labels(frame.pop(label))
     return Source(
         table=frame,
@@ -181,8 +165,6 @@ def read_user_table(
         label=label,
         shape=shape,
         schema=schema,
-        test_table=test_table,
-        test_y=test_y,
         looked=looked,
         rows_left_out=left_out,
     )

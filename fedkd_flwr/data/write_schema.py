@@ -6,16 +6,18 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from fedkd_flwr.data.columns import column_name, short_list
+from fedkd_flwr.data.columns import column_name
+from fedkd_flwr.data.formats import image_shape
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look, look_at_images
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.tables import image_shape, read_table
+from fedkd_flwr.data.tables import header_of, label_way_out, read_table
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["infer_schema", "look_at_file", "schema_of"]
+__all__ = ["infer_schema", "look_at_file", "read_and_look", "schema_of"]
 
 
 def infer_schema(
@@ -59,32 +61,9 @@ def look_at_file(
 ) -> tuple[Look, Schema]:
     """Look at a public file, as the command ``fedkd schema`` does; return what was found, and the schema.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    label : str
-        Its label column.
-    classes : sequence of str
-        Class names; by default the sorted values of the label column.
-    rules : Rules
-        What the user says about the table.
-    options : mapping of str to str
-        Further options of the command, for the complete next one.
-
-    Raises
-    ------
-    DataError
-        As `read_table`, `infer_schema` and `look` do.
+    ``options`` are further options of the command, for the complete next one; the rest is as in `infer_schema`.
     """
     label = column_name(label)
-    said: list[str] = []
-    table = read_table(path, label=label, notes=said)
-
-    if shape := image_shape(path):
-        labels = table[label] if label in table.columns else None
-        found = look_at_images(labels, shape, label=label, rules=rules, needs_label=False)
-        return found, schema_of(found, table, label=label, classes=classes, shape=shape)
 
     def next_command(words: Mapping[str, str]) -> str:
         pairs = {"label": label, **options, **words}.items()
@@ -94,33 +73,51 @@ def look_at_file(
     def spell(key: str, value: str) -> str:
         return shlex.join([f"--{key}", value])
 
-    found = look(table, label=label, rules=rules, command=next_command, spell=spell, needs_label=False)
-    about_file = tuple(ColumnNote(name="", read_as="file", note=text) for text in said)
-    found = replace(found, notes=(*about_file, *found.notes))
+    table, found = read_and_look(path, label, rules, command=next_command, spell=spell, needs_label=False)
     return found, schema_of(found, table, label=label, classes=classes)
 
 
-def schema_of(
-    found: Look,
-    table: pd.DataFrame,
-    *,
-    label: str,
-    classes: Sequence[str] = (),
-    shape: tuple[int, ...] | None = None,
-) -> Schema:
-    """Return the schema of a table that was looked at; ``classes`` replace the values of its label column.
-
-    ``shape`` is that of its images, None for a table.
+def read_and_look(
+    path: str | Path, label: str, rules: Rules, *, needs_label: bool = True, **how: Any
+) -> tuple[pd.DataFrame, Look]:
+    """Read a file without a schema, and look at its columns or images; ``how`` is told to `look`.
 
     Raises
     ------
     DataError
-        If there are neither class names nor a label column.
+        As `read_table` and `look` do, and where a label column is needed and there is none.
+    """
+    said: list[str] = []
+    table = read_table(path, label=label, header=rules.header, encoding=rules.encoding, notes=said)
+    if needs_label and label not in table.columns:
+        raise DataError(explain("label", f"be a column of {path}", label, label_way_out(label, list(table.columns))))
+    if shape := image_shape(path):
+        labels = table[label] if label in table.columns else None
+        rare = {"rare": how["rare"]} if "rare" in how else {}
+        return table, look_at_images(labels, shape, label=label, rules=rules, needs_label=needs_label, **rare)
+    found = look(table, label=label, rules=rules, needs_label=needs_label, **how)
+    notes = (*(ColumnNote(name="", read_as="file", note=text) for text in said), *found.notes)
+    header = header_of(path, header=rules.header, encoding=rules.encoding)
+    return table, replace(found, notes=notes, header=header, encoding=rules.encoding)
+
+
+def schema_of(found: Look, table: pd.DataFrame, *, label: str, classes: Sequence[str] = ()) -> Schema:
+    """Return the schema of a table or of images that were looked at.
+
+    ``classes`` replace the values of its label column; without both, `DataError`.
     """
     if not (classes or label in table.columns):
-        names = short_list([str(name) for name in table.columns])
         rule = f"be named, as the public file has no label column {label!r}"
-        way_out = 'Name that column with --label, or all classes, e.g. --classes "no,yes".'
-        raise DataError(explain("classes", rule, f"columns {names}", way_out))
+        way_out = label_way_out(label, [str(name) for name in table.columns])
+        way_out += ' Or name the label column with --label, or all classes, e.g. --classes "no,yes".'
+        raise DataError(explain("classes", rule, "no classes", way_out))
     named = tuple(name.strip() for name in classes) or found.classes
-    return Schema(columns=found.columns, classes=named, label=label, id_column=found.id_column, shape=shape)
+    return Schema(
+        columns=found.columns,
+        classes=named,
+        label=label,
+        id_column=found.id_column,
+        shape=found.shape,
+        header=found.header,
+        encoding=found.encoding,
+    )

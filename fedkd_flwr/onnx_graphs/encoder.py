@@ -136,7 +136,6 @@ def feed(encoder: Encoder, table: pd.DataFrame) -> dict[str, NDArray[Any]]:
     if encoder.preprocessor is None:
         raw_matrix(table, schema)  # raises where a value is missing
     inputs: dict[str, NDArray[Any]] = {}
-    table = encoder.readable(table)
     for column in schema.columns:
         if column.kind == "numeric":
             inputs[column.name] = column_numbers(table[column.name], column.name, column.reading)[:, None]

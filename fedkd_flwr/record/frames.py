@@ -15,7 +15,7 @@ __all__ = ["FRAMES", "frame"]
 FRAMES = ("rounds", "parties", "party_rounds", "models")
 """The tables there are; `fedkd_flwr.record.run_record.RunRecord.to_frame` says what each holds."""
 
-_KINDS = ("solo", "federated", "extended")
+_KINDS = ("solo", "federated")
 _SHARED = ("server", "centralised")
 
 

@@ -135,16 +135,13 @@ class RoundRecord:
 class PartyRecord:
     """How good one party's models are: alone (SOLO) and with the federation. Operator only, except for ``name, model``.
 
-    The keys of ``solo``, ``federated`` and ``extended`` say on which test rows they were measured: ``"common"`` or
-    ``"own"``.
+    The keys of ``solo`` and ``federated`` say on which test rows they were measured: ``"common"`` or ``"own"``.
     """
 
     name: str  # unique in the federation
     model: str = ""  # its model's name
     solo: dict[str, Metrics] = field(default_factory=dict)  # of its model trained alone, by test rows
     federated: dict[str, Metrics] = field(default_factory=dict)  # of its model with the federation, by test rows
-    extended: dict[str, Metrics] = field(default_factory=dict)  # of its own final model, which may read own columns too
-    own_columns: list[str] = field(default_factory=list)  # columns that only it has; simulation only
     model_bytes: int | None = None  # size of its model as one upload
     class_counts: list[int] = field(default_factory=list)  # its private rows by class, where they are known
     notes: list[str] = field(default_factory=list)  # warnings about this party
@@ -156,8 +153,7 @@ class PartyRecord:
     def report(self, metrics: Mapping[str, Any], *, num_classes: int) -> None:
         """Store what the party reported at the end. What has a wrong type, size or range is left out, with a note."""
         self.model = str(metrics.get("model", ""))[:200]
-        kinds = {"solo": self.solo, "federated": self.federated, "extended": self.extended}
-        for kind, measured in kinds.items():
+        for kind, measured in (("solo", self.solo), ("federated", self.federated)):
             for rows in ("common", "own"):
                 if (sent := metrics.get(f"{kind}-{rows}")) is None:
                     continue
@@ -355,7 +351,7 @@ class RunRecord:
         ``figure`` is a field of `Metrics` that holds one number.
         """
         means: dict[str, float] = {}
-        for kind in ("solo", "federated", "extended"):
+        for kind in ("solo", "federated"):
             for rows in ("common", "own"):
                 known = [getattr(getattr(p, kind).get(rows), figure, None) for p in self.parties]
                 values = [value for value in known if value is not None]

@@ -34,7 +34,6 @@ __all__ = [
     "model_sharing",
     "models",
     "of_fewer",
-    "own_gain",
     "pairs",
     "rarest_class",
     "rarest_rows",
@@ -122,17 +121,6 @@ def pairs(record: RunRecord, rows: str, figure: str = "accuracy") -> list[tuple[
     found = ((p, known(p.solo, rows, figure), known(p.federated, rows, figure)) for p in record.parties)
     both = [(p, alone, after) for p, alone, after in found if alone is not None and after is not None]
     return sorted(both, key=lambda item: (item[1], item[2], item[0].name))
-
-
-def own_gain(party: PartyRecord, rows: str, figure: str = "accuracy") -> float | None:
-    """Return what the columns that only this party has add to its final model; None where that is not known.
-
-    It is held against the model with the federation; where the party has none, against the one trained alone. ``rows``
-    and ``figure`` as in `known`.
-    """
-    without = known(party.federated or party.solo, rows, figure)
-    after = known(party.extended, rows, figure)
-    return None if without is None or after is None else after - without
 
 
 def means(both: list[tuple[PartyRecord, float, float]]) -> tuple[float, float]:
@@ -264,7 +252,6 @@ def models(record: RunRecord) -> list[tuple[str, list[Mapping[str, Metrics]]]]:
     return [
         ("alone", [p.solo for p in record.parties]),
         ("federated", [p.federated for p in record.parties]),
-        ("extended", [p.extended for p in record.parties]),
         ("server", [record.server]),
         ("centralised", [record.centralised]),
     ]
@@ -277,7 +264,7 @@ class Figures:
     Attributes
     ----------
     who : str
-        ``alone``, ``federated``, ``extended``, ``server`` or ``centralised``.
+        ``alone``, ``federated``, ``server`` or ``centralised``.
     rows : str
         A key of `ROWS`.
     n : int

@@ -15,7 +15,6 @@ __all__ = ["metrics"]
 _WHO = {
     "alone": "alone (SOLO)",
     "federated": "with the federation",
-    "extended": "with own columns too",
     "server": "server's model",
     "centralised": "centralised",
 }

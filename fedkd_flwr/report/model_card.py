@@ -84,18 +84,16 @@ def model_card(
         What the model's file says, as `fedkd_flwr.app.model_cards.model_facts` reads it.
     party : str
         Whose model it is; "" for the server's.
-    kind : {"federated", "alone", "extended"}
-        Whether a party's model learnt from the federation's labels too, and reads columns that only it has.
+    kind : {"federated", "alone"}
+        Whether a party's model learnt from the federation's labels too.
     at_silo : bool
         Whether the card is written at a silo.
     release : str
         The version of this package.
     """
     public, known = record.publishable(), record.party(party) if party else None
-    special = {"alone": ", trained alone", "extended": ", with its own columns too"}.get(kind, "")
-    whose = f"{party}'s model{special}" if party else "the server's model"
-    of_party = {} if known is None else {"alone": known.solo, "extended": known.extended}
-    measured = record.server if known is None else of_party.get(kind, known.federated)
+    whose = f"{party}'s model{', trained alone' if kind == 'alone' else ''}" if party else "the server's model"
+    measured = record.server if known is None else known.solo if kind == "alone" else known.federated
     return ModelCard(
         title=f"{record.algorithm}: {whose} of run {record.run_id}",
         run={
@@ -195,7 +193,6 @@ def _use(facts: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _limits(record: RunRecord, facts: Mapping[str, Any], party: str) -> list[str]:
-    own = _listed(facts.get("own columns", ()))
     found = [
         "A missing number counts as the public rows' median; a missing category, or one not listed below, as none."
         if any(column["kind"] != "text" for column in facts["columns"])
@@ -206,8 +203,7 @@ def _limits(record: RunRecord, facts: Mapping[str, Any], party: str) -> list[str
         "It learnt from labels of public rows that other parties' models made: some of them are wrong."
         if record.sends != "weights"
         else "",
-        "How raw rows are encoded (medians, scales, categories, words) was learnt from the public rows alone"
-        + (f", but for columns that only {party} has ({own}): that was learnt from its private rows." if own else "."),
+        "How raw rows are encoded (medians, scales, categories, words) was learnt from the public rows alone.",
         "Probabilities are the model's own and were not calibrated afterwards.",
         f"It learnt from private rows of {party}: whoever has the file may learn something of them." if party else "",
         "A simulation: the parties were dealt from one data set." if record.simulation else "",

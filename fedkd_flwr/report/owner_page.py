@@ -23,7 +23,6 @@ __all__ = ["owner_advice", "write_owner_page"]
 _MODELS = {
     "federated": "learnt from your rows and from the federation's labels",
     "alone": "learnt from your rows alone",
-    "extended": "learnt from both, and reads your own columns too",
 }
 
 
@@ -78,11 +77,6 @@ def write_owner_page(record: RunRecord, path: Path, *, models: Mapping[str, Path
     kept: list[Html] = [table(["model", "file"], files, label="Your models")] if files else []
     if len(files) > 1:
         kept.append(tag("p", "They were made in this run. Use any of them: `fedkd predict FILE rows.csv`."))
-    if party.own_columns:
-        gain, named = derived.own_gain(party, "own"), plain(", ".join(party.own_columns), 200)
-        said = "was not measured: there are no own test rows" if gain is None else f"is {gain:+.4f} in accuracy"
-        said += "" if "extended" in models else "; on your rows they did not help, so no model reads them"
-        kept.append(tag("p", f"What your own columns ({named}) add to the model with the federation {said}."))
     return save_document(
         path,
         f"{plain(party.name, 40)} in run {plain(record.run_id, 40)}: {headline}",

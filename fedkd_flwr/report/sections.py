@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fedkd_flwr.record.run_record import WITHHELD, PartyRecord, RoundRecord, RunRecord
 from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
-from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
+from fedkd_flwr.report.formatting import count, is_number, rounds_text, share, size, time_span
 from fedkd_flwr.report.html import Html, join, table, tag
 from fedkd_flwr.report.reasons import note_sentence, reason_sentence
 from fedkd_flwr.report.recommendation import LEAST_ROWS, LEVEL, recommendation
@@ -50,14 +50,9 @@ def parties(record: RunRecord) -> Iterator[Html]:
     noted = any(p.notes for p in record.parties)
     if seen and derived.simulation_only(record):
         yield tag("p", f"These figures are computed from private rows. They are {SIMULATION_ONLY}.", class_="warn")
-    wide = [r for r in seen if any(r in p.extended for p in record.parties)]
-    for rows in wide:
-        header += [f"{used[rows].replace('_', ' ')} with own columns too, {where[rows]}", "gain"]
     agreed = any(is_number(p.agreement) for p in record.parties)
     trusted = any(is_number(p.trust) for p in record.parties)
-    named_columns = any(p.own_columns for p in record.parties)
     numbers = [*range(1 + named, len(header))]
-    header += ["own columns"] * named_columns
     numbers += range(len(header), len(header) + agreed + trusted + weighed)
     header += ["agreement"] * agreed + ["trust"] * trusted + ["model's size"] * weighed + ["notes"] * noted
     body = []
@@ -68,11 +63,6 @@ def parties(record: RunRecord) -> Iterator[Html]:
             known = is_number(alone) and is_number(after)
             gain = f"{after - alone:+.3f}" if known else "–"  # type: ignore[operator]
             cells += [_own_rows(party)] * (rows == "own") + [share(alone)] + [share(after), gain] * after_too
-        for rows in wide:
-            own_gain = derived.own_gain(party, rows, used[rows])
-            extended = share(derived.known(party.extended, rows, used[rows]))
-            cells += [extended, "–" if own_gain is None else f"{own_gain:+.3f}"]
-        cells += [plain(", ".join(party.own_columns), 200)] * named_columns
         cells += [share(party.agreement)] * agreed + [share(party.trust)] * trusted
         cells += [size(party.model_bytes)] * weighed + [" ".join(map(note_sentence, party.notes))] * noted
         body.append(cells)
@@ -84,14 +74,6 @@ def parties(record: RunRecord) -> Iterator[Html]:
         )
         if not after_too and is_number(record.server_accuracy):
             text += " The result of this run is the server's model; the parties trained none with it."
-        yield tag("p", text, class_="soft")
-    if wide:
-        text = (
-            "With own columns too: the party's own final model, which reads the columns that only it has beside the "
-            "shared ones, and its gain over the model with the federation. Where they did not help on rows of the "
-            "party that were left out in turn, it keeps the model without them, and the gain is 0. The models that "
-            "voted read the shared columns alone."
-        )
         yield tag("p", text, class_="soft")
     if agreed or trusted:
         text = (

@@ -118,11 +118,6 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
             tail = f"; better than alone: {gain} of {count(len(both), 'party', 'parties')}" if both else ""
             tail += f", worse: {worse}" if worse else ""
             yield "  with the federation", after.text() + tail
-        gains = [more for p in record.parties if (more := derived.own_gain(p, rows, figure)) is not None]
-        if gains and (wide := derived.spread(derived.known(p.extended, rows, figure) for p in record.parties)):
-            helped, lost = sum(more > 0 for more in gains), sum(more < 0 for more in gains)
-            tail = f"; gain {sum(gains) / len(gains):+.4f}; better: {helped} of {count(len(gains), 'party', 'parties')}"
-            yield "  with own columns too", wide.text() + tail + (f", worse: {lost}" if lost else "")
     if "common" in record.server or record.server_model:
         name = f" ({plain(record.server_model)})" if record.server_model else ""
         yield "server's model", _reached(record, record.server) + name
@@ -211,9 +206,7 @@ def _parties(record: RunRecord) -> list[str]:
         chosen = [("best: ", ranked[-1]), ("median: ", ranked[len(ranked) // 2]), ("worst: ", ranked[0])]
     own = rows == "common" and any("own" in p.federated or "own" in p.solo for p in record.parties)
     name = "party" if figure == "accuracy" else f"party ({figure.replace('_', ' ')})"
-    wide = any(p.extended for p in record.parties)
     header = [name, "model", "alone", "with fed.", "gain"] + (["own alone", "own with"] if own else [])
-    header += ["own columns", "with them", "gain"] if wide else []
     body = [header]
     for prefix, party in chosen:
         alone, after = (derived.known(one, rows, figure) for one in (party.solo, party.federated))
@@ -222,11 +215,6 @@ def _parties(record: RunRecord) -> list[str]:
         cells.append(f"{after - alone:+.3f}" if both else "–")  # type: ignore[operator]
         if own:
             cells += [share(derived.known(one, "own", figure)) for one in (party.solo, party.federated)]
-        if wide:
-            added = derived.own_gain(party, rows, figure)
-            after = derived.known(party.extended, rows, figure)
-            cells += [plain(", ".join(party.own_columns), 40) or "–", share(after)]
-            cells.append("–" if added is None else f"{added:+.3f}")
         body.append(cells)
     return columns(body, left=2)
 

@@ -91,6 +91,11 @@ class RunConfig(Config):
     """How dates are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
     limits: Literal["", "number", "missing"] = setting("", only=_TABLE)
     """What a cell such as <0.5 is in a column of numbers: the number 0.5, or empty. Empty: the number."""
+    header: str = setting("", only=_TABLE)
+    """none: the file has no line of names, so its columns are called column-1, column-2 and so on. Another text: the
+    line that it lacks, such as age,ward,outcome. yes: its first line holds names, though it looks like a row."""
+    encoding: str = setting("", only=_TABLE)
+    """Of lines that are no UTF-8, such as windows-1251. Empty: Windows-1252."""
     public_path: str = setting("", path=True)
     """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
     schema_path: str = setting("", path=True)
@@ -137,10 +142,6 @@ class RunConfig(Config):
     """Which of its partitions."""
     party_test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows that a simulated party keeps for testing at home."""
-    own_column_share: float = setting(0.0, ge=0, lt=1)
-    """In simulation: share of a table's columns that are dealt to the parties, each column to one of them. Public rows
-    and models that vote are without them; the party that has a column may use it in its own final model."""
-
     model: str = setting("mixed")
     """The parties' model: a name or an import string (docs/your-model.md)."""
     model_params: str = setting("")
@@ -243,7 +244,7 @@ class RunConfig(Config):
 
 
 _ROLES = ("teacher", "student", "final")
-TABLE_RULES = ("id_column", "drop", "decimal", "missing", "dates", "limits")
+TABLE_RULES = ("id_column", "drop", "decimal", "missing", "dates", "limits", "header", "encoding")
 """Settings that say how a user's table is read."""
 
 
@@ -266,9 +267,6 @@ class NodeConfig(Config):
     Another one is refused. Empty: any that the server has too."""
     label: str = setting("")
     """If given, it must be the schema's label column: a check."""
-    own_columns: str = setting("")
-    """Columns of data-path that only this party has, with commas: its own final model reads them too, where they help.
-    No model that votes does, and nothing of them leaves but figures named in share-metrics (docs/your-data.md)."""
     model: str = setting("")
     """Its own model, for teachers and students too. Empty: the run's; random-forest where privacy is demanded."""
     model_params: str = setting("")
@@ -347,9 +345,6 @@ class NodeConfig(Config):
             raise ConfigError(explain("party", "be given with data-path", self.party, way_out))
         if self.model_params and not self.model:
             raise ConfigError(explain("model-params", "come with model in the node config", self.model_params))
-        if self.own_columns and not self.data_path:
-            way_out = "In simulation the run deals them: own-column-share=0.3"
-            raise ConfigError(explain("own-columns", "be given with data-path", self.own_columns, way_out))
         check_names([name.strip() for name in self.share_metrics.split(",") if name.strip()])
         _ = self.rules
         if not self.data_path and self.partition_id is None:
@@ -365,11 +360,6 @@ class NodeConfig(Config):
     def demands_privacy(self) -> bool:
         """Tell whether runs without a mechanism at this party are refused."""
         return self.require_privacy or self.epsilon_budget < math.inf
-
-    @property
-    def own_names(self) -> list[str]:
-        """Names of the columns that only this party has."""
-        return [name for name in map(str.strip, self.own_columns.split(",")) if name]
 
     @property
     def rules(self) -> SiteRules:

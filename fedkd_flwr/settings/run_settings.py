@@ -119,13 +119,17 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     from flwr.common.config import flatten_dict
 
+    text = ""
     try:
-        return dict(flatten_dict(tomllib.loads(path.read_text(encoding="utf-8-sig"))))
+        text = path.read_text(encoding="utf-8-sig")
+        return dict(flatten_dict(tomllib.loads(text)))
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise DataError(explain("run configuration", "be a readable file", f"{path} ({why})")) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValueError) as error:
-        way_out = 'Write one setting a line, such as: model = "knn"'
+        way_out = 'Write one setting a line, such as: model = "knn".'
+        if "\\" in text:
+            way_out += " Write paths with / or in single quotes: table = 'C:\\Users\\anna\\patients.csv'"
         raise ConfigError(explain(f"file {path}", "be TOML in UTF-8", f"an error: {error}", way_out)) from error
 
 

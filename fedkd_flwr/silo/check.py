@@ -36,8 +36,6 @@ WHY = {
     "fingerprint": "Labels are compared row by row: a party with another public set or schema is left out of each run.",
     "private file": "The party learns from this file alone; while it cannot be read, the party answers no run.",
     "encoding": "A file that is read in the wrong encoding holds other categories and class names than the schema.",
-    "own columns": "This party's own final model reads them; where they cannot be read, it is made without them. No "
-    "vote depends on them.",
     "columns": "Every party's model reads the schema's columns; a row without one of them cannot be read at all.",
     "values": "A cell that is read in another way than at the other parties makes a model that knows something else.",
     "classes": "A label that the schema does not name, or none, cannot be learnt; one such row keeps the party out of "

@@ -16,7 +16,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import canonical, column_texts, counted, short_list
-from fedkd_flwr.data.own_columns import find_columns
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.shift import FEWEST_ROWS, Shift
 from fedkd_flwr.data.tables import readable_rows
@@ -26,7 +25,6 @@ __all__ = [
     "check_classes",
     "check_columns",
     "check_encoding",
-    "check_own_columns",
     "check_rows",
     "check_shift",
     "check_values",
@@ -54,22 +52,16 @@ def check_encoding(notes: Sequence[str], path: str) -> Finding:
     return Finding(subject="encoding", level=Level.READY, what=told or "UTF-8, or a binary format", private=True)
 
 
-def check_columns(table: pd.DataFrame, schema: Schema, path: str, own: Sequence[str] = ()) -> Finding:
-    """Return whether a table has the schema's columns; else a command that renames those that are meant, if all are.
-
-    ``own``: columns that only this party has, which its own final model reads.
-    """
+def check_columns(table: pd.DataFrame, schema: Schema, path: str) -> Finding:
+    """Return whether a table has the schema's columns; else a command that renames those that are meant, if all are."""
     there = [str(name) for name in table.columns]
     wanted = [*schema.column_names, schema.label]
     missing = [name for name in wanted if name not in there]
     more = [name for name in there if name not in wanted]
     if not missing:
         known = f"all {len(schema.column_names)} of the schema, and the label {schema.label!r}"
-        unused = [name for name in more if name not in own]
-        what = known + (f"; not used: {short_list(unused)}" if unused else "")
-        readable = bool({*unused} - {schema.id_column}) and not own
-        way_out = "Your own final model could read them: docs/your-data.md, Own columns." if readable else ""
-        return Finding(subject="columns", level=Level.READY, what=what, way_out=way_out, private=True)
+        what = known + (f"; not used: {short_list(more)}" if more else "")
+        return Finding(subject="columns", level=Level.READY, what=what, private=True)
     pairs: dict[str, str] = {}
     for name in missing:
         folded = {one.casefold(): one for one in more if one not in pairs.values()}
@@ -82,23 +74,6 @@ def check_columns(table: pd.DataFrame, schema: Schema, path: str, own: Sequence[
     if rename and len(rename) == len(missing) and path.endswith((".csv", ".tsv", ".parquet")):
         way_out = f"Rename them: {_python(path)}.rename(columns={rename!r}){_to_file(path, 'renamed')}"
     return Finding(subject="columns", level=Level.FAULT, what=what, way_out=way_out, private=True)
-
-
-def check_own_columns(table: pd.DataFrame, schema: Schema, names: Sequence[str]) -> Finding:
-    """Return how the columns are read that the owner says only this party has, and which of them cannot be used."""
-    columns, left_out = find_columns(table, names, schema)
-    read = [f"{one.name} ({one.kind})" for one in columns]
-    what = f"for this party's own final model: {short_list(read) or 'none'}"
-    if not left_out:
-        return Finding(subject="own columns", level=Level.READY, what=what, private=True)
-    what += "; not used: " + "; ".join(f"{name!r}: {why}" for name, why in left_out.items())
-    kept = ",".join(one.name for one in columns)
-    others = [str(name) for name in table.columns if name not in (schema.label, *schema.column_names)]
-    way_out = (
-        f'Set own-columns="{kept}" in the node config, or correct the file and look again. The columns of the file '
-        f"that the schema does not name: {short_list(others) or 'none'}."
-    )
-    return Finding(subject="own columns", level=Level.WARNING, what=what, way_out=way_out, private=True)
 
 
 _DECIMALS = {  # numbers with this sign before the decimals

@@ -20,10 +20,11 @@ import pandas as pd
 from fedkd_flwr.app.assembly import make_client, refuse_foreign_algorithm
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.public import PublicSet, require_same_set, short_fingerprint
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.shift import FEWEST_ROWS, Shift, column_differences, find_shift
-from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
+from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.filter import spent_text
@@ -35,7 +36,6 @@ from fedkd_flwr.silo.check_rows import (
     check_classes,
     check_columns,
     check_encoding,
-    check_own_columns,
     check_rows,
     check_shift,
     check_values,
@@ -131,9 +131,7 @@ class _Silo:
         self.show("the public file")
         try:
             public = load_public(node.public_path, node.schema_path or None, labels=self.run.public_label)
-            public_table = read_table(
-                node.public_path, label=public.schema.label, num_features=len(public.schema.columns)
-            )
+            public_table = read_table(node.public_path, public.schema)
         except (FedkdError, OSError) as error:
             yield finding_of("public file", error, way_out=_copy_again(error))
             yield from self._private_file(None)
@@ -221,7 +219,7 @@ class _Silo:
             yield Finding(subject="settings", level=Level.FAULT, what=what, way_out=way_out)
         notes: list[str] = []
         try:
-            table = read_table(node.data_path, label=schema.label, num_features=len(schema.columns), notes=notes)
+            table = read_table(node.data_path, schema, notes=notes)
         except Exception as error:
             subject = "rows" if isinstance(error, FedkdError) and error.code == Code.NO_ROWS else "private file"
             way_out = "Export the table once more, with its rows: one line of column names, then one line for each row."
@@ -230,9 +228,7 @@ class _Silo:
         what = f"{node.data_path}: {len(table):,} rows, {len(table.columns)} columns"
         yield Finding(subject="private file", level=Level.READY, what=what, private=True)
         yield check_encoding(notes, node.data_path)
-        yield (columns := check_columns(table, schema, node.data_path, node.own_names))
-        if node.own_names:
-            yield check_own_columns(table, schema, node.own_names)
+        yield (columns := check_columns(table, schema, node.data_path))
         if schema.label in table.columns:
             yield from check_classes(table, schema, node.data_path)
         if columns.level < Level.FAULT:

@@ -56,5 +56,5 @@ def _public_columns(config: RunConfig, node: NodeConfig) -> tuple[Sequence[str],
     path = Path(node.public_path).expanduser()
     schema = Schema.read(node.schema_path or path.parent / "schema.toml")
     names = [column.name for column in schema.columns]
-    table = read_table(path, label=schema.label, num_features=len(names))[names[:MAX_PUBLIC_COLUMNS]]
+    table = read_table(path, schema)[names[:MAX_PUBLIC_COLUMNS]]
     return names, table.astype(object).where(table.notna(), "").to_numpy().tolist()

@@ -63,8 +63,6 @@ def owners_page(
                 model=model_name,
                 solo=dict(finished.solo),
                 federated=dict(finished.federated or {}),
-                extended=dict(finished.extended.metrics) if finished.extended is not None else {},
-                own_columns=list(finished.extended.encoder.own) if finished.extended is not None else [],
                 class_counts=np.bincount(y, minlength=public.num_classes).tolist(),
             )
         )

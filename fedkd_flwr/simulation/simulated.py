@@ -37,7 +37,6 @@ __all__ = [
     "hold_out",
     "party_class_counts",
     "party_name",
-    "party_own_columns",
     "party_sizes",
     "simulated_digest",
     "simulated_pool",
@@ -69,7 +68,6 @@ def simulated_pool(config: RunConfig) -> Pool:
         rules=_table_rules(config),
         command=_other_words(config),
         rare=config.num_parties,
-        own_share=config.own_column_share,
     )
     return _with_public_labels(pool, config.public_label) if config.public_label else pool
 
@@ -84,6 +82,8 @@ def _table_rules(config: RunConfig) -> Rules:
         decimal=config.decimal,
         dates=config.dates,
         limits=config.limits,
+        header=config.header,
+        encoding=config.encoding,
     )
 
 
@@ -164,12 +164,6 @@ def simulated_digest(config: RunConfig, num_parties: int, index: int) -> str:
     return hashlib.sha256(pool.X[positions].tobytes() + pool.y[positions].tobytes()).hexdigest()
 
 
-def party_own_columns(config: RunConfig, num_parties: int) -> dict[str, tuple[str, ...]]:
-    """Return which columns only one simulated party has, by party: they are dealt in turn."""
-    names = simulated_pool(config).own_columns
-    return {party_name(i): names[i::num_parties] for i in range(num_parties)}
-
-
 def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = "") -> Rows:
     """Return the training rows of all simulated parties, pooled, as ``pool`` holds them.
 
@@ -245,9 +239,6 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
             one = pick_model(spec, i)
             if (role, one) not in made:
                 made[role, one] = model_factory(one, params, pool.public)(seed=0)
-                if role == "model" and config.own_column_share and made[role, one].takes_text:
-                    way_out = "Name one that reads numbers, such as random-forest, or drop own-column-share."
-                    raise ConfigError(explain("model", "read numbers beside own-column-share", one, way_out))
                 pool.as_read_by(made[role, one])  # a model that reads texts needs a text column
             if role in ("teacher", "student"):
                 check_role(role, made[role, one], made["model", pick_model(config.model, i)])

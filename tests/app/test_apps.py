@@ -18,6 +18,7 @@ from grid import InProcessGrid
 
 from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.app.client_app import client_of
+from fedkd_flwr.app.predict import read_rows
 from fedkd_flwr.app.server_app import app as server_app
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public, read_table
@@ -84,6 +85,19 @@ def test_how_a_messy_table_was_read_stands_in_record_and_page(tmp_path):
     assert "model=decision-tree" in note
     assert "How the table was read" in (tmp_path / "runs" / "1" / "report.html").read_text()
     assert record.publishable().columns == []
+
+
+def test_a_table_without_a_header_in_another_encoding_is_simulated_and_its_model_reads_such_a_file(tmp_path):
+    rows = [f"{i % 7};{'юг' if i % 3 else 'запад'};{'нет' if i % 2 else 'да'}\n" for i in range(80)]
+    (tmp_path / "t.data").write_bytes("".join(rows).encode("cp1251"))
+    of_table = {"dataset": "table", "table": str(tmp_path / "t.data"), "label": "column-3", "header": "none"}
+    record = _simulate(tmp_path, {**LEARN, **ONE_SHOT, **of_table, "encoding": "windows-1251"}, parties=2)
+    assert [column.name for column in record.columns] == ["", "column-1", "column-2", "column-3"]
+    model = load(tmp_path / "runs" / "1" / "model.fedkd")
+    (tmp_path / "new.csv").write_bytes("".join(rows[:6]).encode("cp1251"))
+    found = read_rows(str(tmp_path / "new.csv"), model)
+    assert len(model.predict(found)) == 6
+    assert found["column-2"].iloc[0] == "запад"
 
 
 def _comparable(record):

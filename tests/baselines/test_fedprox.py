@@ -78,7 +78,9 @@ def test_a_large_mu_holds_the_weights_where_they_were():
 
     def moved(mu):
         strategy, _ = run(rounds=1, proximal_mu=mu, local_epochs=3)
-        return math.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(strategy.exchange.model.arrays(), start, strict=True)))
+        return math.sqrt(
+            sum(((a - b) ** 2).sum() for a, b in zip(strategy.exchange.model.arrays(), start, strict=True))
+        )
 
     assert moved(5.0) < 0.5 * moved(0.0)
 

@@ -43,6 +43,16 @@ def test_its_next_command_does_the_same_and_suggests_nothing_more(messy, tmp_pat
     ]
 
 
+def test_a_file_without_a_header_in_another_encoding_has_a_schema_that_says_both(tmp_path):
+    path = tmp_path / "public.csv"
+    path.write_bytes("".join(f"{i},юг,{'да' if i % 2 else 'нет'}\n" for i in range(40)).encode("cp1251"))
+    done = _run(path, "--label", "column-3", "--header", "none", "--encoding", "windows-1251")
+    assert done.exit_code == 0, done.output
+    schema = Schema.read(tmp_path / "schema.toml")
+    assert (schema.header, schema.encoding) == ("column-1,column-2,column-3", "windows-1251")
+    assert schema.classes == ("да", "нет")
+
+
 def test_a_mistake_is_one_sentence_and_status_2(messy, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["fedkd", "schema", str(messy), "--label", "y", "--drop", "z"])
     with pytest.raises(SystemExit) as ended:

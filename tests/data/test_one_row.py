@@ -28,7 +28,7 @@ def _others(path, public, place=PLACE):
     """Return what is known of all rows but one."""
     found = load_usable_rows(path, public)
     schema = public.schema
-    table = read_table(path, label=schema.label, num_features=len(schema.columns), lenient=True)
+    table = read_table(path, schema, lenient=True)
     parts = found.X, found.y, *usable_row_values(table, schema, digest="ab")
     return [repr(np.delete(part, place, axis=0).tolist()) for part in parts]  # NaN is like itself
 

@@ -88,12 +88,11 @@ def test_shards_leave_parties_few_classes():
     assert max(len(np.unique(Y[part])) for part in parts) <= 4  # two blocks, each over one boundary at most
 
 
-@pytest.mark.parametrize(("size_skew", "ratio"), [("linear", 10), ("square", 100), ("exponential", np.exp(9))])
-def test_size_skew_grows_as_named(size_skew, ratio):
+def test_sizes_grow_with_the_party_s_number():
     y = np.zeros(200_000, dtype=int)
-    sizes = [len(p) for p in partition(y, name="size-skewed", num_parties=10, seed=0, size_skew=size_skew)]
+    sizes = [len(p) for p in partition(y, name="size-skewed", num_parties=10, seed=0)]
     assert sizes == sorted(sizes)
-    assert sizes[-1] / sizes[0] == pytest.approx(ratio, rel=0.1)
+    assert sizes[-1] / sizes[0] == pytest.approx(10, rel=0.1)
 
 
 def test_classes_are_dealt_in_the_order_asked_for():
@@ -148,8 +147,8 @@ def test_more_parties_than_rows_is_refused():
 
 
 def test_a_skew_that_leaves_a_party_empty_is_refused():
-    with pytest.raises(DataError, match="partitioner 'size-skewed' must give each of 20 parties a row, got 100 rows"):
-        partition(Y[:100], name="size-skewed", num_parties=20, seed=0, size_skew="exponential")
+    with pytest.raises(DataError, match="partitioner 'size-skewed' must give each of 20 parties a row, got 40 rows"):
+        partition(Y[:40], name="size-skewed", num_parties=20, seed=0)
 
 
 def test_more_shards_than_rows_is_refused():
@@ -167,7 +166,6 @@ def test_more_shards_than_rows_is_refused():
         ({"second_alpha": -1.0}, "second-dirichlet-alpha must be finite and > 0"),
         ({"min_rows": 0}, "min-party-rows must be a whole number >= 1"),
         ({"class_order": "random"}, "class-order must be one of rarest-first"),
-        ({"size_skew": "cubic"}, "size-skew must be one of linear"),
         (
             {"name": "pathological", "classes_per_party": 11},
             "classes-per-party must be a whole number within 1",

@@ -20,11 +20,6 @@ def test_two_spellings_of_one_class_are_refused(schema):
         Schema(columns=schema.columns, classes=("1", "1.0"))
 
 
-def test_a_class_that_reads_as_missing_is_refused(schema):
-    with pytest.raises(DataError, match="classes must not be texts that mean a missing value"):
-        Schema(columns=schema.columns, classes=("NA", "EU"))
-
-
 def test_repeated_column_is_refused():
     with pytest.raises(DataError, match="columns must be distinct"):
         Schema(columns=(Column(name="a", kind="numeric"),) * 2, classes=("0", "1"))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import gzip
 import io
 import time
@@ -11,18 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedkd_flwr.data.datasets import load_pool
+from fedkd_flwr.data.formats import read_libsvm, require_readable
+from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.public import UNKNOWN, make_public_set
 from fedkd_flwr.data.row_values import usable_row_values
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.data.tables import (
-    load_party_table,
-    load_public,
-    load_usable_rows,
-    read_libsvm,
-    read_table,
-    require_readable,
-)
-from fedkd_flwr.data.write_schema import infer_schema
+from fedkd_flwr.data.tables import load_party_table, load_public, load_usable_rows, read_table
+from fedkd_flwr.data.write_schema import infer_schema, look_at_file
 from fedkd_flwr.errors import Code, DataError, MissingExtraError
 
 
@@ -59,7 +56,10 @@ def test_csv_keeps_identifiers_and_text_as_written(write):
 
 def test_libsvm_columns_count_from_one_and_missing_ones_are_zero(write):
     path = write("t.libsvm", "+1 1:0.5\n-1 3:2\n")
-    table = read_table(path, label="y", num_features=4)
+    schema = Schema(
+        columns=tuple(Column(name=f"f{i}", kind="numeric") for i in (1, 3, 4)), classes=("-1", "1"), label="y"
+    )
+    table = read_table(path, schema)
     assert list(table.columns) == ["f1", "f2", "f3", "f4", "y"]
     assert table[["f1", "f3", "f4"]].to_numpy().tolist() == [[0.5, 0, 0], [0, 2, 0]]
     assert read_libsvm(path)[0].shape == (2, 3)
@@ -83,7 +83,10 @@ def test_missing_file_says_so(tmp_path):
         ("t.csv", "a,b\n", "must hold at least one row"),
         ("t.csv", "a,b,a\n1,2,3\n", "must have distinct names, got a more than once"),
         ("t.csv", "a,b\n1,2,3\n", "must have 2 values in every row"),
-        ("t.csv", "Report\n\na;b\n1;2\n3;4\n", r"got 'Report'; the table seems to begin in line 3 with 'a;b'\. Take"),
+        ("t.csv", "Report\n\na;b\n1;2\n3;4\n", r"got 'Report'; the table seems to begin in line 3 with 'a, b'\. Take"),
+        ("t.csv", "# made by hand, May\na;b;c\n1;2;3\n", r"'# made by hand, May'; .* in line 2 with 'a, b, c'\. Take"),
+        ("t.data", "30,2,ill\n1,2,3,4,5,6\n3,4,5,6,7,8\n", r"'30, 2, ill'; .* in line 2 with '1, 2, 3, 4, 5, 6'\."),
+        ("t.csv", "18.0  8 307\n15.0  8 350\n", r"between values, got spaces in '18\.0 8 307'\. Put a comma"),
         ("t.csv", "a,b\n1,2\n1,2,3\n", "must have 2 values in every row"),
         ("t.svm", "a,b\n1,2\n", "must hold LIBSVM lines"),
         ("t.xlsx", "PK", r"must end in \.csv, \.tsv"),
@@ -143,20 +146,158 @@ def test_columns_without_a_name_get_one_and_empty_ones_without_a_name_go(write):
     assert notes == ["the header gives no name to column 1: it is called 'column-1'"]
 
 
-def test_a_file_that_begins_with_a_row_of_numbers_is_refused(write):
-    with pytest.raises(DataError, match=r"line 1 of .* must hold the columns' names, got 5\.1, 3\.5, setosa\. Put"):
-        read_table(write("t.csv", "5.1,3.5,setosa\n4.9,3.0,setosa\n"))
+_NO_HEADER = {
+    "decimals, integers, words": "86,33.7,south,ill\n63,25.6,west,well\n67,33.5,south,ill\n82,26.2,west,well\n",
+    "two rows": "5.1,3.5,setosa\n4.9,3.0,setosa\n",
+    "integers": "6,148,72,35,1\n20,69,54,68,0\n1,87,142,50,1\n68,259,34,2,0\n",
+    "repeated values": "63.0,1.0,1.0,0\n64.0,1.0,0.0,0\n61.0,2.0,0.0,1\n",
+    "words": "x,s,n,p\nb,s,w,e\nx,y,n,e\nb,y,w,p\n",
+    "codes and dates": "E11,2021-03-12,7\nI10,2021-05-02,9\nE66,2020-01-31,2\n",
+    "decimal commas": "5,1;3,5;ja\n4,9;3,0;nein\n6,0;2,0;ja\n",
+    "a cell without a value": "?,12,ill\n4,80,well\n5,7,ill\n",
+    "a name in each row": "Braund,22,ill\nCumings,38,well\nHeikkinen,16,ill\nAllen,35,ill\n",
+}
+_HEADER = {
+    "years": "region,2019,2020,2021\nnorth,5,6,7\nsouth,1,2,3\n",
+    "years over years": "first,2019,2020,2021,2022\na,2020,2021,2018,2025\nb,2018,2019,2025,2020\n",
+    "numbered columns": "0,1,2,3,4\n0.5,-1,3,9,2\n-2,4,1,-5,7\n",
+    "wavelengths": "400.5,402.5,404.5,406.5,class\n0.1,0.2,0.3,0.2,a\n0.2,0.2,0.1,0.3,b\n",
+    "words above words": "ward,outcome\nnorth,ill\nsouth,well\nnorth,ill\nsouth,ill\n",
+    "words above texts of each row": "name,remark\nAnn,good\nBob,bad\nCy,none\n",
+    "a name with a digit": "q1,q2,q3\nyes,no,yes\nno,no,yes\nyes,yes,no\nno,no,no\n",
+    "a name that is also a category": "male,age\nmale,33\nfemale,34\n",
+    "no name for the row numbers": ",age,ward\n0,5,n\n1,6,s\n",
+}
 
 
-def test_truncated_gzip_is_refused(tmp_path):
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-12])
+@pytest.mark.parametrize("text", _NO_HEADER.values(), ids=_NO_HEADER)
+def test_a_file_whose_first_line_is_a_row_is_refused_in_one_way_and_read_as_the_user_says(write, text):
+    path = write("t.csv", text)
+    with pytest.raises(
+        DataError, match=r"line 1 of .* must hold the columns' names, got what looks like a row: .*none"
+    ):
+        read_table(path)
+    bare, first = read_table(path, header="none"), text.splitlines()[0]
+    assert [*bare.columns] == [f"column-{i + 1}" for i in range(bare.shape[1])]
+    assert bare.iloc[0].tolist() == first.split(";" if ";" in text else ",")
+    assert len(bare) == len(text.splitlines())
+
+
+@pytest.mark.parametrize("text", _HEADER.values(), ids=_HEADER)
+def test_a_first_line_of_numbers_or_words_that_are_names_is_read_as_such(write, text):
+    table = read_table(write("t.csv", text))
+    assert [name if not name.startswith("column-") else "" for name in table.columns] == text.splitlines()[0].split(",")
+
+
+def test_a_line_of_names_that_the_file_lacks_is_given_by_the_user_or_the_schema_for_all(write):
+    """Which row comes first must not decide how many columns there are: the schema holds that line."""
+    path = write("t.csv", "86;3,7;ill\n63;5,6;well\n")
+    for line in ("age;crp;outcome", "age,crp,outcome"):
+        assert read_table(path, header=line).to_dict("list")["crp"] == ["3,7", "5,6"]
+        assert look_at_file(path, label="outcome", rules=Rules(header=line))[1].header == "age;crp;outcome"
+    excel = write("e.csv", "sep=;\n86;3,7;ill\n63;5,6;well\n")
+    assert look_at_file(excel, label="column-3", rules=Rules(header="none"))[1].header == "column-1;column-2;column-3"
+    _, schema = look_at_file(path, label="column-3", rules=Rules(header="none"))
+    assert schema.header == "column-1;column-2;column-3"
+    assert Schema.from_toml(schema.to_toml()) == schema
+    public = make_public_set(read_table(path, schema), schema)
+    party = write("p.csv", "86;3,7;ill;;\n63;5,6;well\n70;2,5;ill\n")
+    held = load_usable_rows(party, public)
+    assert held.y.tolist() == [-1, 1, 0]
+    with pytest.raises(
+        DataError, match=r"what looks like a row: 1, ill\. Put a line with a name for each column first\.$"
+    ):
+        read_table(write("n.csv", "1,ill\n2,well\n1,ill\n"), dataclasses.replace(schema, header=""))
+    with pytest.raises(DataError, match="3 values in every row, as its header, got 5 values in line 1"):
+        read_table(party, schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("Ward report,,,\n,,,\nage,crp,ward,outcome\n20,0,n,well\n", "'Ward report'; .* line 3 with 'age, crp"),
+        (";Report;;Mai\nAlter;CRP;Station;Ende\n20;1;n;ja\n", "'Report, Mai'; .* line 2 with 'Alter, CRP"),
+        ("sep=;\nReport;\nage;outcome\n20;ill\n", "'Report'; .* line 3 with 'age, outcome"),
+        ("a,,,\n1,2,3,4\n", "'a'; .* line 2 with '1, 2, 3, 4'.* If line 1 names the columns: header=yes"),
+    ],
+)
+def test_a_title_that_has_the_separators_of_the_table_is_refused_with_the_line_where_it_begins(write, text, seen):
+    """A schema of unnamed columns was written, and the names became cells."""
+    with pytest.raises(DataError, match=f"must hold the columns' names in its first line, got {seen}"):
+        read_table(write("t.csv", text))
+    assert "column-" in "".join(read_table(write("t.csv", text), header="yes").columns)
+
+
+def test_rows_that_all_end_in_one_more_separator_are_read_with_a_note(write):
+    notes = []
+    table = read_table(write("t.csv", "age,outcome\n20,well,\n21,ill, \n"), notes=notes)
+    assert table.to_dict("list") == {"age": ["20", "21"], "outcome": ["well", "ill"]}
+    assert notes == ["every row ends in one more separator, with nothing behind it: left out"]
+    for text in ("age,outcome\n20,well,\n21,ill\n", "age,outcome\n20,well,\n21,ill,x\n"):
+        with pytest.raises(DataError, match="2 values in every row, as its header, got 3 values in line 2"):
+            read_table(write("t.csv", text))
+    with pytest.raises(DataError, match="R writes its rows' names so"):
+        read_table(write("t.csv", "age,outcome\n1,20,well\n2,21,ill\n"))
+
+
+@pytest.mark.parametrize("name", ["t.txt", "t.data", "t.dat", "t.data.gz"])
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("age,crp,outcome\n20,1,ill\n21,3,well\n", ["age", "crp", "outcome"]),
+        ("age\tcrp\n20\t1\n21\t3\n", ["age", "crp"]),
+        ("time,level\n12:30,1\n13:40,2\n", ["time", "level"]),
+        ("# made by hand\n1 1:0.5\n-1 2:3 # last\n", ["f1", "f2", "label"]),
+        ("1\n-1 1:3\n", ["f1", "label"]),
+    ],
+)
+def test_what_a_text_holds_says_of_which_kind_it_is(write, name, text, columns):
+    assert [*read_table(write(name, text)).columns] == columns
+
+
+def test_the_schema_says_of_which_kind_a_text_is_and_no_row_of_it(write):
+    schema = Schema(columns=(Column(name="f2", kind="numeric"),), classes=("0", "1"))
+    assert read_table(write("t.txt", "1 2:5\n0 1:3\n"), schema)["f2"].tolist() == [5, 0]
+    found = read_table(write("t.txt", "age,outcome\n0 1:3 2:5\n0 1:3\n"), schema, lenient=True)
+    assert found["f2"].tolist() == [0, 5, 0]
+    other = Schema(columns=(Column(name="age", kind="numeric"),), classes=("0", "1"))
+    assert read_table(write("t.data", "age,label\n3,1\n"), other)["age"].tolist() == ["3"]
+
+
+@pytest.mark.parametrize("encoding", ["windows-1251", "koi8-r", "cp866", "windows-1253"])
+def test_names_in_another_encoding_are_recognised_by_the_label_and_read_as_the_user_says(encoding, tmp_path):
+    path = tmp_path / "t.csv"
+    label, other = ("έκβαση", "ηλικία") if encoding == "windows-1253" else ("исход", "возраст")
+    path.write_bytes(f"{other};{label}\n31;{other[:4]}\n85;{label[:3]}\n71;{other[:4]}\n".encode(encoding))
+    for look_at in (look_at_file, lambda path, label: load_pool("table", seed=1, table=str(path), label=label)):
+        with pytest.raises(DataError, match=rf"In {encoding} it has that column .*: give encoding={encoding} \("):
+            look_at(path, label=label)
+    found, schema = look_at_file(path, label=label, rules=Rules(encoding=encoding))
+    assert found.notes[0].note == f"4 lines from line 1 on are no UTF-8: read as {encoding}"
+    assert [column.name for column in schema.columns] == [other]
+    again = Schema.from_toml(schema.to_toml())
+    assert again == schema
+    assert [*read_table(path, again).columns] == [other, label]
+
+
+def test_an_encoding_whose_lines_end_otherwise_or_that_nobody_knows(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("größe;b\n1;2\n".encode("utf-16-le"))
+    assert [*read_table(path, encoding="utf-16-le").columns] == ["größe", "b"]
+    with pytest.raises(DataError, match=r"encoding must be one that Python knows, got 'Kyrillisch'\. Name one"):
+        read_table(path, encoding="Kyrillisch")
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.data.gz"])
+def test_truncated_gzip_is_refused(tmp_path, name):
+    (tmp_path / name).write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-12])
     with pytest.raises(DataError, match="must unpack"):
-        read_table(tmp_path / "t.csv.gz")
+        read_table(tmp_path / name)
 
 
 def test_npz_with_python_objects_is_never_unpickled(tmp_path):
     np.savez(tmp_path / "t.npz", X=np.array([[{}]], dtype=object))
-    with pytest.raises(DataError, match="NPZ file of plain arrays"):
+    with pytest.raises(DataError, match=r"NPZ file of plain arrays.* Save texts as such: y\.astype\(str\)"):
         read_table(tmp_path / "t.npz")
 
 
@@ -177,8 +318,9 @@ def test_npz_without_x_or_with_other_lengths_is_refused(tmp_path):
 
 
 def test_libsvm_with_more_features_than_the_schema_is_refused(write):
+    schema = Schema(columns=tuple(Column(name=f"f{i}", kind="numeric") for i in (1, 2)), classes=("-1", "1"))
     with pytest.raises(DataError, match="of at most 2 features"):
-        read_table(write("t.txt", "1 3:1\n"), num_features=2)
+        read_table(write("t.txt", "1 3:1\n"), schema)
 
 
 def test_parquet_without_pyarrow_names_the_extra(write, monkeypatch):
@@ -469,7 +611,7 @@ def test_a_damaged_file_raises_an_error_of_ours_or_none(name, tmp_path):
     for data in [b"", b"PK\x03\x04", b"PAR1" * 3, b"\x1f\x8b", *_mutants(path.read_bytes(), rng, 60)]:
         path.write_bytes(data)
         try:
-            Schema.read(path) if name == "schema.toml" else read_table(path, num_features=2)
+            Schema.read(path) if name == "schema.toml" else read_table(path)
         except DataError:
             refused += 1
     assert refused > 10

@@ -154,12 +154,6 @@ def test_another_word_and_another_cap_are_another_public_set():
     assert fingerprint(TABLE, wider) != plain
 
 
-def test_the_fingerprint_of_tables_without_text_is_what_it_was(people, schema, monkeypatch):
-    # computed with the version before text columns (commit b56637e), when preprocessing had version 1
-    monkeypatch.setattr("fedkd_flwr.data.public.PREPROCESSING_VERSION", 1)
-    assert fingerprint(people, schema) == "fe7d8191362cf753a98dc596b6e659705806a1b69cfb2cab2be28e606a2a37b5"
-
-
 def test_a_simulated_pool_is_read_both_ways(tmp_path):
     tiny_text.table(80).to_csv(tmp_path / "reviews.csv", index=False)
     pool = load_pool("table", seed=1, table=str(tmp_path / "reviews.csv"), label="liked")

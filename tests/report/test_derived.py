@@ -117,16 +117,6 @@ def test_the_rows_that_count_are_those_of_models_alone_and_with_the_federation()
     assert derived.rows_used(record) == "own"
 
 
-def test_own_columns_gain_over_the_model_with_the_federation_or_else_the_one_alone():
-    def of(value):
-        return {"own": Metrics(n=9, accuracy=value)}
-
-    party = PartyRecord(name="a", solo=of(0.5), federated=of(0.6), extended=of(0.75))
-    assert derived.own_gain(party, "own") == pytest.approx(0.15)
-    assert derived.own_gain(PartyRecord(name="a", solo=of(0.5), extended=of(0.75)), "own") == pytest.approx(0.25)
-    assert derived.own_gain(PartyRecord(name="a", solo=of(0.5)), "own") is None
-
-
 def test_fixed_answers_are_the_commonest_class_s_share_and_one_over_the_classes_that_occur():
     record = of_parties([6, 4, 0], [9, 0, 0], rows="own")
     for party, share in zip(record.parties, (0.6, 1.0), strict=True):

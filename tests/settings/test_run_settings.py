@@ -82,6 +82,15 @@ def test_what_cannot_be_read_is_said(here, words, error, message):
         read_settings(words)
 
 
+@pytest.mark.parametrize("line", ['table = "C:\\Users\\anna\\t.csv"', 'table = "D:\\data\\x.csv"'])
+def test_a_path_with_backslashes_in_quotes_is_answered_with_how_to_write_it(here, line):
+    (here / "run.toml").write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"Write paths with / or in single quotes: table = 'C:\\Users"):
+        read_settings(["run.toml"])
+    (here / "run.toml").write_text(line.replace('"', "'") + "\n", encoding="utf-8")
+    assert read_settings(["run.toml"])["table"].endswith(line.split('"')[1])
+
+
 @pytest.mark.parametrize("name", ["a b", "../x", ".x", "x" * 101, "a/b"])
 def test_names_of_runs_are_plain(name):
     with pytest.raises(ConfigError, match="name must be at most 100 letters"):

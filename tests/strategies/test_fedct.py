@@ -287,7 +287,9 @@ class TestDensityRatios:
         """A party cannot bring ratios into a run by labels: its reply has no labels then."""
         strategy = FedCT(config=FedCTConfig(consensus="majority"), public=public_set())
         codes, labels = np.zeros((60, 3), np.uint8), np.zeros(60, np.int16)
-        sent = encode_ratios(codes, labels, public=strategy.exchange.spec, server_round=1, class_counts=np.array([1, 0, 0]))
+        sent = encode_ratios(
+            codes, labels, public=strategy.exchange.spec, server_round=1, class_counts=np.array([1, 0, 0])
+        )
         reply = Reply(node_id=1, party="a", arrays={"ratios": sent})
         with pytest.raises(PayloadError, match="no labels in the reply"):
             strategy.exchange.read(reply, 1)

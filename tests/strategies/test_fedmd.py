@@ -118,5 +118,7 @@ def test_one_round_without_revisit_or_digest_is_local_training(tmp_path):
     nets = []
     for one in members:
         seed = derive_seed(derive_seed(1, one.name), "model")
-        nets.append(net(seed=seed).train_epochs(one.X, one.y, epochs=3).logits(one.public.X[strategy.exchange.average_rows]))
+        nets.append(
+            net(seed=seed).train_epochs(one.X, one.y, epochs=3).logits(one.public.X[strategy.exchange.average_rows])
+        )
     assert np.allclose(strategy.exchange.average, np.mean(nets, axis=0), atol=1e-6)

@@ -91,7 +91,9 @@ def _said(grid, stage):
 def _events(case, strategy):
     """Return what one reply of this level costs, by the mechanism the parties were told."""
     if case.startswith("L2"):
-        return strategy.exchange.told_config.party_plan(strategy.exchange.spec.num_public, strategy.exchange.spec.num_classes).events()
+        return strategy.exchange.told_config.party_plan(
+            strategy.exchange.spec.num_public, strategy.exchange.spec.num_classes
+        ).events()
     return [(strategy.exchange.mechanism.dp_event(), strategy.exchange.spec.num_public)]
 
 
@@ -430,7 +432,9 @@ def test_self_training_fits_a_second_model_on_the_rows_nobody_asked_about(unquer
     seen, fit = [], Classifier.fit
     monkeypatch.setattr(Classifier, "fit", lambda self, X, y: (seen.append(len(X)), fit(self, X, y))[1])
     labels = np.tile(public_set().y, (1, 1))
-    strategy.exchange.combine(1, [PartyLabels(party=name, labels=labels) for name in "abc"], RoundRecord(server_round=1))
+    strategy.exchange.combine(
+        1, [PartyLabels(party=name, labels=labels) for name in "abc"], RoundRecord(server_round=1)
+    )
     assert seen == fits
 
 

@@ -114,7 +114,9 @@ def test_fewer_bits_and_changes_alone_take_fewer_bytes_and_end_in_much_the_same(
         changes, _, _ = _run(name, _members(folder, name), soft_bits=bits, average_bits=16, delta_coding=True)
         up = [sum(r.bytes_up for r in s.record.rounds) for s in (floats, steps, changes)]
         assert up[1] < up[0]
-        assert np.array_equal(steps.exchange.average, changes.exchange.average)  # coding changes the bytes and nothing else
+        assert np.array_equal(
+            steps.exchange.average, changes.exchange.average
+        )  # coding changes the bytes and nothing else
         assert steps.record.mean_accuracies()["federated-common"] > 0.8
         if name != "scarlet" and bits > 1:  # sixty bits are fewer than a base's name; cached rows do not come again
             assert up[2] < up[1]

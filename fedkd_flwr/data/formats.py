@@ -1,0 +1,321 @@
+"""The formats of users' files: NPZ, LIBSVM and Parquet, what a compressed file may unpack to, and rows in parts."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import math
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.columns import column_name, require_distinct
+from fedkd_flwr.errors import Code, DataError, MissingExtraError, explain
+
+__all__ = [
+    "MAX_UNPACKED_GB",
+    "Rows",
+    "content",
+    "image_shape",
+    "in_usable_parts",
+    "max_unpacked",
+    "read_libsvm",
+    "read_libsvm_lines",
+    "read_npz",
+    "read_parquet",
+    "require_file",
+    "require_pyarrow",
+    "require_readable",
+    "table_of_npz",
+]
+
+MAX_UNPACKED_GB = 4.0
+"""Gigabytes that a compressed file may unpack to."""
+
+_MOST_CHANNELS = 4  # red, green, blue and what shines through
+_LIMIT_NAME = "FEDKD_MAX_UNPACKED_GB"
+_DEFLATE_RATIO = 1032  # the most that deflate can shrink anything
+
+Rows = slice | NDArray[np.intp]
+"""Rows of a table by their positions."""
+
+
+def read_libsvm(
+    path: str | os.PathLike[str], *, num_features: int = 0
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Read a LIBSVM file, gzipped or not, as a dense matrix and its labels.
+
+    Returns
+    -------
+    X : ndarray of shape (n, num_features), float32
+    y : ndarray of shape (n,), float64
+
+    Raises
+    ------
+    DataError
+        If it is not a LIBSVM file, or has more features than ``num_features``.
+    """
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        with io.BytesIO(content(path)) as file:
+            # from memory, because sklearn reads a gzip file slowly, line by line; columns count from 1 in LIBSVM: to
+            # guess it would let one row with an index 0 move the columns of all others
+            X, y = load_svmlight_file(file, n_features=num_features or None, dtype=np.float64, zero_based=False)
+    except (ValueError, IndexError, OverflowError) as error:
+        most = f" of at most {num_features} features" if num_features else ""
+        rule = f"hold LIBSVM lines (label index:value index:value ...){most}"
+        way_out = "Indexes count from 1. If its first line names columns, let the file's name end in .csv or .tsv."
+        raise DataError(explain(f"file {path}", rule, f"this: {error}", way_out)) from error
+    if (size := 8 * X.shape[0] * X.shape[1]) > (limit := max_unpacked()):
+        _refuse_large(Path(path), limit, f"{size / 1e9:.3g} GB ({X.shape[0]:,} rows of {X.shape[1]:,} features)")
+    return X.toarray().astype(np.float32), y
+
+
+def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an NPZ file; Python objects in it are refused and never unpickled.
+
+    Raises
+    ------
+    DataError
+        If it is not an NPZ file of plain arrays.
+    """
+    path = Path(path)
+    try:
+        # opened here, because NumPy leaves the file open if it is not an archive
+        with path.open("rb") as file:
+            with zipfile.ZipFile(file) as archive:
+                unpacked = sum(member.file_size for member in archive.infolist())
+            if unpacked > (limit := max_unpacked()):
+                _refuse_large(path, limit, f"{unpacked / 1e9:.3g} GB")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as arrays:
+                found = {key: arrays[key] for key in arrays}
+    except DataError:
+        raise
+    except Exception as error:  # a hostile shape asks for all memory; zipfile may raise anything
+        seen, way_out = f"this: {type(error).__name__}: {error}", ""
+        if "allow_pickle" in str(error):
+            way_out = "Save texts as such: y.astype(str). An array of numbers: X.astype(float)."
+        raise DataError(explain(f"file {path}", "be an NPZ file of plain arrays", seen, way_out)) from error
+    if strange := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
+        raise DataError(explain(f"file {path}", "be an NPZ file of plain arrays", f"other members: {strange[:3]}"))
+    return found
+
+
+def image_shape(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
+    """Return (channels, height, width) of the images in an NPZ file, None where a file holds a table.
+
+    Images are a uint8 array ``X`` of shape (n, height, width) or (n, channels, height, width).
+
+    Raises
+    ------
+    DataError
+        If the channels come last.
+    """
+    path = Path(path).expanduser()
+    if path.suffix.lower() != ".npz":
+        return None
+    with zipfile.ZipFile(path) as archive, archive.open("X.npy") as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+    if dtype != np.uint8 or len(shape) not in (3, 4):
+        return None
+    channels, height, width = shape[1:] if len(shape) == 4 else (1, *shape[1:])
+    if width <= _MOST_CHANNELS < channels:
+        way_out = "Turn them: X.transpose(0, 3, 1, 2)."
+        raise DataError(explain(f"images of {path}", "have shape (n, channels, height, width)", shape, way_out))
+    return channels, height, width
+
+
+def require_file(path: str | os.PathLike[str], way_out: str = "Check the path.") -> Path:
+    """Return the path of a file; raise `DataError` (code ``missing-file``) if there is none."""
+    path = Path(path).expanduser()
+    if not path.is_file():
+        seen = f"the folder {path}" if path.is_dir() else f"no file {path}"
+        raise DataError(explain("file", "exist", seen, way_out), code=Code.MISSING_FILE)
+    return path
+
+
+def require_readable(path: str | os.PathLike[str]) -> bytes:
+    """Return the bytes of a file; raise `DataError` (code ``missing-file``) if there is none, or it may not be read."""
+    path = require_file(path)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        message = explain(f"file {path}", "be readable", f"this: {error}", "Give this user the right to read it.")
+        raise DataError(message, code=Code.MISSING_FILE) from error
+
+
+def content(path: str | os.PathLike[str]) -> bytes:
+    """Return what a file holds, unzipped."""
+    path = Path(path)
+    data = path.read_bytes()  # its name says whether it is zipped: a row could begin as a gzip file does
+    return _unzipped(data, path) if path.suffix.lower() == ".gz" else data
+
+
+def max_unpacked() -> int:
+    """Return how many bytes a file may unpack to: what ``FEDKD_MAX_UNPACKED_GB`` says, `MAX_UNPACKED_GB` by default.
+
+    Raises `DataError` if that is no number above 0.
+    """
+    said = os.environ.get(_LIMIT_NAME, "") or str(MAX_UNPACKED_GB)
+    try:
+        gigabytes = float(said)
+    except ValueError:
+        gigabytes = math.nan
+    if not 0 < gigabytes < math.inf:
+        raise DataError(explain(f"the environment's {_LIMIT_NAME}", "be a number of gigabytes above 0", said))
+    return round(gigabytes * 1e9)
+
+
+def _refuse_large(path: Path, limit: int, seen: str) -> NoReturn:
+    way_out = f"If it is meant to be that large: export {_LIMIT_NAME}={4 * limit / 1e9:g}"
+    raise DataError(explain(f"file {path}", f"unpack to at most {limit / 1e9:g} GB ({_LIMIT_NAME})", seen, way_out))
+
+
+def _unzipped(data: bytes, path: Path) -> bytes:
+    """Return what a gzip file unpacks to, as long as that is no more than it may be."""
+    limit, size = max_unpacked(), 0
+    if len(data) * _DEFLATE_RATIO > limit:  # counted first, so that a bomb takes no memory
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            while chunk := file.read(2**20):
+                size += len(chunk)
+                if size > limit:
+                    _refuse_large(path, limit, f"more, from {len(data):,} bytes")
+    return gzip.decompress(data)
+
+
+def read_libsvm_lines(
+    path: str | os.PathLike[str], *, num_features: int
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Return what `read_libsvm` returns; zeros, and NaN as label, for lines that it cannot read."""
+    from sklearn.datasets import load_svmlight_file
+
+    text = content(path)
+    # a carriage return is white space here, as it is to scikit-learn
+    lines = np.array([line for line in text.split(b"\n") if line.partition(b"#")[0].strip()], dtype=object)
+    X, y = np.zeros((len(lines), num_features), dtype=np.float32), np.full(len(lines), np.nan)
+
+    def take(rows: Rows) -> None:
+        part = io.BytesIO(b"\n".join(lines[rows]))
+        features, labels = load_svmlight_file(part, n_features=num_features, dtype=np.float64, zero_based=False)
+        X[rows], y[rows] = features.toarray(), labels
+
+    _in_halves(take, np.arange(len(lines)))
+    return X, y
+
+
+def require_pyarrow(path: Path) -> Any:
+    """Return pyarrow; raise `MissingExtraError` where it is not installed."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        way_out = 'pip install "fedkd-flwr[parquet]", or save the table as CSV.'
+        raise MissingExtraError(explain(f"reading {path.name}", "have pyarrow", "none installed", way_out)) from error
+    return pyarrow
+
+
+def read_parquet(path: Path, *, lenient: bool) -> pd.DataFrame:
+    """Return the table of a Parquet file, as `fedkd_flwr.data.tables.read_table` does."""
+    pyarrow = require_pyarrow(path)
+    try:
+        meta = pyarrow.parquet.read_metadata(path)
+        names = [column_name(name) for name in pyarrow.parquet.read_schema(path).names]
+        unpacked = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
+    require_distinct(names, path)
+    if unpacked > (limit := max_unpacked()):
+        _refuse_large(path, limit, f"{unpacked / 1e9:.3g} GB")
+    try:
+        read = pyarrow.parquet.read_table(path, partitioning=None)
+        try:
+            # whole numbers stay such where one is missing: as floats, 17 digits of all others would be rounded
+            table: pd.DataFrame = read.to_pandas(integer_object_nulls=True)
+            return table
+        except Exception:  # a date of the year 30000, bytes that are no text: one value is enough
+            if not lenient:
+                raise
+            index = (read.schema.pandas_metadata or {}).get("index_columns", ())
+            return pd.DataFrame({name: _plain_values(read[name]) for name in read.column_names if name not in index})
+    except (pyarrow.ArrowException, OSError, MemoryError) as error:
+        raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
+
+
+def _plain_values(column: Any) -> pd.Series[Any]:
+    """Return a column of Arrow's, with a text in place of each value that is none in Python."""
+    with contextlib.suppress(Exception):
+        return pd.Series(column.to_pandas(integer_object_nulls=True))
+    values = np.full(len(column), "(unreadable)", dtype=object)
+
+    def take(rows: Rows) -> None:
+        values[rows] = column.take(rows).to_pandas(integer_object_nulls=True).to_numpy(dtype=object)
+
+    _in_halves(take, np.arange(len(column)))
+    return pd.Series(values, dtype=object)
+
+
+def table_of_npz(path: Path, label: str) -> pd.DataFrame:
+    """Return the table of an NPZ file, as `fedkd_flwr.data.tables.read_table` does."""
+    arrays = read_npz(path)
+    if "X" not in arrays:
+        raise DataError(explain(f"file {path}", "hold an array X", f"the arrays {', '.join(arrays) or 'none'}"))
+    X, y = _with_characters(arrays["X"]), _with_characters(arrays["y"]) if "y" in arrays else None
+    if X.ndim < 2 or (y is not None and y.shape != (len(X),)):
+        seen = f"X {X.shape}, y {None if y is None else y.shape}"
+        raise DataError(explain(f"arrays of {path}", "have shapes (n, ...) and (n,)", seen))
+    prefix = "x" if X.ndim == 2 else "pixel-"
+    X = X.reshape(len(X), -1)
+    table = pd.DataFrame(X, columns=[f"{prefix}{i}" for i in range(X.shape[1])])
+    return table if y is None else table.assign(**{label: y})
+
+
+def _with_characters(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array whose texts hold the sign of replacement for what is no character: pandas would read none."""
+    if array.dtype.kind != "U" or not array.dtype.itemsize:
+        return array
+    array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    codes = array.view(np.uint32)
+    codes[(codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))] = 0xFFFD
+    return array
+
+
+def in_usable_parts(take: Callable[[Rows], None], readable: Callable[[Rows], NDArray[np.bool_]], num_rows: int) -> None:
+    """Call ``take(part)`` on parts of a table that together leave out only the rows on which it raises.
+
+    ``readable(part)`` is asked where it raises on some row: it tells of all rows at once of which that is known
+    beforehand. It may raise too.
+    """
+    try:
+        take(slice(None))
+        return
+    except Exception:
+        known = np.zeros(num_rows, dtype=bool)
+
+    def look(part: Rows) -> None:
+        known[part] = readable(part)
+
+    _in_halves(look, np.arange(num_rows))
+    _in_halves(take, np.flatnonzero(known))
+
+
+def _in_halves(work: Callable[[Rows], None], rows: NDArray[np.intp]) -> None:
+    """Call ``work`` on rows, halves of them, and halves of those, until it raises on no part of two or more."""
+    parts = [rows]
+    while parts:
+        part = parts.pop()
+        try:
+            work(part)
+        except Exception:
+            if len(part) > 1:
+                parts += np.array_split(part, 2)
