@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import Card, ExchangeConfig
 from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.data.public import PublicSet, check_test_rows
-from fedkd_flwr.errors import SETTLED, ConfigError, TooFewPartiesError, explain
+from fedkd_flwr.errors import SETTLED, Code, ConfigError, TooFewPartiesError, cause, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -50,6 +50,7 @@ from fedkd_flwr.wire.records import Reply, Room, Scalar, array_bytes, instructio
 __all__ = ["Collaborators", "ExchangeStrategy", "checked_test"]
 
 Stage = Literal["fit", "evaluate"]
+EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 _SETTLE_S = 3.0
 _MAX_ARRAYS = 16  # of a reply without weights: ours have up to three
 _SLACK = 2**20  # bytes of a reply for headers, names and metrics
@@ -102,6 +103,45 @@ class Collaborators:
     ledger: LedgerStore
     budget: Budget
     fraction: float = 1.0
+
+
+class _AfterRound:
+    """Stands in Flower's loop where ``evaluate_fn`` does, the last thing of a round; see `ExchangeStrategy.start`."""
+
+    def __init__(
+        self,
+        strategy: ExchangeStrategy[Any],
+        evaluate_fn: EvaluateFn | None,
+        should_stop: Callable[[int, Result], bool] | None,
+    ) -> None:
+        self.strategy, self.evaluate_fn, self.should_stop = strategy, evaluate_fn, should_stop
+
+    def __call__(self, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+        found = self._evaluated(server_round, arrays)
+        at, result = self.strategy, self.strategy._result
+        if found is not None:
+            result.evaluate_metrics_serverapp[server_round] = found
+        now = server_round + at.rounds_done
+        asks = self.should_stop is not None and server_round > 0 and now < at.num_rounds and at.finished_round is None
+        if asks and self.should_stop is not None and self.should_stop(server_round, result):
+            at.finished_round, at.stopped = now, True
+        return found
+
+    def _evaluated(self, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+        if self.evaluate_fn is None or not arrays:
+            return None
+        try:
+            return self.evaluate_fn(server_round, arrays)
+        except Exception as error:
+            if self.strategy.takes_weights:
+                raise
+            got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+            self.strategy.note(
+                f"evaluate_fn failed in round {server_round} and is not called again ({cause(error)}). It got {got}: "
+                f"{self.strategy.card.name} leaves no weights."
+            )
+            self.evaluate_fn = None
+            return None
 
 
 class ExchangeStrategy(Strategy, Generic[Answered]):
@@ -215,6 +255,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self._reception: Reception[Answered] = Reception(self.read)
         self._held: dict[str, Mapping[str, NDArray[Any]]] = {}  # party -> what its next answer may give changes to
         self._began = self._round_start = 0.0
+        self._result = Result()  # as Flower's loop gathers it
+        self.stopped = False  # by `should_stop`, and the result has not gone out yet
         # Message class; LegacyStrategy replaces it, because Flower's old API has no task context
         self.envelope: Callable[..., Any] = Message
 
@@ -312,16 +354,24 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         timeout: float = 3600,
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
-        evaluate_fn: Any = None,
+        evaluate_fn: EvaluateFn | None = None,
+        should_stop: Callable[[int, Result], bool] | None = None,
         **later: Any,
     ) -> Result:
         """Wait for the nodes, run the exchange, and return Flower's result; the rest is in ``record``.
 
         Parameters
         ----------
-        grid, num_rounds, timeout, train_config, evaluate_config, evaluate_fn, **later
+        grid, num_rounds, timeout, train_config, evaluate_config, **later
             As in Flower's ``Strategy.start``, but one round is the default; ``train_config`` reaches the parties beside
             our own settings.
+        evaluate_fn : callable, optional
+            ``evaluate_fn(server_round, arrays)`` is called after each round with what it left, such as ``labels``, and
+            before the first only where there are weights. Where arrays are no weights and it raises, the record says
+            so and it is not called again: what the parties answered is not lost.
+        should_stop : callable, optional
+            ``should_stop(server_round, result)`` is asked after each round, as by Flower 1.43, on every release. The
+            parties get the result of the round after which it says True.
         initial_arrays : ArrayRecord, optional
             Weights to start from, where one net goes round; other algorithms have no use for any.
 
@@ -338,7 +388,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             raise ConfigError(explain("initial_arrays", rule, seen, "Parties begin with models of their own."))
         self.check_rounds(num_rounds)
         left = num_rounds - self.rounds_done if self.finished_round is None else 0
-        plan = (timeout, train_config, evaluate_config, evaluate_fn)
+        after = _AfterRound(self, evaluate_fn, should_stop)
+        self._result = Result()
+        plan = (timeout, train_config, evaluate_config, after)
         initial_arrays = initial_arrays if initial_arrays is not None else ArrayRecord()
         try:
             self.prepare(grid, num_rounds)
@@ -402,6 +454,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send what the last round left to the chosen parties, a fresh record each."""
+        self._require_start()
         server_round += self.rounds_done
         if self.finished_round is not None:
             log(INFO, "configure_train: finished in round %d, nothing to send", self.finished_round)
@@ -428,6 +481,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Open each reply, leave bad ones out with a reason, and combine the others."""
+        self._require_start()
         server_round += self.rounds_done
         if self.finished_round is not None:
             return None, None
@@ -447,7 +501,24 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         for key, value in (("agreement", this.agreement), ("labelled-share", this.labelled_share)):
             if value is not None:
                 metrics[key] = value
-        return arrays, MetricRecord(metrics)
+        self._result.arrays, self._result.train_metrics_clientapp[server_round] = (
+            arrays,
+            (made := MetricRecord(metrics)),
+        )
+        return arrays, made
+
+    def _require_start(self) -> None:
+        """Refuse what Flower's loop calls, where `start` has not begun this run."""
+        if self._began:
+            return
+        way_out = (
+            "Flower's wrappers, such as DifferentialPrivacyServerSideFixedClipping, clip and add noise to weights: "
+            "give the strategy's own config its noise, and start it without a wrapper."
+        )
+        rule = "be started by its own start, or by LegacyStrategy"
+        error = ConfigError(explain(self.card.title, rule, "a call of one step", way_out))
+        self.record.close(error)
+        raise error
 
     def _counted(self, answers: Sequence[Answered], this: RoundRecord) -> int:
         """Return how many parties count as there: those that answered, and beside noise at the server more.
@@ -483,9 +554,11 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send the final result after the last round; nothing before it."""
+        self._require_start()
         server_round += self.rounds_done
-        if server_round != self.last_round:
+        if server_round != self.last_round and not self.stopped:
             return []
+        self.stopped = False
         here = self._present(grid)
         nodes = self._sample([node for node in self._nodes if node in here], self.fraction_evaluate, -1)
         log(INFO, "configure_evaluate: sending the final result to %d parties", len(nodes))
@@ -519,7 +592,9 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             self.record.party(reply.party).report(reply.metrics, num_classes=self.spec.num_classes)
         if finished < self.min_evaluate_nodes:
             log(WARN, "only %d parties took the final result in, wanted %d", finished, self.min_evaluate_nodes)
-        return MetricRecord({"num-parties": finished, **self.record.mean_accuracies()})
+        found = MetricRecord({"num-parties": finished, **self.record.mean_accuracies()})
+        self._result.evaluate_metrics_clientapp[server_round] = found
+        return found
 
     def summary(self) -> None:
         """Log the settings."""
@@ -637,8 +712,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             if behind and more is None:
                 more = _as_arrays(self.catching_up(stage, server_round))
             sent = {**arrays, **(more or {})} if behind else arrays
-            content = instruction_record(stage, sent, {**settings, "last-round": last_round, **self.told(node)})
-            weight = array_bytes(content.array_records[f"{stage}ins.parameters"])
+            content = instruction_record(sent, {**settings, "last-round": last_round, **self.told(node)})
+            weight = array_bytes(content.array_records["arrays"])
             if stage == "fit":
                 self.record.rounds[-1].bytes_down += weight
             else:
@@ -695,7 +770,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
 
     def _failure(self, reply: Reply) -> str:
         """Return the cause that a simulated party gives for a failure; across a wire there are codes and no text."""
-        said = reply.metrics.get("failure") if self.record.simulation else ""
+        told = self.record.simulation or reply.code == Code.CHANGING_MOD  # which mod it is
+        said = reply.metrics.get("failure") if told else ""
         return " ".join(said.split())[:600] if isinstance(said, str) else ""
 
     def note(self, text: str) -> None:

@@ -36,7 +36,7 @@ from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage, checked_test
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.waiting import WatchedGrid
-from fedkd_flwr.wire.records import Reply, Room, array_bytes, numbered, weights_record
+from fedkd_flwr.wire.records import WIRE_VERSION, Reply, Room, array_bytes, numbered, weights_record
 
 __all__ = ["FlowerMean", "PartyWeights", "WeightExchange"]
 
@@ -283,7 +283,7 @@ class FlowerMean(WeightExchange):
         if stage == "evaluate" or self._grid is None or not nodes:  # without nodes Flower would wait for ever
             return super()._messages(stage, message_type, server_round, nodes, config)
         # a record of our own: Flower's strategy writes into it
-        settings = ConfigRecord(self._settings_for_all(server_round, config))
+        settings = ConfigRecord({**self._settings_for_all(server_round, config), "wire-version": WIRE_VERSION})
         group = _Group(self._grid, nodes)
         messages = list(self.flower.configure_train(server_round, self._carried, settings, group))
         messages.sort(key=lambda message: nodes.index(message.metadata.dst_node_id))  # Flower shuffles, unseeded

@@ -57,7 +57,7 @@ def _watched(folder, strike, in_round):
         if message.metadata.message_type == "evaluate":
             assert record.final_asked == PARTIES
             return clients(message, context)
-        server_round = open_instruction(message.content, "fit")[1]["server-round"]
+        server_round = open_instruction(message.content)[1]["server-round"]
         asked.append(server_round)
         assert record.status == "running"
         if server_round == 1:  # never a page that says nothing was asked

@@ -99,9 +99,9 @@ def _exists(member):
 
 def _arrays(grid, node):
     return [
-        reply.content.array_records["fitres.parameters"]
+        reply.content.array_records["arrays"]
         for reply in grid.replies
-        if reply.metadata.src_node_id == node and "fitres.parameters" in reply.content
+        if reply.metadata.src_node_id == node and "arrays" in reply.content
     ]
 
 
@@ -327,11 +327,7 @@ def test_the_final_visit_of_a_run_whose_first_round_nobody_approved_discloses_no
         thread, _ = _steward(member, verdict)
         grid, _ = _run([member, _guarded(tmp_path / str(verdict), "b")])
         thread.join(5)
-        said = [
-            one.content.config_records["evaluateres.metrics"]
-            for one in grid.replies
-            if "evaluateres.metrics" in one.content
-        ]
+        said = [one.content["reply"] for one in grid.replies if one.metadata.message_type == "evaluate"]
         assert {one.get("code") for one in said if one["party"] == "a"} == codes
 
 
