@@ -79,7 +79,8 @@ def _said(grid, stage):
             continue
         metrics = {**reply.content["reply"], **reply.content["metrics"]}
         count = metrics.pop("num-examples")
-        arrays = reply.content.array_records.get("arrays", {}) if stage == "fit" else {}
+        arrays = reply.content.array_records.get("arrays", {})
+        metrics |= {"payload": ",".join(arrays)} if arrays else {}
         out.append((metrics, count, [bytes(a.data) for a in arrays.values()]))
     assert out
     return out

@@ -168,7 +168,7 @@ def test_only_k_privatised_labels_leave_a_party_and_weights_go_down_only():
     for reply in (r for r in grid.replies if r.metadata.message_type == "train"):
         opened = open_reply(reply, "fit")
         assert list(opened.arrays) == ["labels"]
-        assert set(opened.metrics) == {"party", "wire-version", "payload"}
+        assert set(opened.metrics) == {"party", "wire-version", "payload", "num-examples"}
         spec = strategy.spec.rows(3)
         labels = decode_labels(opened.arrays["labels"], public=spec, server_round=int(reply.metadata.group_id))
         assert labels.shape == (1, 3)
@@ -194,7 +194,7 @@ def test_messages_of_a_round_share_the_model_s_bytes_in_fresh_records():
     _, grid = run(rounds=1)
     one, two = (m.content.array_records["arrays"] for m in grid.sent[:2])
     assert one is not two
-    assert one["0"].data is two["0"].data
+    assert one["model.0"].data is two["model.0"].data
 
 
 def _spoil(change):
@@ -263,7 +263,7 @@ def test_weights_that_make_training_overflow_get_privatised_labels_like_any_othe
     """A reply that stayed away where private rows make the loss overflow would tell of them, uncharged."""
     held = members()
     held[0] = _with_ledger(tmp_path, held[0])
-    huge = _spoil(lambda c: _replace(c, "2", np.full((3, 8), 3e38, dtype=np.float32)))
+    huge = _spoil(lambda c: _replace(c, "model.2", np.full((3, 8), 3e38, dtype=np.float32)))
     strategy = make()
     strategy.start(InProcessGrid(huge(handler([PrivateKTClient(p) for p in held])), [{}] * 5), num_rounds=1)
     assert "it learnt nothing" in caplog.text
@@ -364,7 +364,7 @@ def test_what_goes_wrong_is_an_answer_whatever_privacy_the_server_says_there_is(
     lie = _spoil(lambda c: c.config_records["config"].__setitem__("privacy", "none"))
     grid = InProcessGrid(lie(handler([Broken(held[0]), *map(PrivateKTClient, held[1:])])), [{}] * 5)
     make().start(grid, num_rounds=1)
-    replies = [open_reply(r, "fit") for r in grid.replies if "reply" in r.content.config_records]
+    replies = [open_reply(r, "fit") for r in grid.replies if r.metadata.message_type == "train"]
     assert len({(r.code, tuple(r.metrics), r.num_bytes) for r in replies}) == 1
     assert replies[0].code == ""
 
