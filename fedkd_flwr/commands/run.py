@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.commands.exit_codes import INTERRUPTED
-from fedkd_flwr.commands.options import AsJson, print_json
+from fedkd_flwr.commands.options import AsJson, find_own_modules, print_json
 from fedkd_flwr.commands.simulate import Resume, RunSettings
 
 __all__ = ["run"]
@@ -47,6 +47,7 @@ def run(
     from fedkd_flwr.apps.submit import follow, status, submit
     from fedkd_flwr.terminal import one_line
 
+    find_own_modules()
     given = read_settings(settings or [], name=name)
     if resume:
         given = resumed_settings(resume, given.get("output-dir", "")) | given

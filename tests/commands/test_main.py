@@ -342,3 +342,30 @@ def test_where_no_browser_can_be_opened_nothing_of_xdg_open_is_printed(monkeypat
     monkeypatch.setenv("PATH", "")
     open_page("/x.html")
     assert capfd.readouterr().err == "No browser was found. Open this page: /x.html\n"
+
+
+def _command(words, folder, **environment):
+    """Run the command as installed, in a folder that is its home too."""
+    program = [sys.executable, "-c", "from fedkd_flwr.commands.start import main; main()", *words]
+    homes = {"HOME": str(folder), "FLWR_HOME": str(folder / ".flwr"), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **homes, **environment}
+    return subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_warnings_of_libraries_are_no_errors_of_the_command_whatever_python_is_told(tmp_path):
+    done = _command(["runs"], tmp_path, PYTHONWARNINGS="error")
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
+
+
+def test_a_run_at_no_superlink_of_silos_is_refused_before_flower_simulates_one(tmp_path):
+    done = _command(["run", "public-path=public.csv"], tmp_path)
+    assert done.returncode == 2
+    assert "the SuperLink must be one that silos are connected to, got the default (:local:)" in done.stderr
+    assert "fedkd devnet 3" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["simulate"], ["run", "public-path=public.csv"]])
+def test_an_algorithm_of_one_s_own_is_found_in_the_current_folder(tmp_path, words):
+    (tmp_path / "mine.py").write_text("CARD = 1\n", encoding="utf-8")
+    done = _command([*words, "algorithm=mine:CARD"], tmp_path)
+    assert "algorithm must name a fedkd_flwr Card, got mine:CARD, a int" in done.stderr
