@@ -65,8 +65,8 @@ def submit(values: Mapping[str, Any], *, superlink: str = "", app: Path | None =
     if address(superlink).startswith(LOCAL):
         rule = "be one that silos are connected to"
         way_out = (
-            "Flower would simulate parties there. Name yours in Flower's configuration (`flwr config list` says where it "
-            "is) and give --superlink NAME. To try: fedkd devnet 3. Without silos: fedkd simulate"
+            "Flower would simulate parties there. Name yours in Flower's configuration (`flwr config list` says where "
+            "it is) and give --superlink NAME. To try: fedkd devnet 3. Without silos: fedkd simulate"
         )
         raise ConfigError(explain("the SuperLink", rule, f"{superlink or 'the default'} ({LOCAL}:)", way_out))
     with tempfile.TemporaryDirectory(prefix="fedkd-run-") as scratch:

@@ -15,6 +15,8 @@ from fedkd_flwr.commands.simulate import Resume, RunSettings
 __all__ = ["run"]
 
 _ROUND = re.compile(r"round (\d+)/(\d+): (.*)")
+_REFUSED = re.compile(r"left out of round \d+: .*|\S.* (is not ready|did not finish): .*")
+"""Lines of the server's log that say which silo refused, and by which code."""
 
 
 def run(
@@ -67,6 +69,9 @@ def run(
             for said in follow(made.run_id, superlink):
                 if found := _ROUND.search(said):
                     line.show(f"round {found[1]} of {found[2]}: {found[3]}")
+                elif refused := _REFUSED.search(said):
+                    line.clear()
+                    typer.echo(one_line(refused[0]), err=True)
                 elif "record: " in said or "report: " in said:
                     line.clear()
                     typer.echo(said[said.index("re") :].removeprefix("INFO :").strip(), err=as_json)
@@ -81,6 +86,8 @@ def run(
     elif not wait:
         typer.echo(f"Follow it with: flwr log {made.run_id} {superlink}".rstrip())
     if how and how != "finished:completed":
-        typer.echo(f"error: the run is {how}: {' '.join(details.split())[:600]}", err=True)
+        why = " ".join(details.split())[:600]
+        words = {"finished:stopped": "was stopped", "finished:failed": "failed"}.get(how, f"is {how.partition(':')[0]}")
+        typer.echo(f"error: the run {words}{'' if why in ('', 'N/A') else f': {why}'}", err=True)
         return 1
     return 0

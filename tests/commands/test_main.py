@@ -369,3 +369,40 @@ def test_an_algorithm_of_one_s_own_is_found_in_the_current_folder(tmp_path, word
     (tmp_path / "mine.py").write_text("CARD = 1\n", encoding="utf-8")
     done = _command([*words, "algorithm=mine:CARD"], tmp_path)
     assert "algorithm must name a fedkd_flwr Card, got mine:CARD, a int" in done.stderr
+
+
+def test_a_home_that_cannot_be_written_is_said_with_the_way_out(tmp_path):
+    (tmp_path / "home").write_text("a file", encoding="utf-8")
+    home = str(tmp_path / "home")
+    done = _command(["run", "public-path=public.csv"], tmp_path, HOME=home, FLWR_HOME="")
+    assert (done.returncode, "error: the system refused" in done.stderr) == (2, True)
+    assert "It is in your home folder: name another one with --output-dir" in done.stderr
+    done = _command(["simulate", "model=knn", "--parties", "3"], tmp_path, HOME=home)
+    assert (done.returncode, "output-dir must be a folder" in done.stderr) == (2, True)
+
+
+def _log_of_a_server(monkeypatch, lines, how, details):
+    from fedkd_flwr.apps import submit
+
+    made = submit.Submitted(
+        run_id="7", bundle=submit.Bundle(content=b"", sha256="ab", app="a", version="1", client_app="", files={})
+    )
+    monkeypatch.setattr(submit, "submit", lambda *_, **__: made)
+    monkeypatch.setattr(submit, "follow", lambda *_: iter(lines))
+    monkeypatch.setattr(submit, "status", lambda *_: (how, details))
+
+
+def test_a_run_that_is_waited_for_shows_the_codes_of_silos_as_they_come_and_how_it_ended(fedkd, monkeypatch):
+    lines = [
+        "WARNING :   north is not ready: missing-file. `fedkd check` there says why.",
+        "WARNING :   left out of round 1: south: not-allowed",
+        "INFO :      round 1/2: 2 of 3 parties answered",
+    ]
+    _log_of_a_server(monkeypatch, lines, "finished:stopped", "N/A")
+    done = fedkd("run", "--wait")
+    assert done.code == 1
+    assert done.err.splitlines()[-3:] == [
+        "north is not ready: missing-file. `fedkd check` there says why.",
+        "left out of round 1: south: not-allowed",
+        "error: the run was stopped",
+    ]
