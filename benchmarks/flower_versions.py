@@ -29,6 +29,7 @@ API = [
     "tests/wire/test_records.py",
     "tests/strategies/test_reception.py",
     "tests/strategies/test_waiting.py",
+    "tests/apps/test_flower_mods.py",
     "tests/apps/test_node_client.py",
     "tests/test_examples.py",
 ]

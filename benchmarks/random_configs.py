@@ -33,11 +33,11 @@ from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.errors import FedkdError
 
 ROWS = 240
-MODELS = ("knn", "logistic-regression", "naive-bayes", "decision-tree", "random-forest", "gradient-boosting", "mlp")
+MODELS = ("knn", "logistic-regression", "decision-tree", "random-forest", "hist-gradient-boosting", "mlp")
 FIXED = {
     *("name", "num_parties", "tracking", "output_dir", "data_root", "resume_from", "public_path", "schema_path"),
     *("rehearsal", "partition_path", "partition_index", "round_timeout_s", "node_settle_s", "node_deadline_s"),
-    *("dataset", "table", "label", "seed", "try_models_s"),
+    *("dataset", "table", "label", "seed", "try_models_s", "own_column_share"),
 }
 MOST = {"num_rounds": 3, "local_epochs": 2, "solo_epochs": 2, "teachers_per_student": 4, "students_per_party": 3}
 COMMAND = "from fedkd_flwr.commands.start import main; main()"
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("first", type=int, nargs="?", default=0)
     parser.add_argument("end", type=int, nargs="?", default=100)
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds of a run at most")
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds of a run at most")
     parser.add_argument("--keep", action="store_true", help="keep the folders, and say where they are")
     asked = parser.parse_args(arguments)
     good = True

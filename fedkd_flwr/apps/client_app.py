@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -127,10 +128,10 @@ def _noisy_mod() -> bool:
     Labels would be spoilt; and no ledger or claim of ours would know of weights. It stands between Flower's ClientApp
     and this call, and says so nowhere else.
     """
-    frame = sys._getframe(1)
-    while frame is not None and not (found := frame.f_globals.get("__name__", "").endswith(".localdp_mod")):
-        frame = frame.f_back  # type: ignore[assignment]
-    return frame is not None and found
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not str(frame.f_globals.get("__name__", "")).endswith(".localdp_mod"):
+        frame = frame.f_back
+    return frame is not None
 
 
 @app.evaluate()

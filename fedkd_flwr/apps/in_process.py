@@ -104,11 +104,10 @@ class InProcessGrid(Grid):
         return ids
 
     def pull_messages(
-        self, reply_to_message_ids: Iterable[str] | None = None, *, message_ids: Iterable[str] | None = None
+        self, message_ids: Iterable[str] = (), *, reply_to_message_ids: Iterable[str] = ()
     ) -> Iterable[Message]:
         """Return the replies to these messages, each once; Flower 1.43 names the argument anew."""
-        wanted = reply_to_message_ids or message_ids or ()
-        return [self._waiting.pop(i) for i in list(wanted) if i in self._waiting]
+        return [self._waiting.pop(i) for i in list(message_ids or reply_to_message_ids) if i in self._waiting]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Deliver the messages and return the replies."""

@@ -202,11 +202,11 @@ class ProcessGrid(InProcessGrid):
         return ids
 
     def pull_messages(
-        self, reply_to_message_ids: Iterable[str] | None = None, *, message_ids: Iterable[str] | None = None
+        self, message_ids: Iterable[str] = (), *, reply_to_message_ids: Iterable[str] = ()
     ) -> Iterable[Message]:
         """Return the replies to these messages, each once."""
         with self._lock:
-            return super().pull_messages(reply_to_message_ids, message_ids=message_ids)
+            return super().pull_messages(message_ids, reply_to_message_ids=reply_to_message_ids)
 
     def close(self) -> None:
         """End all processes."""

@@ -15,7 +15,7 @@ from fedkd_flwr.commands.simulate import Resume, RunSettings
 __all__ = ["run"]
 
 _ROUND = re.compile(r"round (\d+)/(\d+): (.*)")
-_REFUSED = re.compile(r"left out of round \d+: .*|\S.* (is not ready|did not finish): .*")
+_REFUSED = re.compile(r"^\w+ *:\s+(left out of round \d+: .*|\S.* (?:is not ready|did not finish): .*)")
 """Lines of the server's log that say which silo refused, and by which code."""
 
 
@@ -71,7 +71,7 @@ def run(
                     line.show(f"round {found[1]} of {found[2]}: {found[3]}")
                 elif refused := _REFUSED.search(said):
                     line.clear()
-                    typer.echo(one_line(refused[0]), err=True)
+                    typer.echo(one_line(refused[1]), err=True)
                 elif "record: " in said or "report: " in said:
                     line.clear()
                     typer.echo(said[said.index("re") :].removeprefix("INFO :").strip(), err=as_json)

@@ -257,10 +257,10 @@ class WatchedGrid(Grid):
         return self.grid.push_messages(messages)
 
     def pull_messages(
-        self, reply_to_message_ids: Iterable[str] | None = None, *, message_ids: Iterable[str] | None = None
+        self, message_ids: Iterable[str] = (), *, reply_to_message_ids: Iterable[str] = ()
     ) -> Iterable[Message]:
         """Pull replies; Flower 1.43 names the argument anew."""
-        return self.grid.pull_messages(reply_to_message_ids or message_ids or ())
+        return self.grid.pull_messages(message_ids or reply_to_message_ids)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Push messages and pull their replies until all are there or ``timeout`` seconds have passed."""

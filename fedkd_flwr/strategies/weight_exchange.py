@@ -33,7 +33,7 @@ from fedkd_flwr.algorithms.exchange import LocalEpochsConfig
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RoundRecord
-from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage, checked_test
+from fedkd_flwr.strategies.base import Collaborators, EvaluateFn, ExchangeStrategy, Stage, checked_test
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.waiting import WatchedGrid
 from fedkd_flwr.wire.records import WIRE_VERSION, Reply, Room, array_bytes, numbered, weights_record
@@ -120,7 +120,8 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
         timeout: float = 3600,
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
-        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+        evaluate_fn: EvaluateFn | None = None,
+        should_stop: Callable[[int, Result], bool] | None = None,
         **later: Any,
     ) -> Result:
         """Run the rounds; see `ExchangeStrategy.start`.
@@ -136,7 +137,7 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
             own = self._measure()
             return own if evaluate_fn is None else evaluate_fn(server_round, arrays)
 
-        plan = (num_rounds, timeout, train_config, evaluate_config, measured)
+        plan = (num_rounds, timeout, train_config, evaluate_config, measured, should_stop)
         return super().start(grid, self._weights(), *plan, **later)
 
     # ---------------------------------------------------------------- what an algorithm says

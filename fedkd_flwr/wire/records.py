@@ -240,10 +240,10 @@ def open_reply(message: Message, stage: Stage, room: Room | None = None) -> Repl
     if message.has_error():
         if code := _FLOWERS_OWN.get(message.error.code, ""):
             return Reply(node_id=node_id, party="", code=code)
-        said, _, failure = str(message.error.reason).partition("\n")
+        words, _, failure = str(message.error.reason).partition("\n")
         if mod := _mod_that_failed(message.error):
             return Reply(node_id=node_id, party="", code=Code.CHANGING_MOD, metrics={"failure": mod})
-        code, _, party = said.partition(": ")
+        code, _, party = words.partition(": ")
         if code not in set(Code) or len(party) > 100 or not party.isprintable():
             return Reply(node_id=node_id, party="", code="party-crashed")
         return Reply(node_id=node_id, party=party, code=code, metrics={"failure": failure} if failure else {})
@@ -254,7 +254,7 @@ def open_reply(message: Message, stage: Stage, room: Room | None = None) -> Repl
         party = str(said.get("party", ""))
         if len(party) > 100 or not party.isprintable():
             return Reply(node_id=node_id, party="", code="bad-name")
-        metrics = {**content.metric_records["metrics"], **said}  # a mod may have added numbers
+        metrics: dict[str, Any] = {**content.metric_records["metrics"], **said}  # a mod may have added numbers
         if code := str(said.get("code", "")):
             code = code if code in set(Code) else "unknown-code"
             return Reply(node_id=node_id, party=party, metrics=metrics, code=code)
