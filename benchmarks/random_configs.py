@@ -2,6 +2,7 @@
 
     python benchmarks/random_configs.py 0 20          # the configs of seeds 0 to 19
     python benchmarks/random_configs.py 17 18 --keep  # one of them, with its folder
+    python benchmarks/random_configs.py --quick       # in one process, which has imported all: seconds of a run are its own
 
 A config changes two to six settings of the run and of its algorithm, each drawn within the bounds that the setting
 itself declares. Those that `parse_run_config` refuses are drawn again: they are not valid. A run is at fault if it
@@ -127,15 +128,55 @@ def run(seed: int, folder: Path, limit: float) -> tuple[str, str, float]:
     return {0: "ended", 1: "failed", 2: "refused"}[done.returncode], last, seconds
 
 
+def quick(seed: int, folder: Path, processes: Any) -> tuple[str, str, float]:
+    """Do in this process what that of the command does, with its party processes; what it logs goes to a file."""
+    from fedkd_flwr.apps import simulation_process
+
+    write_table(folder / "table.csv")
+    run_id, events = str(7 * 10**18 + seed), []
+    streams = [os.dup(1), os.dup(2)]
+    began = time.monotonic()
+    try:
+        job = {"run_id": run_id, "config": settings(seed, folder)}
+        simulation_process._check([job], lambda event, **more: events.append({"event": event, **more}))
+        simulation_process._run(
+            run_id, job["config"], processes, lambda event, **more: events.append({"event": event, **more})
+        )
+    except simulation_process._RefusedError:
+        pass
+    except BaseException as error:
+        events.append({"event": "fault", "text": f"{type(error).__name__}: {error}"})
+    finally:
+        for number, stream in enumerate(streams, 1):
+            os.dup2(stream, number)
+            os.close(stream)
+    seconds, last = time.monotonic() - began, events[-1]
+    text = str(last.get("text", "") or last.get("reason", ""))
+    how = {"refused": "refused", "end": {"completed": "ended"}.get(last.get("status", ""), "failed")}
+    word = how.get(last["event"], "FAULT")
+    if word == "ended":
+        log = (folder / "out" / "runs" / run_id / "log.txt").read_text()
+        word = "FAULT" if "Traceback" in log else word
+        text = log[log.index("Traceback") :][-400:] if word == "FAULT" else ""
+    elif len(text) < 20:
+        word = "NO REASON"
+    return word, text, seconds
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the configs of some seeds; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("first", type=int, nargs="?", default=0)
     parser.add_argument("end", type=int, nargs="?", default=100)
     parser.add_argument("--limit", type=float, default=240.0, help="seconds of a run at most")
+    parser.add_argument("--quick", action="store_true", help="run them in this process")
     parser.add_argument("--keep", action="store_true", help="keep the folders, and say where they are")
     asked = parser.parse_args(arguments)
     good = True
+    if asked.quick:
+        from fedkd_flwr.apps.party_processes import PartyProcesses
+
+        processes = PartyProcesses(1)
     for seed in range(asked.first, asked.end):
         with contextlib.ExitStack() as stack:
             name = tempfile.mkdtemp(prefix=f"random-{seed}-")
@@ -143,7 +184,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(name)
             else:
                 stack.callback(shutil.rmtree, name, ignore_errors=True)
-            how, last, seconds = run(seed, Path(name), asked.limit)
+            how, last, seconds = (
+                quick(seed, Path(name), processes) if asked.quick else run(seed, Path(name), asked.limit)
+            )
             made = settings(seed, Path(name))
             told = {k: v for k, v in made.items() if k not in ("table", "label", "dataset", "output-dir", "seed")}
             print(f"{seed:4d} {how:<9} {seconds:5.1f} s  {' '.join(f'{k}={v}' for k, v in told.items())}", flush=True)

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import Card, ExchangeConfig
 from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.data.public import PublicSet, check_test_rows
-from fedkd_flwr.errors import SETTLED, Code, ConfigError, TooFewPartiesError, cause, explain
+from fedkd_flwr.errors import SETTLED, Code, ConfigError, TooFewPartiesError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -41,6 +41,7 @@ from fedkd_flwr.run_record import NOT_READY, Doing, Rejection, RoundRecord, RunR
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.participations import Participations
+from fedkd_flwr.strategies.after_round import AfterRound, EvaluateFn, ShouldStop
 from fedkd_flwr.strategies.reception import Answered, Reception, registered_names
 from fedkd_flwr.strategies.resuming import Checkpoints
 from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid, wait_for_nodes
@@ -50,7 +51,6 @@ from fedkd_flwr.wire.records import Reply, Room, Scalar, array_bytes, instructio
 __all__ = ["Collaborators", "ExchangeStrategy", "checked_test"]
 
 Stage = Literal["fit", "evaluate"]
-EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 _SETTLE_S = 3.0
 _MAX_ARRAYS = 16  # of a reply without weights: ours have up to three
 _SLACK = 2**20  # bytes of a reply for headers, names and metrics
@@ -103,45 +103,6 @@ class Collaborators:
     ledger: LedgerStore
     budget: Budget
     fraction: float = 1.0
-
-
-class _AfterRound:
-    """Stands in Flower's loop where ``evaluate_fn`` does, the last thing of a round; see `ExchangeStrategy.start`."""
-
-    def __init__(
-        self,
-        strategy: ExchangeStrategy[Any],
-        evaluate_fn: EvaluateFn | None,
-        should_stop: Callable[[int, Result], bool] | None,
-    ) -> None:
-        self.strategy, self.evaluate_fn, self.should_stop = strategy, evaluate_fn, should_stop
-
-    def __call__(self, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
-        found = self._evaluated(server_round, arrays)
-        at, result = self.strategy, self.strategy._result
-        if found is not None:
-            result.evaluate_metrics_serverapp[server_round] = found
-        now = server_round + at.rounds_done
-        asks = self.should_stop is not None and server_round > 0 and now < at.num_rounds and at.finished_round is None
-        if asks and self.should_stop is not None and self.should_stop(server_round, result):
-            at.finished_round, at.stopped = now, True
-        return found
-
-    def _evaluated(self, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
-        if self.evaluate_fn is None or not arrays:
-            return None
-        try:
-            return self.evaluate_fn(server_round, arrays)
-        except Exception as error:
-            if self.strategy.takes_weights:
-                raise
-            got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
-            self.strategy.note(
-                f"evaluate_fn failed in round {server_round} and is not called again ({cause(error)}). It got {got}: "
-                f"{self.strategy.card.name} leaves no weights."
-            )
-            self.evaluate_fn = None
-            return None
 
 
 class ExchangeStrategy(Strategy, Generic[Answered]):
@@ -255,7 +216,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         self._reception: Reception[Answered] = Reception(self.read)
         self._held: dict[str, Mapping[str, NDArray[Any]]] = {}  # party -> what its next answer may give changes to
         self._began = self._round_start = 0.0
-        self._result = Result()  # as Flower's loop gathers it
+        self._after = AfterRound(self)
         self.stopped = False  # by `should_stop`, and the result has not gone out yet
         # Message class; LegacyStrategy replaces it, because Flower's old API has no task context
         self.envelope: Callable[..., Any] = Message
@@ -355,7 +316,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: EvaluateFn | None = None,
-        should_stop: Callable[[int, Result], bool] | None = None,
+        should_stop: ShouldStop | None = None,
         **later: Any,
     ) -> Result:
         """Wait for the nodes, run the exchange, and return Flower's result; the rest is in ``record``.
@@ -388,9 +349,8 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
             raise ConfigError(explain("initial_arrays", rule, seen, "Parties begin with models of their own."))
         self.check_rounds(num_rounds)
         left = num_rounds - self.rounds_done if self.finished_round is None else 0
-        after = _AfterRound(self, evaluate_fn, should_stop)
-        self._result = Result()
-        plan = (timeout, train_config, evaluate_config, after)
+        self._after = AfterRound(self, evaluate_fn, should_stop)
+        plan = (timeout, train_config, evaluate_config, self._after)
         initial_arrays = initial_arrays if initial_arrays is not None else ArrayRecord()
         try:
             self.prepare(grid, num_rounds)
@@ -501,7 +461,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         for key, value in (("agreement", this.agreement), ("labelled-share", this.labelled_share)):
             if value is not None:
                 metrics[key] = value
-        self._result.arrays, self._result.train_metrics_clientapp[server_round] = (
+        self._after.result.arrays, self._after.result.train_metrics_clientapp[server_round] = (
             arrays,
             (made := MetricRecord(metrics)),
         )
@@ -556,9 +516,10 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         """Send the final result after the last round; nothing before it."""
         self._require_start()
         server_round += self.rounds_done
-        if server_round != self.last_round and not self.stopped:
+        if self.stopped:
+            self.stopped, server_round = False, self.last_round
+        if server_round != self.last_round:
             return []
-        self.stopped = False
         here = self._present(grid)
         nodes = self._sample([node for node in self._nodes if node in here], self.fraction_evaluate, -1)
         log(INFO, "configure_evaluate: sending the final result to %d parties", len(nodes))
@@ -593,7 +554,7 @@ class ExchangeStrategy(Strategy, Generic[Answered]):
         if finished < self.min_evaluate_nodes:
             log(WARN, "only %d parties took the final result in, wanted %d", finished, self.min_evaluate_nodes)
         found = MetricRecord({"num-parties": finished, **self.record.mean_accuracies()})
-        self._result.evaluate_metrics_clientapp[server_round] = found
+        self._after.result.evaluate_metrics_clientapp[server_round] = found
         return found
 
     def summary(self) -> None:

@@ -33,7 +33,8 @@ from fedkd_flwr.algorithms.exchange import LocalEpochsConfig
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RoundRecord
-from fedkd_flwr.strategies.base import Collaborators, EvaluateFn, ExchangeStrategy, Stage, checked_test
+from fedkd_flwr.strategies.after_round import EvaluateFn, ShouldStop
+from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage, checked_test
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.waiting import WatchedGrid
 from fedkd_flwr.wire.records import WIRE_VERSION, Reply, Room, array_bytes, numbered, weights_record
@@ -121,7 +122,7 @@ class WeightExchange(ExchangeStrategy[PartyWeights]):
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: EvaluateFn | None = None,
-        should_stop: Callable[[int, Result], bool] | None = None,
+        should_stop: ShouldStop | None = None,
         **later: Any,
     ) -> Result:
         """Run the rounds; see `ExchangeStrategy.start`.
