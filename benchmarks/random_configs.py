@@ -2,7 +2,7 @@
 
     python benchmarks/random_configs.py 0 20          # the configs of seeds 0 to 19
     python benchmarks/random_configs.py 17 18 --keep  # one of them, with its folder
-    python benchmarks/random_configs.py --quick       # in one process, which has imported all: seconds of a run are its own
+    python benchmarks/random_configs.py --quick       # in one process, which has imported all
 
 A config changes two to six settings of the run and of its algorithm, each drawn within the bounds that the setting
 itself declares. Those that `parse_run_config` refuses are drawn again: they are not valid. A run is at fault if it

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import Result
 
 from fedkd_flwr.errors import cause
-
-if TYPE_CHECKING:
-    from fedkd_flwr.strategies.base import ExchangeStrategy
 
 __all__ = ["AfterRound", "EvaluateFn", "ShouldStop"]
 
@@ -30,7 +27,7 @@ class AfterRound:
 
     def __init__(
         self,
-        strategy: ExchangeStrategy[Any],
+        strategy: Any,  # an `ExchangeStrategy`, whose file imports this one
         evaluate_fn: EvaluateFn | None = None,
         should_stop: ShouldStop | None = None,
     ) -> None:

@@ -184,9 +184,16 @@ def test_a_client_fn_answers_with_one_mod_and_gets_the_names_of_its_arrays():
 
 
 def test_a_run_stops_where_should_stop_of_a_newer_flower_says_so():
-    strategy = _strategy()
-    strategy.start(fedct_grid(parties(3)), num_rounds=5, should_stop=lambda server_round, result: server_round == 2)
+    strategy, grid, asked = _strategy(), fedct_grid(parties(3)), []
+
+    def should_stop(server_round, result):
+        asked.append((server_round, list(result.train_metrics_clientapp)))
+        return server_round == 2
+
+    strategy.start(grid, num_rounds=5, should_stop=should_stop)
+    assert asked == [(1, [1]), (2, [1, 2])]
     assert [r.server_round for r in strategy.record.rounds] == [1, 2]
+    assert [m.content["config"]["server-round"] for m in grid.sent] == [1, 1, 1, 2, 2, 2, 2, 2, 2]
     assert strategy.record.status == "completed"
     assert all(party.federated for party in strategy.record.parties)  # they got the result
 
