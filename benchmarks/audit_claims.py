@@ -187,7 +187,7 @@ def _run(strategy: Any, clients: Sequence[Any], *, rounds: int = 1) -> list[Tran
     said = [Transcript(spec=client.party.spec) for client in clients]
     for sent, reply in zip(grid.sent, grid.replies, strict=True):
         if sent.metadata.message_type == "train":
-            arrays, config = open_instruction(sent.content, "fit")
+            arrays, config = open_instruction(sent.content)
             asked = dict(zip(str(config.get("payload", "")).split(","), arrays, strict=False))
             at = int(config["server-round"])
             said[sent.metadata.dst_node_id - 1000].add(open_reply(reply, "fit"), asked=asked, server_round=at)

@@ -30,6 +30,8 @@ API = [
     "tests/strategies/test_reception.py",
     "tests/strategies/test_waiting.py",
     "tests/silo/test_node_client.py",
+    "tests/apps/test_flower_mods.py",
+    "tests/silo/test_node_client.py",
     "tests/test_examples.py",
 ]
 REAL = ["tests/flower/test_ray.py", "tests/flower/test_supernodes.py"]

@@ -529,7 +529,7 @@ class Silo:
     def ask(self, stage: str, arrays: Mapping[str, np.ndarray], config: Mapping[str, Any]) -> Message:
         """Return the reply of this node's ClientApp."""
         kind = "train" if stage == "fit" else "evaluate"
-        content = instruction_record(stage, arrays, config)  # type: ignore[arg-type]
+        content = instruction_record(arrays, config)  # type: ignore[arg-type]
         message = Message(content, dst_node_id=1, message_type=kind)
         self.sent += 1
         message.metadata.__dict__["_message_id"] = str(self.sent)
@@ -555,8 +555,8 @@ def trace(silo: Silo, case: Mapping[str, Any], public: PublicSet, later: bytes |
         config = {**told, "server-round": server_round, "last-round": server_round - 1, "base": base}
         reply = silo.ask("fit", arrays, config)
         said.append(_said(reply))
-        if name == "fedct" and "code" not in reply.content["fitres.metrics"]:
-            payload = reply.content["fitres.parameters"]["0"].numpy()
+        if name == "fedct" and "code" not in reply.content["reply"]:
+            payload = next(iter(reply.content["arrays"].values())).numpy()
             spec = PublicSpec(num_public=public.num_rows, num_classes=len(CLASSES), fingerprint=public.fingerprint)
             spec = spec.bits if settings["label_mechanism"] == "xor" else spec
             base = digest(decode_labels(payload, public=spec, server_round=server_round)).hex()

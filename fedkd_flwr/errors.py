@@ -42,6 +42,7 @@ class Code(StrEnum):
     BAD_INSTRUCTION = "bad-instruction"
     BUDGET_EXCEEDED = "budget-exceeded"
     BUNDLE_NOT_APPROVED = "bundle-not-approved"
+    CHANGING_MOD = "changing-mod"
     CLASS_OUTSIDE_SCHEMA = "class-outside-schema"
     HELD_BACK = "held-back"
     INTERNAL = "internal"
@@ -82,6 +83,7 @@ SETTLED = frozenset(
         Code.BAD_INSTRUCTION,
         Code.BUDGET_EXCEEDED,
         Code.BUNDLE_NOT_APPROVED,
+        Code.CHANGING_MOD,
         Code.LEDGER_LOST,
         Code.MISSING_EXTRA,
         Code.MISSING_FILE,

@@ -62,12 +62,12 @@ def handler(clients: list[Any], first: int = 1000) -> Callable[[Message, Context
 
     def handle(message: Message, context: Context) -> Message:
         stage = "fit" if message.metadata.message_type == "train" else "evaluate"
-        arrays, config = open_instruction(message.content, stage)
+        arrays, config = open_instruction(message.content)
         client = clients[context.node_id - first]
         if stage == "fit":
-            return Message(reply_record("fit", *client.fit(arrays, config)), reply_to=message)
+            return Message(reply_record(*client.fit(arrays, config)), reply_to=message)
         loss, count, metrics = client.evaluate(arrays, config)
-        return Message(reply_record("evaluate", [], count, metrics, loss=loss), reply_to=message)
+        return Message(reply_record([], count, metrics, loss=loss), reply_to=message)
 
     return handle
 

@@ -80,8 +80,8 @@ def test_before_the_swap_weights_are_averaged(run, capsys):
 def test_after_the_swap_labels_are_exchanged(run, capsys):
     grid = run(AFTER)
     assert not any(reply.has_error() for reply in grid.replies)
-    assert {dict(r.content["fitres.metrics"])["payload"] for r in grid.replies[:3]} == {"labels"}
-    assert len(grid.replies[0].content["fitres.parameters"]["0"].data) < 300  # of 60 labels
+    assert {tuple(r.content["arrays"]) for r in grid.replies[:3]} == {("labels",)}
+    assert len(grid.replies[0].content["arrays"]["labels"].data) < 300  # of 60 labels
     assert "60 wines belong to nobody" in capsys.readouterr().out
 
 

@@ -88,4 +88,8 @@ def _folder(run: str, root: Path) -> Path:
     if len(alike) > 1:
         ids = ", ".join(sorted(path.name for path in alike)[:8])
         raise DataError(explain(f"run {run!r}", "mean one run", f"{len(alike)}: {ids}", "Give one of these ids."))
-    return find_runs(run, root)[0].parent
+    meant = [record.parent for record in find_runs(run, root)]  # the newest first; one that continues has its name
+    if others := [path for path in meant[1:] if path not in _continued(meant[0], "")]:
+        ids = ", ".join(path.name for path in [meant[0], *others][:8])
+        raise DataError(explain(f"run {run!r}", "mean one run", f"{1 + len(others)}: {ids}", "Give one of these ids."))
+    return meant[0]

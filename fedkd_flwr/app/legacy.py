@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import WARN
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, log
@@ -106,7 +106,7 @@ class LegacyStrategy(Strategy):
         clients = _Clients(client_manager)
         with self._closed_on_error():
             messages = self.strategy.configure_train(server_round, ArrayRecord(), ConfigRecord(), clients.grid)
-            asked = [(clients.of(message), FitIns(*_contents(message, "fit"))) for message in messages]
+            asked = [(clients.of(message), FitIns(*_contents(message))) for message in messages]
             if not asked and self.strategy.exchange.finished_round is None:
                 self.strategy.aggregate_train(server_round, [])  # fails, and names them: Flower would go on without
         return asked
@@ -128,7 +128,7 @@ class LegacyStrategy(Strategy):
         clients = _Clients(client_manager)
         with self._closed_on_error():
             messages = self.strategy.configure_evaluate(server_round, ArrayRecord(), ConfigRecord(), clients.grid)
-            asked = [(clients.of(message), EvaluateIns(*_contents(message, "evaluate"))) for message in messages]
+            asked = [(clients.of(message), EvaluateIns(*_contents(message))) for message in messages]
         if not asked and server_round + self.strategy.exchange.rounds_done == self.strategy.last_round:
             self._end()  # nobody is left to be told: Flower will not ask for the aggregate
         return asked
@@ -229,10 +229,10 @@ class _Letter:
         return self.error is not None
 
 
-def _contents(message: Message, stage: Literal["fit", "evaluate"]) -> tuple[Parameters, _Metrics]:
-    records = message.content
-    config = cast(_Metrics, dict(records.config_records[f"{stage}ins.config"]))
-    return _parameters(records.array_records[f"{stage}ins.parameters"]), config
+def _contents(message: Message) -> tuple[Parameters, _Metrics]:
+    record = message.content.array_records["arrays"]
+    names = {"payload": ",".join(record)} if record else {}
+    return _parameters(record), cast(_Metrics, {**message.content.config_records["config"], **names})
 
 
 def _parameters(arrays: ArrayRecord) -> Parameters:
@@ -258,9 +258,9 @@ def _replies(
 def _content(result: FitRes | EvaluateRes) -> RecordDict:
     try:
         if isinstance(result, EvaluateRes):
-            return reply_record("evaluate", [], result.num_examples, result.metrics, loss=result.loss)
+            return reply_record([], result.num_examples, result.metrics, loss=result.loss)
         sent = result.parameters
         arrays = [Array(dtype="", shape=(), stype=sent.tensor_type, data=tensor) for tensor in sent.tensors]
-        return reply_record("fit", arrays, result.num_examples, result.metrics)
+        return reply_record(arrays, result.num_examples, result.metrics)
     except Exception:  # values of types no record takes: an empty one is left out by the door, with a code
         return RecordDict()

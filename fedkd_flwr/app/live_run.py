@@ -192,7 +192,10 @@ def _stop_all() -> None:
     while frame.f_back is not None and signal is None:  # Flower does not tell its handlers why they are called
         frame = frame.f_back
         signal = frame.f_locals.get("signalnum")
-    status, reason = "stopped", f"its process got signal {signal}: flwr stop, Ctrl-C, or another process ended it"
+    status, reason = (
+        "stopped",
+        f"Flower was told to end it (signal {signal}): `flwr stop`, Ctrl-C, or the end of the SuperLink",
+    )
     if signal is None:
         status, reason = "failed", "Flower ended its process after an error of its own: see flwr log"
     for run in list(_open_runs):

@@ -141,17 +141,11 @@ def _check_running(run_id: str, superlink: str) -> None:
     """Refuse to ask a local SuperLink that does not run: Flower would start one, which knows of no run."""
     import socket
 
-    import click
     from flwr.cli.constant import LOCAL_SUPERLINK_HTTP_API_PORT
-    from flwr.cli.flower_config import read_superlink_connection
 
-    from fedkd_flwr.app.submit import FlowerError
+    from fedkd_flwr.app.submit import LOCAL, FlowerError, address
 
-    try:
-        address = str(read_superlink_connection(superlink or None).address)
-    except click.ClickException as error:
-        raise FlowerError(error.message) from error
-    if address.startswith(":local"):
+    if address(superlink).startswith(LOCAL):
         try:
             socket.create_connection(("127.0.0.1", int(LOCAL_SUPERLINK_HTTP_API_PORT)), timeout=5).close()
         except OSError as error:

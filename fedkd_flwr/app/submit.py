@@ -18,8 +18,10 @@ from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.silo.bundles import Bundle, build_bundle
 
-__all__ = ["FlowerError", "Submitted", "flower", "follow", "status", "submit"]
+__all__ = ["LOCAL", "FlowerError", "Submitted", "address", "flower", "follow", "status", "submit"]
 
+LOCAL = ":local"
+"""How the address of a SuperLink begins that Flower starts on this machine, for simulations."""
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 # by name it may be another environment's, or nowhere on the PATH
 _FLWR = (sys.executable, "-P", "-c", "from flwr.cli.app import app; app()")
@@ -60,6 +62,13 @@ def submit(values: Mapping[str, Any], *, superlink: str = "", app: Path | None =
     if not config.public_path:
         way_out = "Give the path that it has at the server: public-path=/srv/public.csv. Without silos: fedkd simulate"
         raise ConfigError(explain("public-path", "be given to a run at real silos", config.public_path, way_out))
+    if address(superlink).startswith(LOCAL):
+        rule = "be one that silos are connected to"
+        way_out = (
+            "Flower would simulate parties there. Name yours in Flower's configuration (`flwr config list` says where "
+            "it is) and give --superlink NAME. To try: fedkd devnet 3. Without silos: fedkd simulate"
+        )
+        raise ConfigError(explain("the SuperLink", rule, f"{superlink or 'the default'} ({LOCAL}:)", way_out))
     with tempfile.TemporaryDirectory(prefix="fedkd-run-") as scratch:
         folder = app or app_folder(Path(scratch))
         bundle = build_bundle(folder)
@@ -67,6 +76,17 @@ def submit(values: Mapping[str, Any], *, superlink: str = "", app: Path | None =
         settings.write_text("".join(f"{key} = {toml(value)}\n" for key, value in values.items()), encoding="utf-8")
         answer = flower("run", str(folder), *_named(superlink), "--run-config", str(settings))
     return Submitted(run_id=str(answer["run-id"]), bundle=bundle)
+
+
+def address(superlink: str = "") -> str:
+    """Return the address of a SuperLink in Flower's configuration; raise `FlowerError` where it names none such."""
+    import click
+    from flwr.cli.flower_config import read_superlink_connection
+
+    try:
+        return str(read_superlink_connection(superlink or None).address)
+    except click.ClickException as error:
+        raise FlowerError(error.message) from error
 
 
 def follow(run_id: str, superlink: str = "", *, stream: bool = True) -> Iterator[str]:

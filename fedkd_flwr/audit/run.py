@@ -171,7 +171,7 @@ def _transcripts(grid: InProcessGrid, specs: Sequence[Any]) -> list[Transcript]:
     for sent, reply in zip(grid.sent, grid.replies, strict=True):
         if sent.metadata.message_type != "train":
             continue
-        arrays, settings = open_instruction(sent.content, "fit")
+        arrays, settings = open_instruction(sent.content)
         names = str(settings.get("payload", "")).split(",")
         asked = dict(zip(names, arrays, strict=False))
         at = int(settings["server-round"])

@@ -147,7 +147,11 @@ def _failed(error: BaseException, arguments: Sequence[str] | None) -> int:
         return 2
     if isinstance(error, OSError) and error.strerror:
         where = f" {error.filename}" if error.filename else ""
-        _say(f"error: the system refused{where}: {error.strerror}.")
+        home = str(error.filename or "").startswith(os.path.expanduser("~"))
+        ways = (
+            " It is in your home folder: name another one with --output-dir or output-dir=, and FLWR_HOME for Flower."
+        )
+        _say(f"error: the system refused{where}: {error.strerror}.{ways if home else ''}")
         return 2
     _bug(error)
     return BUG

@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.cli.exit_codes import INTERRUPTED
-from fedkd_flwr.cli.options import AsJson, print_json
+from fedkd_flwr.cli.options import AsJson, find_own_modules, print_json
 from fedkd_flwr.cli.simulate import Resume, RunSettings
 
 __all__ = ["run"]
 
 _ROUND = re.compile(r"round (\d+)/(\d+): (.*)")
+_REFUSED = re.compile(r"^\w+ *:\s+(left out of round \d+: .*|\S.* (?:is not ready|did not finish): .*)")
+"""Lines of the server's log that say which silo refused, and by which code."""
 
 
 def run(
@@ -47,6 +49,7 @@ def run(
     from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
     from fedkd_flwr.terminal import one_line
 
+    find_own_modules()
     given = read_settings(settings or [], name=name)
     if resume:
         given = resumed_settings(resume, given.get("output-dir", "")) | given
@@ -66,6 +69,9 @@ def run(
             for said in follow(made.run_id, superlink):
                 if found := _ROUND.search(said):
                     line.show(f"round {found[1]} of {found[2]}: {found[3]}")
+                elif refused := _REFUSED.search(said):
+                    line.clear()
+                    typer.echo(one_line(refused[1]), err=True)
                 elif "record: " in said or "report: " in said:
                     line.clear()
                     typer.echo(said[said.index("re") :].removeprefix("INFO :").strip(), err=as_json)
@@ -80,6 +86,8 @@ def run(
     elif not wait:
         typer.echo(f"Follow it with: flwr log {made.run_id} {superlink}".rstrip())
     if how and how != "finished:completed":
-        typer.echo(f"error: the run is {how}: {' '.join(details.split())[:600]}", err=True)
+        why = " ".join(details.split())[:600]
+        words = {"finished:stopped": "was stopped", "finished:failed": "failed"}.get(how, f"is {how.partition(':')[0]}")
+        typer.echo(f"error: the run {words}{'' if why in ('', 'N/A') else f': {why}'}", err=True)
         return 1
     return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 import typer
 
 from fedkd_flwr.cli.exit_codes import INTERRUPTED, TERMINATED
-from fedkd_flwr.cli.options import AsJson, open_page, print_json
+from fedkd_flwr.cli.options import AsJson, find_own_modules, open_page, print_json
 
 if TYPE_CHECKING:
     from fedkd_flwr.simulation.simulate import Ended
@@ -61,6 +61,7 @@ def simulate(
         from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
         from fedkd_flwr.simulation.simulate import jobs
 
+        find_own_modules()
         given = read_settings(settings or [], num_parties=parties, name=name)
         if resume:
             given = resumed_settings(resume, given.get("output-dir", "")) | given

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 
 from fedkd_flwr.cli.exit_codes import INTERRUPTED
 
@@ -12,6 +13,10 @@ __all__ = ["main"]
 
 def main() -> None:
     """Import the command, and run it."""
+    if os.environ.pop("PYTHONWARNINGS", None):  # libraries warn of each other's releases: no error of this command
+        warnings.resetwarnings()
+        for kind in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", kind)  # as Python does by itself
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a shell started the command with &
     if not ignored:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))

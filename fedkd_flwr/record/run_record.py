@@ -7,6 +7,7 @@ are for the operator of the federation, and a publishable copy leaves them out (
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import math
 import re
@@ -298,7 +299,7 @@ class RunRecord:
             return
         kind = type(error).__name__
         if isinstance(error, Exception):
-            self.status, self.reason = "failed", str(error) if isinstance(error, FedkdError) else cause(error)
+            self.status, self.reason = "failed", _why_failed(error)
         else:
             self.status, self.reason = "stopped", _STOPS.get(kind, f"its process was told to end ({kind})")
 
@@ -653,3 +654,15 @@ def _without_folder(value: Any) -> Any:
 def _json(values: dict[str, Any]) -> str:
     text = json.dumps(without_nan(values), indent=1, allow_nan=False)
     return _NUMBERS.sub(lambda found: " ".join(found[0].split()), text)  # a matrix takes one line for each row
+
+
+def _why_failed(error: Exception) -> str:
+    """Return why a run failed; what its machine lacked, in a sentence."""
+    if isinstance(error, FedkdError):
+        return str(error)
+    kept = "What the rounds before found is in this record."
+    if isinstance(error, MemoryError):
+        return f"The server ran out of memory ({cause(error)}). {kept} Give it more, or run fewer parties or rows."
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"The server's disk is full ({cause(error)}). {kept} Make room there, or name another output-dir."
+    return cause(error)

@@ -52,6 +52,8 @@ REASONS: dict[str, str] = {
     "missing. It never draws a second one. Its operator can restore the file from a backup, or take the party out.",
     Code.TOO_FEW_ROWS: "The party holds fewer rows of a class than its own rule asks (class-rows-at-least). Its "
     "operator can change the rule, or take part once there are more rows.",
+    Code.CHANGING_MOD: "The party's ClientApp has a mod of Flower's that changes replies: it clips, masks or adds "
+    "noise. Labels would be spoilt, and claims untrue. Take it out of mods=[...]: noise is a setting of the strategy.",
     Code.WITHHELD: "The reason is not given here because it may reveal something about private rows. It is in that "
     "party's own log, or known to the operator of the federation.",
     Code.WRONG_CONFIG: f"The party's own settings are wrong. {_OWN_LOG}.",

@@ -41,7 +41,7 @@ def summary_table(record: RunRecord) -> str:
     fedct, run 7: completed
     """
     stands = standing(record)
-    lines = ["═" * WIDTH, *_wrapped("", f"{plain(record.algorithm)}, run {plain(record.run_id)}: {stands.word}")]
+    lines = ["═" * WIDTH, *_wrapped("", f"{_title(record)}: {stands.word}")]
     if stands.word != "completed":
         lines += _wrapped("", stands.sentence)
     if record.reason:
@@ -57,6 +57,11 @@ def summary_table(record: RunRecord) -> str:
         lines += ["─" * WIDTH, *metrics]
     lines += ["─" * WIDTH, *_footer(record), "═" * WIDTH]
     return "\n".join(lines)
+
+
+def _title(record: RunRecord) -> str:
+    """Return algorithm and run; a strategy started by itself knows of no run."""
+    return plain(record.algorithm) + (f", run {plain(record.run_id)}" if record.run_id else "")
 
 
 def warnings(record: RunRecord) -> list[str]:

@@ -173,7 +173,7 @@ def _log_row(line: Mapping[str, Any]) -> list[str]:
     often = f" (time {number:,})" if number > IN_FULL else ""
     left = "answer" if line.get("left") else f"only the code {line.get('code', '')}{often}"
     return [
-        *(str(line.get(name, "")) for name in ("number", "when", "run", "round", "algorithm")),
+        *("" if line.get(name) is None else str(line[name]) for name in _LOG[:5]),  # a refusal may have no round
         left,
         str(output.get("bytes", "")) if line.get("left") else "0",
         str(output.get("sha256", ""))[:16],

@@ -103,9 +103,11 @@ class InProcessGrid(Grid):
             ids.append(identity)
         return ids
 
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Return the replies to these messages, each once."""
-        return [self._waiting.pop(i) for i in list(message_ids) if i in self._waiting]
+    def pull_messages(
+        self, message_ids: Iterable[str] = (), *, reply_to_message_ids: Iterable[str] = ()
+    ) -> Iterable[Message]:
+        """Return the replies to these messages, each once; Flower 1.43 names the argument anew."""
+        return [self._waiting.pop(i) for i in list(message_ids or reply_to_message_ids) if i in self._waiting]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Deliver the messages and return the replies."""

@@ -201,10 +201,12 @@ class ProcessGrid(InProcessGrid):
             self._say(messages[0])
         return ids
 
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+    def pull_messages(
+        self, message_ids: Iterable[str] = (), *, reply_to_message_ids: Iterable[str] = ()
+    ) -> Iterable[Message]:
         """Return the replies to these messages, each once."""
         with self._lock:
-            return super().pull_messages(message_ids)
+            return super().pull_messages(message_ids, reply_to_message_ids=reply_to_message_ids)
 
     def close(self) -> None:
         """End all processes."""

@@ -293,6 +293,7 @@ class Simulation:
     def _killed(self, current: Ended | None, code: int) -> Ended:
         """Say what is known of a run whose process ended without a word."""
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        how += ", as where memory ran out" if code == -signal.SIGKILL else ""
         if current is None:
             lines = Path(self.early_log.name).read_text(encoding="utf-8", errors="replace").strip().splitlines()
             return Ended(run_id="", status="killed", reason=" ".join([f"its process ended ({how}).", *lines[-1:]]))

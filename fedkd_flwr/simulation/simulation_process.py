@@ -108,6 +108,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     from fedkd_flwr.app.output import output_root
     from fedkd_flwr.app.server_app import federate
     from fedkd_flwr.data.look import note_lines
+    from fedkd_flwr.errors import explain
     from fedkd_flwr.record.run_record import RunRecord
     from fedkd_flwr.report import derived
     from fedkd_flwr.report.table import notes, summary_table, warnings
@@ -117,9 +118,14 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
 
     config = parse_run_config(values)
     folder = output_root(config.output_dir) / "runs" / run_id
-    folder.mkdir(parents=True, exist_ok=True)
     log = folder / LOG
-    _write_to(log)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_to(log)
+    except OSError as error:
+        way_out = "Name another folder: output-dir=FOLDER, and --output-dir FOLDER where other commands look for it."
+        say("refused", text=explain("output-dir", "be a folder that can be written", f"{folder} ({error})", way_out))
+        raise _RefusedError from error
     say("begin", run_id=run_id, folder=str(folder), rounds=config.rounds, parties=config.num_parties)
     grid = ProcessGrid(
         processes,

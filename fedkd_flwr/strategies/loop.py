@@ -26,9 +26,10 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedkd_flwr.algorithms.card import Card, ExchangeConfig
 from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import SETTLED, ConfigError, TooFewPartiesError, cause, explain
+from fedkd_flwr.errors import SETTLED, ConfigError, TooFewPartiesError, explain
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.record.run_record import Doing, RoundRecord, RunRecord, now_text
+from fedkd_flwr.strategies.after_round import AfterRound, EvaluateFn, ShouldStop
 from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage
 from fedkd_flwr.strategies.inbox import Inbox
 from fedkd_flwr.strategies.resuming import Checkpoints
@@ -38,7 +39,6 @@ from fedkd_flwr.wire.records import array_bytes, instruction_record
 
 __all__ = ["ExchangeStrategy", "new_record"]
 
-EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 _SETTLE_S = 3.0
 
 
@@ -144,7 +144,7 @@ class ExchangeStrategy(Strategy):
         self.on_round = on_round
         self.fell_short: TooFewPartiesError | None = None  # why the run ended before its last round, with a result
         self.stopped = False  # by `should_stop`, and the result has not gone out yet
-        self.result = Result()  # as Flower's loop gathers it
+        self._after = AfterRound(self)
         self._began = self._round_start = 0.0
         # Message class; LegacyStrategy replaces it, because Flower's old API has no task context
         self.envelope: Callable[..., Any] = Message
@@ -172,7 +172,7 @@ class ExchangeStrategy(Strategy):
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: EvaluateFn | None = None,
-        should_stop: Callable[[int, Result], bool] | None = None,
+        should_stop: ShouldStop | None = None,
         **later: Any,
     ) -> Result:
         """Wait for the nodes, run the exchange, and return Flower's result; the rest is in ``record``.
@@ -205,8 +205,7 @@ class ExchangeStrategy(Strategy):
         first = at.begin_with(initial_arrays)
         num_rounds += at.rounds_before
         left = num_rounds - at.rounds_done if at.finished_round is None else 0
-        after = _AfterRound(self, evaluate_fn, should_stop)
-        self.result = Result()
+        self._after = after = AfterRound(self, evaluate_fn, should_stop)
         try:
             self.prepare(grid, num_rounds)
             watched = WatchedGrid(grid)
@@ -316,7 +315,8 @@ class ExchangeStrategy(Strategy):
             if value is not None:
                 metrics[key] = value
         made = MetricRecord(metrics)
-        self.result.arrays, self.result.train_metrics_clientapp[server_round] = arrays, made
+        result = self._after.result
+        result.arrays, result.train_metrics_clientapp[server_round] = arrays, made
         return arrays, made
 
     def _require_start(self) -> None:
@@ -369,9 +369,10 @@ class ExchangeStrategy(Strategy):
         self._require_start()
         at, roster = self.exchange, self.roster
         server_round += at.rounds_done
-        if server_round != self.last_round and not self.stopped:
+        if self.stopped:
+            self.stopped, server_round = False, self.last_round
+        if server_round != self.last_round:
             return []
-        self.stopped = False
         at.releasing()
         here = roster.look(grid, latecomers=at.takes_latecomers)
         there = [node for node in roster.nodes if node in here]
@@ -396,7 +397,7 @@ class ExchangeStrategy(Strategy):
         if finished < self.min_evaluate_nodes:
             log(WARN, "only %d parties took the final result in, wanted %d", finished, self.min_evaluate_nodes)
         found = MetricRecord({"num-parties": finished, **self.record.mean_accuracies()})
-        self.result.evaluate_metrics_clientapp[server_round] = found
+        self._after.result.evaluate_metrics_clientapp[server_round] = found
         return found
 
     def summary(self) -> None:
@@ -431,54 +432,11 @@ class ExchangeStrategy(Strategy):
             if behind and more is None:
                 more = {name: Array(array) for name, array in at.catching_up(stage, server_round).items()}
             sent = {**arrays, **(more or {})} if behind else arrays
-            content = instruction_record(
-                stage, sent, {**settings, "last-round": last_round, **at.told(node, server_round)}
-            )
-            num_bytes += array_bytes(content.array_records[f"{stage}ins.parameters"])
+            content = instruction_record(sent, {**settings, "last-round": last_round, **at.told(node, server_round)})
+            num_bytes += array_bytes(content.array_records["arrays"])
             kind, group = "train" if stage == "fit" else "evaluate", str(server_round)
             messages.append(self.envelope(content, dst_node_id=node, message_type=kind, group_id=group))
         return messages, num_bytes
-
-
-class _AfterRound:
-    """Stands in Flower's loop where ``evaluate_fn`` does, the last thing of a round; see `ExchangeStrategy.start`."""
-
-    def __init__(
-        self,
-        strategy: ExchangeStrategy,
-        evaluate_fn: EvaluateFn | None,
-        should_stop: Callable[[int, Result], bool] | None,
-    ) -> None:
-        self.strategy, self.evaluate_fn, self.should_stop = strategy, evaluate_fn, should_stop
-
-    def __call__(self, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
-        own = self.strategy.exchange.measure()
-        found = self._evaluated(server_round, arrays) if self.evaluate_fn is not None else own
-        at, result = self.strategy.exchange, self.strategy.result
-        if found is not None:
-            result.evaluate_metrics_serverapp[server_round] = found
-        now = server_round + at.rounds_done
-        asks = self.should_stop is not None and server_round > 0 and now < at.num_rounds and at.finished_round is None
-        if asks and self.should_stop is not None and self.should_stop(server_round, result):
-            at.finished_round, self.strategy.stopped = now, True
-        return found
-
-    def _evaluated(self, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
-        if self.evaluate_fn is None or not arrays:
-            return None
-        try:
-            return self.evaluate_fn(server_round, arrays)
-        except Exception as error:
-            at = self.strategy.exchange
-            if at.leaves_weights:
-                raise
-            got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
-            at.note(
-                f"evaluate_fn failed in round {server_round} and is not called again ({cause(error)}). It got {got}: "
-                f"{at.card.name} leaves no weights."
-            )
-            self.evaluate_fn = None
-            return None
 
 
 def new_record(card: Card) -> RunRecord:

@@ -256,9 +256,11 @@ class WatchedGrid(Grid):
         """Push messages."""
         return self.grid.push_messages(messages)
 
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Pull replies."""
-        return self.grid.pull_messages(message_ids)
+    def pull_messages(
+        self, message_ids: Iterable[str] = (), *, reply_to_message_ids: Iterable[str] = ()
+    ) -> Iterable[Message]:
+        """Pull replies; Flower 1.43 names the argument anew."""
+        return self.grid.pull_messages(message_ids or reply_to_message_ids)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Push messages and pull their replies until all are there or ``timeout`` seconds have passed."""

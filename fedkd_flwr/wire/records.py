@@ -1,18 +1,22 @@
 """Named arrays and plain settings as Flower records, and back. Nothing else in the package builds or opens records.
 
-Instructions and replies use the record names of Flower's NumPyClient protocol (``fitins.parameters``,
-``fitins.config``, ``fitres.*``), so the same client works in a message-API ClientApp and
-through ``client_fn``. Arrays are positional there; the setting ``payload`` holds their names. Several arrays of one
-thing, such as a net's weights, are named ``model.0``, ``model.1``, ... in their order.
+The records are named as those of Flower's own strategies, so that ordinary mods can read them:
 
-Flower's own strategies that average weights use other records: ``arrays`` and ``config`` down; ``arrays`` and
-``metrics`` with ``num-examples`` up, or an error. `flower_reply` makes such replies: one more record, ``reply``, holds
-what our own replies say beside their arrays, and an error holds a code and the party's name, but no text
-(in simulation the cause too).
+    instruction   ``arrays``, by payload name    ``config``: the settings
+    reply         ``arrays``, by payload name    ``metrics``: ``num-examples`` and other numbers    ``reply``: the rest
+
+Several arrays of one thing, such as a net's weights, are named ``model.0``, ``model.1``, ... in their order. A
+NumPyClient sees positional arrays, and their names in the setting ``payload``. Flower's older API has records of its
+own: `fedkd_flwr.wire.old_records` translates.
+
+`flower_reply` answers Flower's own strategies, such as its FedProx: they average every number in ``metrics``, so only
+``num-examples`` is there, and they stop at a reply without arrays, so a refusal is an error that holds a code and
+the party's name, but no text (in simulation the cause too).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -30,6 +34,7 @@ __all__ = [
     "Room",
     "Scalar",
     "array_bytes",
+    "error_reply",
     "flower_reply",
     "from_flower",
     "instruction_record",
@@ -51,8 +56,7 @@ _FLOWERS_OWN = {
     ErrorCode.NODE_UNAVAILABLE: "offline",
 }
 """What the SuperLink itself says of a node that gave no reply."""
-_EMPTY = "_empty"  # the name of the placeholder for no arrays in Flower's legacy records
-_REFUSED = 2  # Flower's error code for an exception in a ClientApp
+_CHANGING_MODS = ("fixedclipping_mod", "adaptiveclipping_mod", "LocalDpMod", "secaggplus")
 _MAX_VALUES = 100  # plain values beside the arrays of a reply: ours have about 20
 
 
@@ -61,34 +65,39 @@ def array_bytes(record: ArrayRecord) -> int:
     return sum(len(array.data) for array in record.values())
 
 
-def instruction_record(
-    stage: Stage, arrays: Mapping[str, NDArray[Any] | Array], config: Mapping[str, Scalar]
-) -> RecordDict:
+def instruction_record(arrays: Mapping[str, NDArray[Any] | Array], config: Mapping[str, Scalar]) -> RecordDict:
     """Return a fresh record with one instruction for one party."""
-    made = (array if isinstance(array, Array) else Array(array) for array in arrays.values())
-    record = ArrayRecord({str(i): array for i, array in enumerate(made)})
-    # Flower's message_size_mod fails on an empty text, so no names are no setting
-    names = {"payload": ",".join(arrays)} if arrays else {}
-    given = {name: value for name, value in config.items() if name != "payload"}
-    settings: dict[str, Any] = {**given, **names, "wire-version": WIRE_VERSION}
-    return RecordDict({f"{stage}ins.parameters": record, f"{stage}ins.config": ConfigRecord(settings)})
+    given: dict[str, Any] = {name: value for name, value in config.items() if name != "payload"}
+    record = ArrayRecord({name: _as_array(array) for name, array in arrays.items()})
+    return RecordDict({"arrays": record, "config": ConfigRecord({**given, "wire-version": WIRE_VERSION})})
 
 
-def open_instruction(content: RecordDict, stage: Stage) -> tuple[list[NDArray[Any]], dict[str, Scalar]]:
+def open_instruction(content: RecordDict) -> tuple[list[NDArray[Any]], dict[str, Scalar]]:
     """Return the positional arrays and the settings that a NumPyClient is called with."""
-    if from_flower(content):
-        record = content.array_records["arrays"]
-        settings: dict[str, Any] = {"wire-version": WIRE_VERSION, **content.config_records["config"]}
-        return [array.numpy() for array in record.values()], {**settings, "payload": ",".join(record)}
-    record = content.array_records[f"{stage}ins.parameters"]
-    arrays = [array.numpy() for name, array in record.items() if name != _EMPTY]
-    config: dict[str, Scalar] = dict(content.config_records[f"{stage}ins.config"])  # type: ignore[arg-type]
-    return arrays, config
+    record, config = content.array_records["arrays"], content.config_records["config"]
+    settings: dict[str, Any] = {"wire-version": WIRE_VERSION, "payload": ",".join(record), **config}
+    return [array.numpy() for array in record.values()], settings
 
 
 def from_flower(content: RecordDict) -> bool:
-    """Tell whether an instruction comes in the records of Flower's own strategies, such as its FedProx."""
-    return set(content) == {"arrays", "config"}
+    """Tell whether an instruction comes from one of Flower's own strategies, such as its FedProx."""
+    return {"arrays", "config"} <= set(content) and "wire-version" not in content["config"]
+
+
+def _as_array(array: NDArray[Any] | Array) -> Array:
+    return array if isinstance(array, Array) else Array(array)
+
+
+def by_name(arrays: Sequence[NDArray[Any] | Array], config: Mapping[str, Any]) -> tuple[ArrayRecord, dict[str, Any]]:
+    """Name positional arrays as ``payload`` in ``config`` says; return them, and the other settings.
+
+    Where it does not say it, the arrays are numbered and ``payload`` stays, so that `named_arrays` refuses them.
+    """
+    names = [name for name in str(config.get("payload", "")).split(",") if name]
+    fits = len(set(names)) == len(names) == len(arrays)
+    names = names if fits else [str(i) for i in range(len(arrays))]
+    record = ArrayRecord({name: _as_array(array) for name, array in zip(names, arrays, strict=True)})
+    return record, {key: value for key, value in config.items() if key != "payload" or not fits}
 
 
 def named_arrays(arrays: Sequence[NDArray[Any]], config: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
@@ -130,42 +139,37 @@ def numbered_arrays(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArr
 
 
 def reply_record(
-    stage: Stage,
     arrays: Sequence[NDArray[Any] | Array],
     num_examples: int,
     metrics: Mapping[str, Scalar],
     *,
-    loss: float = 0.0,
+    loss: float = math.nan,
 ) -> RecordDict:
-    """Return a NumPyClient's answer as the record that Flower's own wrapper would make."""
-    records: dict[str, Any] = {
-        f"{stage}res.metrics": ConfigRecord(dict(metrics)),
-        f"{stage}res.num_examples": MetricRecord({"num_examples": num_examples}),
-        f"{stage}res.status": ConfigRecord({"code": 0, "message": "Success"}),
-    }
-    if stage == "fit":
-        made = (array if isinstance(array, Array) else Array(array) for array in arrays)
-        records["fitres.parameters"] = ArrayRecord({str(i): array for i, array in enumerate(made)})
-    else:
-        records["evaluateres.loss"] = MetricRecord({"loss": loss})
-    return RecordDict(records)
+    """Return a NumPyClient's answer as a record; a ``loss`` that is no number is left out."""
+    record, said = by_name(arrays, metrics)
+    numbers: dict[str, Any] = {"num-examples": num_examples} | ({} if math.isnan(loss) else {"loss": loss})
+    for name, value in list(said.items()):
+        if value == "":  # Flower's message_size_mod fails on an empty text
+            del said[name]
+        elif isinstance(value, int | float) and not isinstance(value, bool) and name != "wire-version":
+            numbers[name] = said.pop(name)
+    held = {"arrays": record} if record else {}
+    return RecordDict({**held, "metrics": MetricRecord(numbers), "reply": ConfigRecord(said)})
 
 
 def flower_reply(
     message: Message, arrays: Sequence[NDArray[Any]], num_examples: int, metrics: Mapping[str, Scalar]
 ) -> Message:
-    """Return a NumPyClient's answer to ``fit`` as a reply to one of Flower's own strategies.
-
-    A refusal becomes an error, because such a strategy skips errors but stops at a reply without arrays.
-    """
+    """Return a NumPyClient's answer to ``fit`` as a reply to one of Flower's own strategies."""
     if code := str(metrics.get("code", "")):
-        reason = f"{code}: {metrics.get('party', '')!s}"
-        if failure := metrics.get("failure"):  # a simulated party's
-            reason += f"\n{failure!s}"
-        return Message(Error(code=_REFUSED, reason=reason), reply_to=message)
-    content = weights_record(named_arrays(arrays, metrics), num_examples)
-    content["reply"] = ConfigRecord(dict(metrics))
-    return Message(content, reply_to=message)
+        return error_reply(message, code, str(metrics.get("party", "")), str(metrics.get("failure", "")))
+    return Message(weights_record(named_arrays(arrays, metrics), num_examples), reply_to=message)
+
+
+def error_reply(message: Message, code: str, party: str, failure: str = "") -> Message:
+    """Return a refusal as an error; ``failure`` is a simulated party's cause."""
+    reason = f"{code}: {party}" + (f"\n{failure}" if failure else "")
+    return Message(Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=reason), reply_to=message)
 
 
 def weights_record(arrays: Mapping[str, NDArray[Any]], num_examples: int) -> RecordDict:
@@ -187,7 +191,7 @@ class Reply:
     arrays : mapping of str to ndarray
         Its arrays by name.
     metrics : mapping
-        Plain values; for a `flower_reply` also its ``num-examples``.
+        Plain values, ``num-examples`` among them.
     num_bytes : int
         Bytes of the arrays with their headers.
     code : str
@@ -224,42 +228,43 @@ class Room:
         return len(record) <= self.arrays and len(metrics) <= _MAX_VALUES and size <= self.num_bytes
 
 
+def _mod_that_failed(error: Error) -> str:
+    """Return which of Flower's mods, that change replies, ended a node's visit, or ""."""
+    failed = error.code == ErrorCode.MOD_FAILED_PRECONDITION or "secaggplus" in str(error.reason)
+    return next((mod for mod in _CHANGING_MODS if mod in str(error.reason)), "") if failed else ""
+
+
 def open_reply(message: Message, stage: Stage, room: Room | None = None) -> Reply:
     """Open one reply, if it fits into ``room``. Whatever is wrong with it becomes its ``code``; it never raises."""
     node_id = message.metadata.src_node_id
     if message.has_error():
         if code := _FLOWERS_OWN.get(message.error.code, ""):
             return Reply(node_id=node_id, party="", code=code)
-        said, _, failure = str(message.error.reason).partition("\n")
-        code, _, party = said.partition(": ")
+        words, _, failure = str(message.error.reason).partition("\n")
+        if mod := _mod_that_failed(message.error):
+            return Reply(node_id=node_id, party="", code=Code.CHANGING_MOD, metrics={"failure": mod})
+        code, _, party = words.partition(": ")
         if code not in set(Code) or len(party) > 100 or not party.isprintable():
             return Reply(node_id=node_id, party="", code="party-crashed")
         return Reply(node_id=node_id, party=party, code=code, metrics={"failure": failure} if failure else {})
     party = ""
     try:
         content = message.content
-        flower = stage == "fit" and set(content) == {"arrays", "metrics", "reply"}
-        metrics = dict(content.config_records["reply" if flower else f"{stage}res.metrics"])
-        party = str(metrics.get("party", ""))
+        said = content.config_records["reply"]
+        party = str(said.get("party", ""))
         if len(party) > 100 or not party.isprintable():
             return Reply(node_id=node_id, party="", code="bad-name")
-        if code := str(metrics.get("code", "")):
+        metrics: dict[str, Any] = {**content.metric_records["metrics"], **said}  # a mod may have added numbers
+        if code := str(said.get("code", "")):
             code = code if code in set(Code) else "unknown-code"
             return Reply(node_id=node_id, party=party, metrics=metrics, code=code)
         if not party:
             return Reply(node_id=node_id, party="", code="no-party-name")
-        if flower:
-            record, counted = content.array_records["arrays"], content.metric_records["metrics"]
-            # Flower's strategy reads the names from the record itself, and only one metric, the weight
-            metrics |= {"payload": ",".join(record), **counted}
-            if set(counted) != {"num-examples"}:
-                return Reply(node_id=node_id, party=party, code="bad-payload")
-        else:
-            record = content.array_records["fitres.parameters"] if stage == "fit" else ArrayRecord()
+        record = content.array_records["arrays"] if stage == "fit" else ArrayRecord()
+        metrics.setdefault("payload", ",".join(record))
         if room is not None and not room.holds(record, metrics):
             return Reply(node_id=node_id, party=party, code="too-large")
-        positional = [array.numpy() for name, array in record.items() if name != _EMPTY]
-        arrays = named_arrays(positional, metrics)
+        arrays = named_arrays([array.numpy() for array in record.values()], metrics)
         for array in arrays.values():
             if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
                 return Reply(node_id=node_id, party=party, code="not-a-number")

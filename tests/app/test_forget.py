@@ -92,6 +92,20 @@ def test_a_run_that_is_going_on_or_not_there_is_not_forgotten(root):
         forget_run("81", root)
 
 
+def test_a_name_that_two_runs_have_is_asked_about_with_both_ids_and_one_that_continues_is_not(root):
+    for run_id in ("71", "72", "73"):
+        made = RunRecord(run_id=run_id, algorithm="fedct", started=f"2026-01-0{run_id[1]}T00:00:00+00:00")
+        made.config, made.status = {"name": "monday" if run_id != "72" else "other"}, "failed"
+        RecordFile(root / f"runs/{run_id}/record.json").write(made)
+    before = _left(root)
+    with pytest.raises(DataError, match=r"run 'monday' must mean one run, got 2: 73, 71. Give one of these ids"):
+        forget_run("monday", root)
+    assert _left(root) == before
+    Lineage.new("71").then("73").save(root / "runs/73/checkpoint")
+    forget_run("monday", root)
+    assert not (root / "runs/71/parties/a.npz").exists()
+
+
 def test_no_name_at_all_means_no_run_though_there_is_only_one(tmp_path):
     """As a shell gives it: fedkd forget "$RUN", where RUN is not set."""
     _touch(tmp_path / "runs/71/parties/a.npz")

@@ -57,7 +57,7 @@ def _watched(folder, strike, in_round):
         if message.metadata.message_type == "evaluate":
             assert record.final_asked == PARTIES
             return clients(message, context)
-        server_round = open_instruction(message.content, "fit")[1]["server-round"]
+        server_round = open_instruction(message.content)[1]["server-round"]
         asked.append(server_round)
         assert record.status == "running"
         if server_round == 1:  # never a page that says nothing was asked
@@ -154,7 +154,7 @@ def _signalled(signalnum):  # its parameter has the name of that of Flower's han
         (
             lambda: _signalled(signal.SIGINT),
             "stopped",
-            "its process got signal 2: flwr stop, Ctrl-C, or another process ended it",
+            "Flower was told to end it (signal 2): `flwr stop`, Ctrl-C, or the end of the SuperLink",
         ),
         (live_run._stop_all, "failed", "Flower ended its process after an error of its own: see flwr log"),
     ],
@@ -292,7 +292,9 @@ def test_a_disk_that_fills_during_a_run_loses_neither_the_table_nor_how_the_run_
     with pytest.raises(OSError, match="No space left"), caplog.at_level(logging.INFO, logger="flwr"):
         _run(tmp_path, fill)
     assert re.search(
-        r"run failed: OSError: \[Errno 28\].*fedct, run 7: failed.*2 of 3 rounds ended", caplog.text, re.DOTALL
+        r"run failed: The server's disk is full \(OSError: \[Errno 28\].*fedct, run 7: failed.*2 of 3 rounds ended",
+        caplog.text,
+        re.DOTALL,
     )
     record = RunRecord.from_dict(json.loads((tmp_path / "record.json").read_text()))
     if full == "for good":

@@ -60,7 +60,7 @@ def project(tmp_path, monkeypatch):
 def _with_client_fn():
     """Do what the page says: remove the two handlers and an import, and end with the other block."""
     head = CLIENT.partition("@app.train()")[0]
-    lines = [line for line in head.splitlines() if "open_instruction" not in line]
+    lines = [line for line in head.splitlines() if "import answer, finish" not in line]
     return "\n".join(lines) + "\n\n" + CLIENT_FN
 
 

@@ -154,10 +154,10 @@ def test_weights_to_start_from_are_taken_or_refused_never_ignored():
 
 def test_an_instruction_without_arrays_carries_no_empty_text():
     """Flower's message_size_mod fails on one."""
-    content = instruction_record("fit", {}, {"algorithm": "fedct"})
+    content = instruction_record({}, {"algorithm": "fedct"})
     (settings,) = (record for record in content.values() if isinstance(record, ConfigRecord))
     assert "" not in settings.values()
-    assert named_arrays(*open_instruction(content, "fit")) == {}
+    assert named_arrays(*open_instruction(content)) == {}
 
 
 def test_an_answer_kept_without_a_ledger_is_not_that_of_other_rows(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord
+from flwr.app import Array
 from weights import TEST, codes, make, members, net, run
 
 from fedkd_flwr.errors import ConfigError
@@ -19,7 +19,7 @@ def test_the_matched_net_beats_guessing_and_every_party_gets_it():
     widths = [len(strategy.exchange.model.arrays()[1])]
     assert widths[0] >= 8
     assert f"PFNM's net has {widths[0]} hidden units, the parties' 8." in strategy.record.notes
-    assert set(grid.replies[0].content["fitres.metrics"]["payload"].split(",")) == {
+    assert set(grid.replies[0].content["arrays"]) == {
         *(f"model.{i}" for i in range(4)),
         "class-counts",
     }
@@ -46,9 +46,8 @@ def test_another_net_is_refused_by_name():
 def test_class_counts_that_are_none_are_left_out(counts):
     def tamper(index, reply):
         if index == 2 and reply.metadata.message_type == "train":
-            found = list(reply.content["fitres.parameters"].values())
-            found[-1] = Array(counts)
-            reply.content["fitres.parameters"] = ArrayRecord({str(i): a for i, a in enumerate(found)})
+            *_, last = reply.content["arrays"]
+            reply.content["arrays"][last] = Array(counts)
         return reply
 
     strategy, _ = run("pfnm", rounds=1, held=members(3, "pfnm"), tamper=tamper)

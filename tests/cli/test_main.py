@@ -342,3 +342,68 @@ def test_where_no_browser_can_be_opened_nothing_of_xdg_open_is_printed(monkeypat
     monkeypatch.setenv("PATH", "")
     open_page("/x.html")
     assert capfd.readouterr().err == "No browser was found. Open this page: /x.html\n"
+
+
+def _command(words, folder, **environment):
+    """Run the command as installed, in a folder that is its home too."""
+    program = [sys.executable, "-c", "from fedkd_flwr.cli.start import main; main()", *words]
+    homes = {"HOME": str(folder), "FLWR_HOME": str(folder / ".flwr"), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **homes, **environment}
+    return subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_warnings_of_libraries_are_no_errors_of_the_command_whatever_python_is_told(tmp_path):
+    done = _command(["runs"], tmp_path, PYTHONWARNINGS="error")
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
+
+
+def test_a_run_at_no_superlink_of_silos_is_refused_before_flower_simulates_one(tmp_path):
+    done = _command(["run", "public-path=public.csv"], tmp_path)
+    assert done.returncode == 2
+    assert "the SuperLink must be one that silos are connected to, got the default (:local:)" in done.stderr
+    assert "fedkd devnet 3" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["simulate"], ["run", "public-path=public.csv"]])
+def test_an_algorithm_of_one_s_own_is_found_in_the_current_folder(tmp_path, words):
+    (tmp_path / "mine.py").write_text("CARD = 1\n", encoding="utf-8")
+    done = _command([*words, "algorithm=mine:CARD"], tmp_path)
+    assert "algorithm must name a fedkd_flwr Card, got mine:CARD, a int" in done.stderr
+
+
+def test_a_home_that_cannot_be_written_is_said_with_the_way_out(tmp_path):
+    (tmp_path / "home").write_text("a file", encoding="utf-8")
+    home = str(tmp_path / "home")
+    done = _command(["run", "public-path=public.csv"], tmp_path, HOME=home, FLWR_HOME="")
+    assert (done.returncode, "error: the system refused" in done.stderr) == (2, True)
+    assert "It is in your home folder: name another one with --output-dir" in done.stderr
+    done = _command(["simulate", "model=knn", "--parties", "3"], tmp_path, HOME=home)
+    assert (done.returncode, "output-dir must be a folder" in done.stderr) == (2, True)
+
+
+def _log_of_a_server(monkeypatch, lines, how, details):
+    from fedkd_flwr.app import submit
+
+    made = submit.Submitted(
+        run_id="7", bundle=submit.Bundle(content=b"", sha256="ab", app="a", version="1", client_app="", files={})
+    )
+    monkeypatch.setattr(submit, "submit", lambda *_, **__: made)
+    monkeypatch.setattr(submit, "follow", lambda *_: iter(lines))
+    monkeypatch.setattr(submit, "status", lambda *_: (how, details))
+
+
+def test_a_run_that_is_waited_for_shows_the_codes_of_silos_as_they_come_and_how_it_ended(fedkd, monkeypatch):
+    lines = [
+        "WARNING :   north is not ready: missing-file. `fedkd check` there says why.",
+        "WARNING :   left out of round 1: south: not-allowed",
+        "INFO :      round 1/2: 2 of 3 parties answered",
+    ]
+    _log_of_a_server(monkeypatch, lines, "finished:stopped", "N/A")
+    done = fedkd("run", "--wait")
+    assert done.code == 1
+    told = [
+        "north is not ready: missing-file. `fedkd check` there says why.",
+        "left out of round 1: south: not-allowed",
+        "error: the run was stopped",
+    ]
+    assert [line for line in done.err.splitlines() if line in told] == told

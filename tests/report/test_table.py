@@ -244,3 +244,9 @@ def test_a_hostile_text_cannot_drive_the_terminal(hostile_record):
     text = summary_table(hostile_record)
     assert {unicodedata.category(c) for c in text if c != "\n"}.isdisjoint({"Cc", "Cf"})
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_strategy_that_was_started_by_itself_has_no_run_to_name():
+    assert summary_table(RunRecord(run_id="", algorithm="fedct", status="completed")).splitlines()[1] == (
+        "fedct: completed"
+    )

@@ -185,7 +185,7 @@ def test_a_rehearsal_names_who_would_be_missing_and_releases_nothing(tmp_path, s
     assert {m.metadata.message_type for m in grid.sent} == {"query.rehearse"}
 
     def labels(one):
-        return one.replies[1].content.array_records["fitres.parameters"]["0"].numpy().tolist()
+        return one.replies[1].content.array_records["arrays"]["labels"].numpy().tolist()
 
     # other rows make the same bytes
     _people(30, seed=77).to_csv(silos["north"]["data-path"], index=False)

@@ -106,7 +106,9 @@ def test_refused_data_are_a_config_error(said):
 def test_a_process_that_is_killed_is_said_to_be_killed(said):
     (ended,) = said(BEGIN, progress(1, 1), {"event": "gone", "code": -9}).watch(lambda _: None)
     assert (ended.status, ended.run_id, ended.log) == ("killed", "7", "/nowhere/log.txt")
-    assert ended.reason == "its process ended (signal 9) and left no record"  # as where the disk is full
+    assert (
+        ended.reason == "its process ended (signal 9, as where memory ran out) and left no record"
+    )  # as where the disk is full
     (ended,) = said({"event": "gone", "code": 1}, log="Traceback\nMemoryError: none left\n").watch(lambda _: None)
     assert ended.reason == "its process ended (exit code 1). MemoryError: none left"
 
@@ -115,7 +117,9 @@ def test_of_a_killed_run_that_left_a_record_the_page_is_named(said, tmp_path):
     (tmp_path / "record.json").touch()
     begin = {"event": "begin", "run_id": "7", "rounds": 5, "folder": str(tmp_path)}
     (ended,) = said(begin, {"event": "gone", "code": -9}).watch(lambda _: None)
-    ended_so = "its process ended (signal 9); the record has the rounds until then. Its page: fedkd"
+    ended_so = (
+        "its process ended (signal 9, as where memory ran out); the record has the rounds until then. Its page: fedkd"
+    )
     assert ended.reason.startswith(ended_so)
 
 

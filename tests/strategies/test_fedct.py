@@ -260,7 +260,7 @@ class TestDensityRatios:
         strategy.start(grid, num_rounds=2)
         assert strategy.record.consensus_rule in ("majority", "dawid-skene")
         assert "Only 0 % of the public rows look like private rows" in strategy.record.consensus_reason
-        asked = ["ratios" in m.content.config_records["fitins.config"] for m in grid.sent if "train" in str(m.metadata)]
+        asked = ["ratios" in m.content.config_records["config"] for m in grid.sent if "train" in str(m.metadata)]
         assert asked[:6] == [True] * 6
         assert not any(asked[6:])
 
@@ -271,12 +271,12 @@ class TestDensityRatios:
 
     def test_a_forged_answer_is_left_out_by_its_code_and_the_round_goes_on(self):
         def forge(node, reply):
-            record = reply.content.array_records.get("fitres.parameters")
+            record = reply.content.array_records.get("arrays")
             if node == 2 and record:
-                payload = record["0"].numpy().copy()
+                payload = record["ratios"].numpy().copy()
                 payload[-40:] = 255
                 payload[3] |= 1
-                record["0"] = Array(payload)
+                record["ratios"] = Array(payload)
             return reply
 
         strategy = self.run(self.members(), tamper=forge, rounds=1)
@@ -316,7 +316,7 @@ def test_a_party_without_a_label_on_a_row_is_left_out_beside_noise_alone_and_end
             spec = PublicSpec(num_public=60, num_classes=3, fingerprint=public_set().fingerprint)
             labels = np.full((1, 60), ABSTAIN, np.int16)
             (record,) = reply.content.array_records.values()
-            record["0"] = Array(encode_labels(labels, public=spec, server_round=1))
+            record["labels"] = Array(encode_labels(labels, public=spec, server_round=1))
         return reply
 
     noise = {} if mechanism == "none" else {"label_mechanism": mechanism, "label_epsilon": 3.0}

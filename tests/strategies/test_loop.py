@@ -49,7 +49,7 @@ def _run_spoilt(spoil, *, rounds=1, members=None):
 def _with_labels(payload, party_name="party-001"):
     def spoil(reply):
         metrics = {"party": party_name, "payload": "labels", "wire-version": 1}
-        return _answer(reply, reply_record("fit", [payload], 60, metrics))
+        return _answer(reply, reply_record([payload], 60, metrics))
 
     return spoil
 
@@ -91,7 +91,7 @@ def test_a_bad_reply_is_left_out_named_with_its_reason_and_the_round_goes_on(cas
 def test_a_reply_of_another_wire_version_is_left_out():
     def spoil(reply):
         metrics = {"party": "party-001", "payload": "labels", "wire-version": 99}
-        return _answer(reply, reply_record("fit", [_payload()], 60, metrics))
+        return _answer(reply, reply_record([_payload()], 60, metrics))
 
     assert _codes(_run_spoilt(spoil)) == {"party-001": "unknown-version"}
 
@@ -115,7 +115,7 @@ def test_a_reply_against_a_stale_base_is_left_out():
 
 def test_a_reply_without_records_is_left_out():
     def spoil(reply):
-        del reply.content["fitres.parameters"]
+        del reply.content["arrays"]
         return reply
 
     assert _codes(_run_spoilt(spoil)) == {"party-001": "bad-payload"}
@@ -125,7 +125,7 @@ def test_arrays_that_are_not_numpy_are_left_out():
     def spoil(reply):
         from flwr.app import Array
 
-        reply.content["fitres.parameters"] = ArrayRecord(
+        reply.content["arrays"] = ArrayRecord(
             {"0": Array(dtype="uint8", shape=(1,), stype="numpy.ndarray", data=b"\x80\x04.")}
         )
         return reply
@@ -192,12 +192,10 @@ def test_a_node_that_changes_its_name_is_turned_away():
 
     def renamed_in_round_2(reply):
         count["replies"] += 1
-        metrics = dict(reply.content["fitres.metrics"])
+        metrics = {**reply.content["reply"], "payload": "labels"}
         if count["replies"] == 2:
             metrics["party"] = "somebody-else"
-        return _answer(
-            reply, reply_record("fit", [a.numpy() for a in reply.content["fitres.parameters"].values()], 60, metrics)
-        )
+        return _answer(reply, reply_record([a.numpy() for a in reply.content["arrays"].values()], 60, metrics))
 
     def tamper(index, reply):
         return renamed_in_round_2(reply) if index == 1 and reply.metadata.message_type == "train" else reply
@@ -267,9 +265,8 @@ def test_results_do_not_cross_the_wire_when_a_party_keeps_its_metrics():
     strategy = _strategy()
     strategy.start(grid, num_rounds=2)
     for reply in grid.replies:
-        for name in ("fitres.metrics", "evaluateres.metrics"):
-            if name in reply.content:
-                assert set(reply.content[name]) <= {"party", "payload", "wire-version", "notes"}
+        assert set(reply.content["reply"]) <= {"party", "wire-version", "notes"}
+        assert set(reply.content["metrics"]) == {"num-examples"}
     assert strategy.record.mean_accuracies() == {}
 
 
@@ -301,22 +298,23 @@ def test_a_node_that_is_offline_when_a_round_starts_is_named():
 
 def test_a_hostile_reply_brings_no_text_and_no_wild_number_into_the_record():
     def spoil(reply):
-        arrays = [a.numpy() for a in reply.content["fitres.parameters"].values()]
+        arrays = [a.numpy() for a in reply.content["arrays"].values()]
         metrics = {
-            **dict(reply.content["fitres.metrics"]),
+            **reply.content["reply"],
+            "payload": "labels",
             "accuracy-common": 1.7e308,
             "notes": "one-class,row 12 is 7",
         }
-        return _answer(reply, reply_record("fit", arrays, 60, metrics))
+        return _answer(reply, reply_record(arrays, 60, metrics))
 
     def tamper(index, reply):
         if index != 1:
             return reply
         if reply.metadata.message_type == "train":
             return spoil(reply)
-        wild = dict(reply.content["evaluateres.metrics"])
+        wild = dict(reply.content["reply"])
         wild |= {"federated-common": float("nan"), "solo-common": b'{"n": 50, "accuracy": 1.5}'}
-        return _answer(reply, reply_record("evaluate", [], 60, {**wild, "model-bytes": -1}))
+        return _answer(reply, reply_record([], 60, {**wild, "model-bytes": -1}))
 
     strategy = _strategy()
     strategy.start(fedct_grid(parties(3), tamper=tamper), num_rounds=1)
@@ -332,7 +330,7 @@ def test_a_hostile_reply_brings_no_text_and_no_wild_number_into_the_record():
 
 def test_a_code_or_a_name_that_is_free_text_does_not_reach_the_record():
     def said(**metrics):
-        record = _run_spoilt(lambda r: _answer(r, reply_record("fit", [], 0, {"wire-version": 1, **metrics})))
+        record = _run_spoilt(lambda r: _answer(r, reply_record([], 0, {"wire-version": 1, **metrics})))
         return [(r.party, r.code) for r in record.rounds[0].rejected]
 
     assert said(party="party-001", code="patient 12 is ill") == [("party-001", "unknown-code")]
@@ -458,9 +456,8 @@ def test_a_refusal_under_another_party_s_name_is_written_down_for_the_node_it_ca
     """Its key is registered: whose it is, is known. Claims count rounds by party."""
 
     def refuse_for_another(index, reply):
-        for stage in ("fit", "evaluate"):
-            if index == 1 and f"{stage}res.metrics" in reply.content:
-                reply.content[f"{stage}res.metrics"].update({"party": "party-000", "code": "budget-exceeded"})
+        if index == 1:
+            reply.content["reply"].update({"party": "party-000", "code": "budget-exceeded"})
         return reply
 
     grid = _Registered(handler([FedCTClient(p) for p in parties(3)]), [{}] * 3, tamper=refuse_for_another)
@@ -497,7 +494,7 @@ def test_an_array_named_many_times_is_turned_away_before_it_is_decoded(monkeypat
     def spoil(reply):
         names = [f"labels{i}" for i in range(60)]
         metrics = {"party": "party-001", "payload": ",".join(names), "wire-version": 1}
-        return _answer(reply, reply_record("fit", [huge] * 60, 60, metrics))
+        return _answer(reply, reply_record([huge] * 60, 60, metrics))
 
     record = _run_spoilt(spoil)
     assert _codes(record) == {"party-001": "too-large"}
@@ -510,7 +507,7 @@ def test_an_array_named_many_times_is_turned_away_before_it_is_decoded(monkeypat
 def test_a_reply_of_endless_metrics_is_turned_away():
     def spoil(reply, **more):
         metrics = {"party": "party-001", "payload": "labels", "wire-version": 1, **more}
-        return _answer(reply, reply_record("fit", [_payload()], 60, metrics))
+        return _answer(reply, reply_record([_payload()], 60, metrics))
 
     assert _codes(_run_spoilt(spoil)) == {}
     assert _codes(_run_spoilt(lambda reply: spoil(reply, notes="x" * 2**21))) == {"party-001": "too-large"}

@@ -75,11 +75,12 @@ def _said(grid, stage):
     """Return what every reply of a stage carried: array names and bytes, numbers of examples, metrics."""
     out = []
     for reply in grid.replies:
-        if f"{stage}res.metrics" not in reply.content.config_records:
+        if reply.metadata.message_type != {"fit": "train"}.get(stage, stage):
             continue
-        metrics = dict(reply.content.config_records[f"{stage}res.metrics"])
-        count = reply.content.metric_records[f"{stage}res.num_examples"]["num_examples"]
-        arrays = reply.content.array_records.get("fitres.parameters", {}) if stage == "fit" else {}
+        metrics = {**reply.content["reply"], **reply.content["metrics"]}
+        count = metrics.pop("num-examples")
+        arrays = reply.content.array_records.get("arrays", {})
+        metrics |= {"payload": ",".join(arrays)} if arrays else {}
         out.append((metrics, count, [bytes(a.data) for a in arrays.values()]))
     assert out
     return out
@@ -104,7 +105,7 @@ def test_a_claim_covers_all_that_one_silo_sends_from_two_nodes(case, code):
     members = [*parties(3), party("party-001", *rows(20, seed=8))]
 
     def spoil(node, reply):
-        arrays = reply.content.array_records.get("fitres.parameters", {})
+        arrays = reply.content.array_records.get("arrays", {})
         if code == "bad-payload" and node == 3:
             for name in arrays:
                 arrays[name].data = arrays[name].data[:-3]
@@ -233,7 +234,7 @@ def test_parties_are_told_which_rows_to_ask_and_these_do_not_depend_on_votes():
     for seeds in (0, 50):
         members = [party(f"p{i}", *rows(30, seed=seeds + i)) for i in range(3)]
         _, grid = _run("L2", members)
-        arrays, config = open_instruction(grid.sent[0].content, "fit")
+        arrays, config = open_instruction(grid.sent[0].content)
         asked.append(arrays[str(config["payload"]).split(",").index("indices")].tolist())
     assert asked[0] == asked[1]
     assert len(set(asked[0])) == 30
@@ -410,7 +411,7 @@ def test_neural_nets_at_level_l1_vote_consistently_as_defined():
     strategy, grid = _run("L1", members, students_per_party=2, uninformative_voters="leave-out")
     votes = np.zeros((60, 3), dtype=int)
     for reply in grid.replies[:3]:
-        (payload,) = (a.numpy() for a in reply.content.array_records["fitres.parameters"].values())
+        (payload,) = (a.numpy() for a in reply.content.array_records["arrays"].values())
         labels = consistent_labels(decode_labels(payload, public=strategy.exchange.spec, server_round=1))
         for row in np.flatnonzero(labels != ABSTAIN):
             votes[row, labels[row]] += 2
@@ -598,7 +599,7 @@ def test_an_emptied_state_directory_is_noticed_in_the_next_round(tmp_path):
 def test_a_repeated_request_gets_the_same_bytes_and_one_charge(tmp_path):
     member = _with_budget(tmp_path, epsilon=float("inf"))[1]
     _, grid = _alone("FedCT response", member)
-    arrays, config = open_instruction(grid.sent[0].content, "fit")
+    arrays, config = open_instruction(grid.sent[0].content)
     first, again = (FedCTClient(member).fit(arrays, config) for _ in range(2))
     assert first[0][0].tobytes() == again[0][0].tobytes()
     assert _said(grid, "fit")[0][2][0].endswith(first[0][0].tobytes())  # behind the array's own header

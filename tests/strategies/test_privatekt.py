@@ -168,23 +168,23 @@ def test_only_k_privatised_labels_leave_a_party_and_weights_go_down_only():
     for reply in (r for r in grid.replies if r.metadata.message_type == "train"):
         opened = open_reply(reply, "fit")
         assert list(opened.arrays) == ["labels"]
-        assert set(opened.metrics) == {"party", "wire-version", "payload"}
+        assert set(opened.metrics) == {"party", "wire-version", "payload", "num-examples"}
         spec = strategy.exchange.spec.rows(3)
         labels = decode_labels(opened.arrays["labels"], public=spec, server_round=int(reply.metadata.group_id))
         assert labels.shape == (1, 3)
-        assert reply.content.metric_records["fitres.num_examples"]["num_examples"] == 3
+        assert reply.content.metric_records["metrics"]["num-examples"] == 3
     for reply in (r for r in grid.replies if r.metadata.message_type == "evaluate"):
-        assert set(reply.content.config_records["evaluateres.metrics"]) == {"party", "wire-version"}
+        assert set(reply.content.config_records["reply"]) == {"party", "wire-version"}
     assert strategy.record.mean_accuracies() == {}
 
 
 def test_a_round_brings_the_model_and_the_rows_and_the_end_the_model():
     strategy, grid = run(rounds=2)
     first, last = grid.sent[0], grid.sent[-1]
-    arrays, config = open_instruction(first.content, "fit")
+    arrays, config = open_instruction(first.content)
     assert config["payload"] == "model.0,model.1,model.2,model.3,indices"
     assert arrays[-1].shape == (2,)
-    arrays, config = open_instruction(last.content, "evaluate")
+    arrays, config = open_instruction(last.content)
     assert config["payload"] == "model.0,model.1,model.2,model.3"
     sent = numbered_arrays(dict(zip(config["payload"].split(","), arrays, strict=True)), "model")
     assert all((a == b).all() for a, b in zip(sent, strategy.exchange.model.arrays(), strict=True))
@@ -192,9 +192,9 @@ def test_a_round_brings_the_model_and_the_rows_and_the_end_the_model():
 
 def test_messages_of_a_round_share_the_model_s_bytes_in_fresh_records():
     _, grid = run(rounds=1)
-    one, two = (m.content.array_records["fitins.parameters"] for m in grid.sent[:2])
+    one, two = (m.content.array_records["arrays"] for m in grid.sent[:2])
     assert one is not two
-    assert one["0"].data is two["0"].data
+    assert one["model.0"].data is two["model.0"].data
 
 
 def _spoil(change):
@@ -212,31 +212,29 @@ def _spoil(change):
 
 
 def _arrays(content):
-    return content.array_records["fitins.parameters"]
+    return content.array_records["arrays"]
 
 
 def _replace(content, name, array):
     old = _arrays(content)
-    content["fitins.parameters"] = ArrayRecord({k: (Array(array) if k == name else v) for k, v in old.items()})
+    content["arrays"] = ArrayRecord({k: (Array(array) if k == name else v) for k, v in old.items()})
 
 
 HOSTILE = {
-    "another shape": lambda c: _replace(c, "0", np.zeros((3, 3), dtype=np.float32)),
-    "not a number": lambda c: _replace(c, "0", np.full((8, 2), np.nan, dtype=np.float32)),
-    "integers": lambda c: _replace(c, "0", np.zeros((8, 2), dtype=np.int32)),
+    "another shape": lambda c: _replace(c, "model.0", np.zeros((3, 3), dtype=np.float32)),
+    "not a number": lambda c: _replace(c, "model.0", np.full((8, 2), np.nan, dtype=np.float32)),
+    "integers": lambda c: _replace(c, "model.0", np.zeros((8, 2), dtype=np.int32)),
     "an array less": lambda c: _drop(c),
-    "repeated rows": lambda c: _replace(c, "4", np.array([1, 1], dtype=np.int32)),
-    "more rows than it says": lambda c: _replace(c, "4", np.array([1, 2, 3], dtype=np.int32)),
-    "rows beyond U": lambda c: _replace(c, "4", np.array([1, 60], dtype=np.int32)),
-    "no epochs": lambda c: c.config_records["fitins.config"].__setitem__("local-epochs", 0),
-    "no epsilon": lambda c: c.config_records["fitins.config"].__setitem__("round-epsilon", 0.0),
+    "repeated rows": lambda c: _replace(c, "indices", np.array([1, 1], dtype=np.int32)),
+    "more rows than it says": lambda c: _replace(c, "indices", np.array([1, 2, 3], dtype=np.int32)),
+    "rows beyond U": lambda c: _replace(c, "indices", np.array([1, 60], dtype=np.int32)),
+    "no epochs": lambda c: c.config_records["config"].__setitem__("local-epochs", 0),
+    "no epsilon": lambda c: c.config_records["config"].__setitem__("round-epsilon", 0.0),
 }
 
 
 def _drop(content):
-    kept = [v for k, v in _arrays(content).items() if k != "1"]
-    content["fitins.parameters"] = ArrayRecord({str(i): v for i, v in enumerate(kept)})
-    content.config_records["fitins.config"]["payload"] = "model.0,model.2,model.3,indices"
+    del content["arrays"]["model.1"]
 
 
 @pytest.mark.parametrize("what", HOSTILE)
@@ -265,7 +263,7 @@ def test_weights_that_make_training_overflow_get_privatised_labels_like_any_othe
     """A reply that stayed away where private rows make the loss overflow would tell of them, uncharged."""
     held = members()
     held[0] = _with_ledger(tmp_path, held[0])
-    huge = _spoil(lambda c: _replace(c, "2", np.full((3, 8), 3e38, dtype=np.float32)))
+    huge = _spoil(lambda c: _replace(c, "model.2", np.full((3, 8), 3e38, dtype=np.float32)))
     strategy = make()
     strategy.start(InProcessGrid(huge(handler([PrivateKTClient(p) for p in held])), [{}] * 5), num_rounds=1)
     assert "it learnt nothing" in caplog.text
@@ -317,7 +315,7 @@ def test_a_reply_that_cannot_be_counted_is_left_out_of_the_mean(forge, code):
 
     def tamper(node, reply):
         if node == 0 and reply.metadata.message_type == "train":
-            reply.content["fitres.parameters"] = ArrayRecord({"0": Array(payload)})
+            reply.content["arrays"] = ArrayRecord({"labels": Array(payload)})
         return reply
 
     strategy, _ = run(rounds=1, tamper=tamper)
@@ -352,7 +350,7 @@ def test_the_ledger_charges_k_labels_of_the_whole_party_for_each_round_it_takes_
 def test_a_party_is_charged_whatever_privacy_the_server_says_there_is(tmp_path):
     held = members()
     held[0] = _with_ledger(tmp_path, held[0])
-    lie = _spoil(lambda c: c.config_records["fitins.config"].__setitem__("privacy", "none"))
+    lie = _spoil(lambda c: c.config_records["config"].__setitem__("privacy", "none"))
     make().start(InProcessGrid(lie(handler([PrivateKTClient(p) for p in held])), [{}] * 5), num_rounds=1)
     assert len(held[0].ledger.load().entries) == 1
 
@@ -363,10 +361,10 @@ def test_what_goes_wrong_is_an_answer_whatever_privacy_the_server_says_there_is(
             raise ValueError("row 3 holds 1.7")
 
     held = members(simulated=False)
-    lie = _spoil(lambda c: c.config_records["fitins.config"].__setitem__("privacy", "none"))
+    lie = _spoil(lambda c: c.config_records["config"].__setitem__("privacy", "none"))
     grid = InProcessGrid(lie(handler([Broken(held[0]), *map(PrivateKTClient, held[1:])])), [{}] * 5)
     make().start(grid, num_rounds=1)
-    replies = [open_reply(r, "fit") for r in grid.replies if "fitres.metrics" in r.content.config_records]
+    replies = [open_reply(r, "fit") for r in grid.replies if r.metadata.message_type == "train"]
     assert len({(r.code, tuple(r.metrics), r.num_bytes) for r in replies}) == 1
     assert replies[0].code == ""
 

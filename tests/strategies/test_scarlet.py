@@ -42,7 +42,7 @@ def _run(name, members, *, rounds=4, tamper=None, **settings):
 
 
 def _payload(message):
-    arrays, config = open_instruction(message.content, "fit")
+    arrays, config = open_instruction(message.content)
     return dict(zip(str(config["payload"]).split(","), arrays, strict=True))
 
 

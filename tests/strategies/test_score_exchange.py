@@ -95,7 +95,7 @@ def test_all_parties_get_the_same_rows_drawn_anew_each_round(tmp_path):
     for message in network.sent:
         if message.metadata.message_type != "train":
             continue
-        arrays, config = open_instruction(message.content, "fit")
+        arrays, config = open_instruction(message.content)
         named = dict(zip(str(config["payload"]).split(","), arrays, strict=True))
         by_round.setdefault(config["server-round"], []).append(named["indices"].tobytes())
     assert [len(set(found)) for found in by_round.values()] == [1, 1]
@@ -358,7 +358,7 @@ def test_changes_refer_to_an_answer_only_where_it_was_paid_for_and_left(tmp_path
     """Else a server finds out what a refused answer was: by whether its guess is met with changes or with all."""
     asked = _members(state=tmp_path / "others", ledger=True, make=model)
     _, network = _run(asked, rounds=1, subset_rows=5, soft_bits=4, delta_coding=True)
-    arrays, config = open_instruction(network.sent[0].content, "fit")
+    arrays, config = open_instruction(network.sent[0].content)
     member = _members(state=tmp_path, ledger=True, make=model)[0]
     FedMDClient(member).fit(arrays, config)
     kept = member.state.load()
@@ -420,13 +420,11 @@ def test_at_each_variant_the_wire_carries_what_is_private_and_nothing_else(tmp_p
         _, network = _run(_members(state=folder, ledger=True, make=model), rounds=1, public_batch=20, **settings)
         for reply in network.replies:
             content = reply.content
-            stage = "fit" if "fitres.metrics" in content else "evaluate"
-            metrics = dict(content.config_records[f"{stage}res.metrics"])
-            allowed = {"party", "wire-version", *(["payload"] if stage == "fit" else [])}
-            assert set(metrics) == allowed
-            if stage == "fit":
-                assert metrics["payload"] == name
-                assert content.metric_records["fitres.num_examples"]["num_examples"] == 20
+            assert set(content.config_records["reply"]) == {"party", "wire-version"}
+            assert set(content.metric_records["metrics"]) == {"num-examples"}
+            if reply.metadata.message_type == "train":
+                assert list(content.array_records["arrays"]) == [name]
+                assert content.metric_records["metrics"]["num-examples"] == 20
 
 
 def test_a_party_that_demands_privacy_refuses_a_run_without_any(caplog):

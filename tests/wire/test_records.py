@@ -38,19 +38,18 @@ def _message(content, node=77):
     return reply
 
 
-def _reply(arrays=(LABELS,), metrics=SIGNED, stage="fit"):
-    return _message(reply_record(stage, list(arrays), 3, metrics))
+def _reply(arrays=(LABELS,), metrics=SIGNED):
+    return _message(reply_record(list(arrays), 3, metrics))
 
 
 # ------------------------------------------------------------------------------------------------- instructions
 
 
-@pytest.mark.parametrize("stage", ["fit", "evaluate"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64, np.float32, bool])
-def test_an_instruction_arrives_as_it_was_sent_dtype_and_all(stage, dtype):
+def test_an_instruction_arrives_as_it_was_sent_dtype_and_all(dtype):
     array = np.array([[0, 1], [1, 0]], dtype=dtype)
-    record = instruction_record(stage, {"labels": array, "mask": array[0]}, {"seed": 3, "fingerprint": "ab"})
-    arrays, config = open_instruction(record, stage)
+    record = instruction_record({"labels": array, "mask": array[0]}, {"seed": 3, "fingerprint": "ab"})
+    arrays, config = open_instruction(record)
     named = named_arrays(arrays, config)
     assert list(named) == ["labels", "mask"]
     assert named["labels"].dtype == array.dtype
@@ -59,27 +58,21 @@ def test_an_instruction_arrives_as_it_was_sent_dtype_and_all(stage, dtype):
 
 
 def test_an_instruction_without_arrays_arrives_without_arrays():
-    arrays, config = open_instruction(instruction_record("fit", {}, {}), "fit")
+    arrays, config = open_instruction(instruction_record({}, {}))
     assert named_arrays(arrays, config) == {}
 
 
 def test_each_instruction_is_a_fresh_record_and_the_caller_s_settings_stay_as_they_were():
     settings = {"seed": 1}
-    one, other = (instruction_record("fit", {}, settings) for _ in range(2))
-    one.config_records["fitins.config"]["seed"] = 2
+    one, other = (instruction_record({}, settings) for _ in range(2))
+    one.config_records["config"]["seed"] = 2
     assert settings == {"seed": 1}
-    assert other.config_records["fitins.config"]["seed"] == 1
+    assert other.config_records["config"]["seed"] == 1
 
 
 def test_a_setting_cannot_pretend_another_wire_version():
-    _, config = open_instruction(instruction_record("fit", {}, {"wire-version": 9, "payload": "x"}), "fit")
-    assert (config["wire-version"], config.get("payload")) == (WIRE_VERSION, None)
-
-
-def test_the_placeholder_of_flower_s_legacy_records_is_no_array():
-    record = instruction_record("fit", {}, {})
-    record["fitins.parameters"] = ArrayRecord({"_empty": Array(np.zeros(1))})
-    assert open_instruction(record, "fit")[0] == []
+    _, config = open_instruction(instruction_record({}, {"wire-version": 9, "payload": "x"}))
+    assert (config["wire-version"], config["payload"]) == (WIRE_VERSION, "")
 
 
 @pytest.mark.parametrize("version", [None, 0, 2, "1"])
@@ -108,7 +101,7 @@ def test_an_answer_is_opened_with_its_sender_its_arrays_and_their_weight():
 
 def test_an_evaluate_reply_carries_metrics_and_no_arrays():
     metrics = {"party": "a", "wire-version": WIRE_VERSION, "federated-own": 0.75}
-    reply = open_reply(_message(reply_record("evaluate", [], 3, metrics, loss=0.25)), "evaluate")
+    reply = open_reply(_message(reply_record([], 3, metrics, loss=0.25)), "evaluate")
     assert (reply.party, reply.code, reply.metrics["federated-own"], reply.num_bytes) == ("a", "", 0.75, 0)
 
 
@@ -146,8 +139,8 @@ def test_a_refusal_keeps_its_party_and_its_code():
         (lambda: _reply(arrays=(np.array(["a"]),)), "not-a-number"),
         (lambda: _reply(arrays=(np.array([1j]),)), "not-a-number"),
         (lambda: _message(RecordDict()), "bad-payload"),
-        (lambda: _message(RecordDict({"fitres.metrics": ConfigRecord(SIGNED)})), "bad-payload"),
-        (lambda: _message(RecordDict({"fitres.metrics": MetricRecord({"party": 1})})), "bad-payload"),
+        (lambda: _message(RecordDict({"reply": ConfigRecord(SIGNED)})), "bad-payload"),
+        (lambda: _message(RecordDict({"reply": MetricRecord({"party": 1})})), "bad-payload"),
         (lambda: _damaged(b""), "bad-payload"),
         (lambda: _damaged(b"\x93NUMPY damaged"), "bad-payload"),
     ],
@@ -157,10 +150,8 @@ def test_whatever_is_wrong_with_a_reply_becomes_a_code(message, code):
 
 
 def _damaged(data):
-    content = reply_record("fit", [LABELS], 3, SIGNED)
-    content["fitres.parameters"] = ArrayRecord(
-        {"0": Array(dtype="int16", shape=(3,), stype="numpy.ndarray", data=data)}
-    )
+    content = reply_record([LABELS], 3, SIGNED)
+    content["arrays"] = ArrayRecord({"0": Array(dtype="int16", shape=(3,), stype="numpy.ndarray", data=data)})
     return _message(content)
 
 
@@ -178,7 +169,15 @@ def test_a_pickled_object_in_a_reply_is_refused_and_not_run():
 
 
 def test_a_name_of_another_type_is_read_as_text_and_cannot_break_the_record():
-    assert open_reply(_reply(metrics={**SIGNED, "party": 7}), "fit").party == "7"
+    assert open_reply(_reply(metrics={**SIGNED, "party": b"a"}), "fit").party == "b'a'"
+
+
+def test_numbers_are_metrics_as_those_of_flower_s_own_strategies_and_a_mod_may_add_others():
+    content = reply_record([LABELS], 3, {**SIGNED, "accuracy-own": 0.5, "rows-own": 4, "done": True}, loss=0.25)
+    assert dict(content["metrics"]) == {"num-examples": 3, "loss": 0.25, "accuracy-own": 0.5, "rows-own": 4}
+    assert dict(content["reply"]) == {"party": "a", "wire-version": WIRE_VERSION, "done": True}
+    content["metrics"].update({"train-time": 1.5, "party": 2})
+    assert open_reply(_message(content), "fit").party == "a"
 
 
 def test_several_arrays_of_one_thing_keep_their_order_beside_others():

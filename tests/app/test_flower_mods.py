@@ -1,0 +1,214 @@
+"""Other people's Flower code around ours: mods of a ClientApp, wrappers of a strategy, and what Flower's loop calls."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+from federation import fedct_grid, handler, parties, public_set
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+from flwr.client.mod import secaggplus_mod
+from flwr.clientapp import ClientApp
+from flwr.clientapp.mod import (
+    LocalDpMod,
+    adaptiveclipping_mod,
+    arrays_size_mod,
+    fixedclipping_mod,
+    message_size_mod,
+)
+from flwr.serverapp import strategy as flowers
+from grid import InProcessGrid
+
+from fedkd_flwr.app.client_app import answer, finish
+from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.errors import ConfigError, TooFewPartiesError
+from fedkd_flwr.strategies import FedCT, FedCTConfig
+from fedkd_flwr.wire.old_records import numpy_client_mod
+
+
+def _strategy(**settings):
+    settings = {"consensus": "majority", "seed": 1, "node_settle_s": 1e-6, "stop_when_converged": False, **settings}
+    return FedCT(config=FedCTConfig(**settings), public=public_set())
+
+
+def _app(mods=(), members=None):
+    """Return a ClientApp of its own, as docs/plug-in.md has one, with mods."""
+    held = [FedCTClient(party) for party in members or parties(3)]
+    app = ClientApp(mods=list(mods))
+
+    @app.train()
+    def train(message, context):
+        return answer(held[context.node_id - 1000], message)
+
+    @app.evaluate()
+    def evaluate(message, context):
+        return finish(held[context.node_id - 1000], message)
+
+    return app
+
+
+def _run(mods, rounds=2, **keywords):
+    strategy, grid = _strategy(), InProcessGrid(_app(mods), [{}] * 3, **keywords)
+    strategy.start(grid, num_rounds=rounds)
+    return strategy, grid
+
+
+def _logging_mod(folder):
+    """Return a mod as Flower's custom-mods example has them: reads the round and the metrics, and adds its own."""
+
+    def mod(message, context, call_next):
+        server_round = message.content["config"]["server-round"]
+        began = time.monotonic()
+        reply = call_next(message, context)
+        if reply.has_content():
+            metrics = reply.content.metric_records.get("metrics")
+            metrics["seconds"] = time.monotonic() - began
+            line = {"round": server_round, "group": int(message.metadata.group_id), **metrics}
+            with (folder / f"{message.metadata.dst_node_id}.jsonl").open("a") as file:
+                file.write(json.dumps(line) + "\n")
+        return reply
+
+    return mod
+
+
+def test_flower_s_size_mods_and_a_mod_that_reads_settings_and_adds_metrics_change_nothing(tmp_path, caplog):
+    caplog.set_level("INFO", logger="flwr")
+    plain, _ = _run([])
+    strategy, grid = _run([message_size_mod, arrays_size_mod, _logging_mod(tmp_path)])
+    assert np.array_equal(strategy.consensus, plain.consensus)
+    assert caplog.text.count("Outgoing message size") == caplog.text.count("Total array elements sent") == 9
+    lines = [json.loads(line) for line in (tmp_path / "1000.jsonl").read_text().splitlines()]
+    assert [(line["round"], line["group"]) for line in lines] == [(1, 1), (2, 2), (2, 2)]
+    assert lines[0]["num-examples"] == 60
+    assert lines[2]["seconds"] > 0
+    assert all("seconds" in reply.content["metrics"] for reply in grid.replies)
+
+
+def test_a_tensorboard_mod_draws_what_a_party_reports(tmp_path):
+    board = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    writers = pytest.importorskip("torch.utils.tensorboard")
+
+    def mod(message, context, call_next):
+        reply = call_next(message, context)
+        if reply.metadata.message_type == "train" and reply.has_content():
+            with writers.SummaryWriter(tmp_path / str(message.metadata.dst_node_id)) as writer:
+                for name, value in dict(reply.content["metrics"]).items():
+                    writer.add_scalar(name, value, message.content["config"]["server-round"])
+        return reply
+
+    strategy, _ = _run([mod])
+    read = board.EventAccumulator(str(tmp_path / "1000"))
+    read.Reload()
+    drawn = [event.value for event in read.Scalars("accuracy-common")]
+    assert drawn == pytest.approx([one.accuracy["party-000"] for one in strategy.record.rounds])
+
+
+@pytest.mark.parametrize(
+    ("mod", "name"),
+    [
+        (LocalDpMod(clipping_norm=1.0, sensitivity=1.0, epsilon=1.0, delta=1e-5), "LocalDpMod"),
+        (fixedclipping_mod, "fixedclipping_mod"),
+        (adaptiveclipping_mod, "adaptiveclipping_mod"),
+        (secaggplus_mod, "secaggplus"),
+    ],
+    ids=["LocalDpMod", "fixed", "adaptive", "secagg"],
+)
+def test_a_mod_that_changes_replies_is_refused_by_name_before_anybody_learns(mod, name, monkeypatch):
+    monkeypatch.setattr(FedCTClient, "fit", lambda *_: pytest.fail("it learnt"))
+    strategy, grid = _strategy(), InProcessGrid(_app([mod]), [{}] * 3)
+    with pytest.raises(TooFewPartiesError, match=rf"changing-mod \({name}\)"):
+        strategy.start(grid, num_rounds=2)
+    assert strategy.record.status == "failed"
+    assert [r.code for r in strategy.record.rounds[0].rejected] == ["changing-mod"] * 3
+    assert not any(reply.has_content() for reply in grid.replies)
+
+
+@pytest.mark.parametrize("where", ["ServerSide", "ClientSide"])
+@pytest.mark.parametrize("kind", ["Fixed", "Adaptive"])
+def test_flower_s_wrappers_that_add_noise_to_weights_are_refused_before_anything_is_sent(where, kind):
+    given = {"noise_multiplier": 0.1, "num_sampled_clients": 3}
+    given |= {"clipping_norm": 1.0} if kind == "Fixed" else {}
+    strategy, grid = _strategy(), fedct_grid(parties(3))
+    wrapped = getattr(flowers, f"DifferentialPrivacy{where}{kind}Clipping")(strategy, **given)
+    with pytest.raises(ConfigError, match=r"FedCT must be started by its own start.*DifferentialPrivacy"):
+        wrapped.start(grid, ArrayRecord(), 2)
+    assert not grid.sent
+    assert strategy.record.status == "failed"
+
+
+def test_answers_outside_a_run_are_refused_in_a_sentence():
+    with pytest.raises(ConfigError, match="FedCT must be started by its own start"):
+        _strategy().aggregate_train(1, [])
+    with pytest.raises(ConfigError, match="FedCT must be started by its own start"):
+        _strategy().configure_evaluate(1, ArrayRecord(), ConfigRecord(), fedct_grid(parties(3)))
+
+
+def test_an_evaluate_fn_gets_each_round_s_labels_and_nothing_before_there_are_any():
+    seen = []
+
+    def evaluate(server_round, arrays):
+        seen.append((server_round, list(arrays), arrays["labels"].numpy().shape))
+        return MetricRecord({"round": server_round})
+
+    result = _strategy().start(fedct_grid(parties(3)), num_rounds=2, evaluate_fn=evaluate)
+    assert seen == [(1, ["labels"], (60,)), (2, ["labels"], (60,))]
+    assert [dict(one) for one in result.evaluate_metrics_serverapp.values()] == [{"round": 1}, {"round": 2}]
+
+
+def test_an_evaluate_fn_that_loads_weights_ends_no_run_and_the_record_says_what_it_got():
+    asked = []
+
+    def evaluate(server_round, arrays):
+        asked.append(server_round)
+        return MetricRecord({"accuracy": float(arrays["fc1.weight"].numpy().mean())})
+
+    strategy = _strategy()
+    strategy.start(fedct_grid(parties(3)), num_rounds=2, evaluate_fn=evaluate)
+    assert asked == [1]
+    assert strategy.record.status == "completed"
+    (note,) = (note for note in strategy.record.notes if "evaluate_fn" in note)
+    assert "It got labels [60]: fedct leaves no weights" in note
+
+
+def test_a_client_fn_answers_with_one_mod_and_gets_the_names_of_its_arrays():
+    held = [FedCTClient(party) for party in parties(3)]
+    app = ClientApp(client_fn=lambda context: held[context.node_id - 1000].to_client(), mods=[numpy_client_mod])
+    strategy = _strategy()
+    strategy.start(InProcessGrid(app, [{}] * 3), num_rounds=2)
+    plain = _strategy()
+    plain.start(InProcessGrid(handler([FedCTClient(party) for party in parties(3)]), [{}] * 3), num_rounds=2)
+    assert np.array_equal(strategy.consensus, plain.consensus)
+    assert [p.federated for p in strategy.record.parties] == [p.federated for p in plain.record.parties]
+
+
+def test_a_run_stops_where_should_stop_of_a_newer_flower_says_so():
+    strategy, grid, asked = _strategy(), fedct_grid(parties(3)), []
+
+    def should_stop(server_round, result):
+        asked.append((server_round, list(result.train_metrics_clientapp)))
+        return server_round == 2
+
+    strategy.start(grid, num_rounds=5, should_stop=should_stop)
+    assert asked == [(1, [1]), (2, [1, 2])]
+    assert [r.server_round for r in strategy.record.rounds] == [1, 2]
+    assert [m.content["config"]["server-round"] for m in grid.sent] == [1, 1, 1, 2, 2, 2, 2, 2, 2]
+    assert strategy.record.status == "completed"
+    assert all(party.federated for party in strategy.record.parties)  # they got the result
+
+
+def test_a_grid_takes_the_arguments_of_a_newer_flower():
+    from fedkd_flwr.strategies.waiting import WatchedGrid
+
+    class Newer(InProcessGrid):
+        def pull_messages(self, reply_to_message_ids=None, *, message_ids=None):
+            assert message_ids is None
+            return super().pull_messages(reply_to_message_ids)
+
+    grid = WatchedGrid(Newer(_app(), [{}] * 3))
+    assert list(grid.pull_messages(reply_to_message_ids=["1"])) == []
+    assert list(grid.pull_messages(["1"])) == []
+    strategy = _strategy()
+    strategy.start(Newer(_app(), [{}] * 3), num_rounds=1)
+    assert strategy.record.status == "completed"
