@@ -20,7 +20,6 @@ from click.utils import PacifyFlushWrapper
 from typer.utils import get_params_from_function
 
 from fedkd_flwr.commands.audit import audit
-from fedkd_flwr.commands.bench import bench
 from fedkd_flwr.commands.bundle import bundle
 from fedkd_flwr.commands.check import check
 from fedkd_flwr.commands.choose import choose
@@ -70,7 +69,6 @@ app = typer.Typer(
 )
 for command in (
     audit,
-    bench,
     bundle,
     check,
     choose,

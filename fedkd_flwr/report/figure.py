@@ -134,25 +134,6 @@ class Canvas:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size(value).replace(".0 ", " ")))
 
-    def epsilon_axis(self, axes: Any, epsilons: Sequence[float], *, width: float = 1.0) -> None:
-        """Make the x axis logarithmic, and label each of ``epsilons`` for which there is room.
-
-        ``width`` is that of the axes, as a share of the figure's.
-        """
-        from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-        axes.set_xscale("log")
-        least, most = min(epsilons), max(epsilons)
-        margin = max((most / least) ** 0.06, 1.15)
-        axes.set_xlim(least / margin, most * margin)
-        written: list[float] = []
-        for epsilon in sorted(epsilons):
-            if not written or epsilon / written[-1] > max((most / least) ** (0.045 / width), 1.02):
-                written.append(epsilon)
-        axes.xaxis.set_major_locator(FixedLocator(written))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
-
     def heatmap(self, axes: Any, shares: Sequence[Sequence[float]], *, top: float) -> Any:
         """Draw rows of shares within 0..top as coloured cells, the first row on top; return what a colour bar needs.
 

@@ -3,8 +3,8 @@ import xml.etree.ElementTree as ET
 import pytest
 from pages import texts
 
-from fedkd_flwr.report.sweep import Point
-from fedkd_flwr.report.sweep_plot import accuracy_against_epsilon
+from benchmarks.harness.sweep import Point
+from benchmarks.harness.sweep_plot import accuracy_against_epsilon
 
 
 def test_the_picture_says_whom_its_epsilons_are_about(make_sweep):

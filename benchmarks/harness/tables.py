@@ -1,8 +1,7 @@
 """Benchmark tables as data: their rows, and the runs that they consist of.
 
 A table is a TOML file in ``benchmarks/tables/``, whose rows name run configs of ``simulations/``. Each run is named by
-its settings and its seed, so that tables that need the same run share it. The tables lie in the repository and not in
-the installed package, as the run configs do.
+its settings and its seed, so that tables that need the same run share it.
 """
 
 from __future__ import annotations
@@ -18,14 +17,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.errors import ConfigError, explain
 
-__all__ = ["FRESH", "Job", "Row", "Table", "load_tables", "needs", "plan", "seeds_note", "tables_folder"]
+__all__ = ["FRESH", "ROOT", "Job", "Row", "Table", "load_tables", "needs", "plan", "seeds_note"]
 
 FRESH = 1001
 """Seeds from here on chose nothing, but what a table names (`Table.exception`): settings, rules and their constants
 were chosen on smaller ones."""
 
+ROOT = Path(__file__).parents[2]
 _QUICK_SEEDS = 2
 _HERE = ("data-root", "partition-path")  # where files lie is not what a run computes
 _EMBEDDED = ("digits", "breast-cancer", "wine", "synthetic")
@@ -50,7 +50,7 @@ class Row(_Strict):
     vary : dict
         Settings that take the next value with each seed, and start anew after the last one.
     figures : list of str
-        What is shown (`fedkd_flwr.report.bench.figure_of`); besides these, all that is printed.
+        What is shown (`benchmarks.harness.results.figure_of`); besides these, all that is printed.
     printed, deviations : dict
         Figure -> what the paper prints, and its standard deviation over ``trials`` trials where it prints one.
     against : str
@@ -130,28 +130,6 @@ class Job:
         return f"{self.row.run or self.settings.get('algorithm', 'run')}-{digest}-{self.seed}"
 
 
-def tables_folder(folder: str | Path = "") -> Path:
-    """Return the repository's root that holds ``benchmarks/tables`` and ``simulations``.
-
-    Parameters
-    ----------
-    folder : path
-        A checkout; by default that of this package, or the current folder.
-
-    Raises
-    ------
-    DataError
-        If there are no tables.
-    """
-    places = [Path(folder).expanduser()] if folder else [Path(__file__).parents[2], Path.cwd()]
-    for place in places:
-        if (place / "benchmarks" / "tables").is_dir():
-            return place
-    way_out = "The tables are in the repository, not in the installed package: clone it, and in its folder run "
-    way_out += "`fedkd bench --list`."
-    raise DataError(explain("benchmark tables", "be in benchmarks/tables of the repository", str(places[-1]), way_out))
-
-
 def load_tables(names: Sequence[str], root: Path) -> list[Table]:
     """Return the named tables, or all of them.
 
@@ -163,7 +141,7 @@ def load_tables(names: Sequence[str], root: Path) -> list[Table]:
     files = {path.stem: path for path in sorted((root / "benchmarks" / "tables").glob("*.toml"))}
     for name in names:
         if name not in files:
-            way_out = "`fedkd bench --list` says what each table is, and what it needs."
+            way_out = "`python -m benchmarks.harness --list` says what each table is, and what it needs."
             raise ConfigError(explain("table", f"be one of {', '.join(files)}", name, way_out))
     return [_load(files[name]) for name in (names or files)]
 

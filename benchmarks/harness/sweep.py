@@ -1,23 +1,20 @@
 """The results of a sweep: runs of one configuration that differ only in their noise and their seed.
 
-``benchmarks/sweep.py`` writes them; `sweep_plot` and `sweep_page` show them.
+``benchmarks/sweep.py`` makes them; `sweep_plot` and `sweep_page` show them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.report.claims import ordered, public
 from fedkd_flwr.report.formatting import is_number
 from fedkd_flwr.run_record import RunRecord
 
-__all__ = ["Point", "Sweep", "accuracy_of", "claim_of"]
+__all__ = ["Point", "Sweep", "accuracy_of"]
 
 
 def accuracy_of(record: RunRecord) -> float | None:
@@ -25,17 +22,6 @@ def accuracy_of(record: RunRecord) -> float | None:
     if is_number(record.server_accuracy):
         return record.server_accuracy
     return record.mean_accuracies().get("federated-common")
-
-
-def claim_of(record: RunRecord, unit: str = "") -> dict[str, Any] | None:
-    """Return a run's first publishable claim with a finite epsilon, None if there is none.
-
-    ``unit`` ("record" or "party") selects claims about that unit; "" accepts any.
-    """
-    for claim in ordered(record.claims):
-        if public(claim) and is_number(claim.get("epsilon")) and unit in ("", claim.get("unit")):
-            return claim
-    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,42 +87,3 @@ class Sweep:
     def to_json(self) -> str:
         """Return the sweep as indented JSON text."""
         return json.dumps(dataclasses.asdict(self), indent=1, allow_nan=False) + "\n"
-
-    @classmethod
-    def load(cls, path: str | Path) -> Sweep:
-        """Read a sweep from a JSON file.
-
-        Raises
-        ------
-        DataError
-            If there is no such file, or it does not hold the results of a sweep.
-        """
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            way_out = "Give the file that benchmarks/sweep.py --out wrote."
-            raise DataError(explain("sweep", "be a readable JSON file", f"{path} ({why})", way_out)) from error
-        return cls.from_dict(data)
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Sweep:
-        """Rebuild a sweep from what `to_json` wrote."""
-        kinds: Mapping[str, type] = {
-            "name": str, "varied": str, "measure": str, "claim": dict, "seeds": list, "points": list,
-            "without_noise": list, "alone": list, "command": str,
-        }  # fmt: skip
-        if not isinstance(data, dict) or set(data) != set(kinds):
-            seen = sorted(map(str, data)) if isinstance(data, dict) else type(data).__name__
-            raise DataError(explain("sweep", f"be an object with the fields {', '.join(kinds)}", seen))
-        for key, kind in kinds.items():
-            if not isinstance(data[key], kind):
-                raise DataError(explain(f"sweep: {key}", f"be a {kind.__name__}", data[key]))
-        points = []
-        for entry in data["points"]:
-            if not (isinstance(entry, dict) and set(entry) == {"value", "epsilon", "accuracies"}):
-                raise DataError(explain("sweep: a point", "have value, epsilon and accuracies", entry))
-            if not isinstance(entry["accuracies"], list):
-                raise DataError(explain("sweep: accuracies of a point", "be a list", entry["accuracies"]))
-            points.append(Point(**entry))
-        return cls(**{**data, "points": points})

@@ -8,8 +8,9 @@ from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.formatting import count, share
 from fedkd_flwr.report.html import Html, save_document, table, tag
-from fedkd_flwr.report.sweep import Sweep
-from fedkd_flwr.report.sweep_plot import accuracy_against_epsilon
+
+from .sweep import Sweep
+from .sweep_plot import accuracy_against_epsilon
 
 __all__ = ["write_sweep_page"]
 

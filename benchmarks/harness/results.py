@@ -175,7 +175,7 @@ class BenchTable:
     missing : dict
         Why a run is missing, by ``row, seed``; by ``row`` where no seed of it was run.
     runs : dict
-        The key of each run (`fedkd_flwr.apps.bench_tables.Job.key`), by row and seed.
+        The key of each run (`benchmarks.harness.tables.Job.key`), by row and seed.
     taken : dict
         Seeds whose figures are from the table as it was published before, by row.
     made : dict

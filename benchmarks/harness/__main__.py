@@ -1,22 +1,28 @@
-"""The command ``fedkd bench``: the published tables, run again."""
+"""``python -m benchmarks.harness``: the published tables, run again."""
 
 from __future__ import annotations
 
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import click
 import typer
 
 from fedkd_flwr.apps.find_run import OUTPUT
+from fedkd_flwr.apps.progress import ProgressLine
 from fedkd_flwr.commands.exit_codes import INTERRUPTED, TERMINATED
 from fedkd_flwr.commands.options import AsJson, print_json
+from fedkd_flwr.commands.simulate import Interrupts
+from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
 
-if TYPE_CHECKING:
-    from fedkd_flwr.apps.bench_tables import Job, Table
+from .runs import Bench, published_runs, write_results
+from .tables import ROOT, Job, Table, load_tables, needs, plan
 
-__all__ = ["bench"]
+__all__ = ["bench", "main"]
+
+_PROGRAM = "python -m benchmarks.harness"
 
 _MOST = 4  # runs that are missing are named on stderr
 
@@ -40,7 +46,6 @@ def bench(
         Path | None,
         typer.Option(metavar="FOLDER", help="Published tables, TABLE.json: what they hold is not run again."),
     ] = None,
-    checkout: Annotated[str, typer.Option(help="The repository, if this package is not run from it.")] = "",
     output_dir: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Runs and tables are kept in `bench` of this folder.")
     ] = OUTPUT,
@@ -49,61 +54,30 @@ def bench(
     """Run a published table again: means and deviations over seeds, beside what the paper prints.
 
     Each finished run is kept, so the same command goes on where it was stopped and more seeds add to those done. Tables
-    are written as Markdown, JSON and a picture. They and the run configs lie in the repository: call it in a clone.
-
-    Examples
-    --------
-    fedkd bench --list
-    fedkd bench label-skew-digits --seeds 2
-    fedkd bench fedkt-1 --data-root /path/to/data
-    fedkd bench fedkt-1 --row Adult --row cod-rna
-    fedkd bench fedct-1 --seeds 10 --add-to benchmarks/results/bench
-    fedkd bench --quick
+    are written as Markdown, JSON and a picture. docs/results.md says more.
     """
-    from fedkd_flwr.apps.bench_tables import load_tables, tables_folder
-
-    root = tables_folder(checkout)
     if data_root and not Path(data_root).expanduser().is_dir():
-        from fedkd_flwr.errors import DataError, explain
-
         rule, way_out = "be a folder", "Give the folder that holds the data sets (docs/your-data.md)."
         raise DataError(explain("--data-root (or FEDKD_DATA)", rule, data_root, way_out))
-    chosen = load_tables(tables or [], root)
+    chosen = load_tables(tables or [], ROOT)
     if list_:
-        _list(chosen, root, as_json)
+        _list(chosen, as_json)
         return 0
     if not (tables or quick):
-        from fedkd_flwr.errors import ConfigError, explain
-
-        way_out = "Name one or several, or run the quick rows of all: fedkd bench --quick"
+        way_out = f"Name one or several, or run the quick rows of all: {_PROGRAM} --quick"
         raise ConfigError(explain("table", f"be one of {', '.join(one.name for one in chosen)}", "none", way_out))
-    from fedkd_flwr.apps.bench import Bench, published_runs, write_results
-    from fedkd_flwr.apps.bench_tables import needs, plan
-    from fedkd_flwr.apps.progress import ProgressLine
-    from fedkd_flwr.commands.simulate import Interrupts
-
     folder = output_dir.expanduser().absolute() / "bench"
     published = published_runs(add_to.expanduser()) if add_to is not None else None
     work = Bench(folder, processes=processes, published=published)
     options: dict[str, Any] = {"seeds": seeds, "first_seed": first_seed, "quick": quick, "data_root": data_root}
-    planned = [(table, found) for table in chosen if (found := plan(table, root, **options))]
+    planned = [(table, found) for table in chosen if (found := plan(table, ROOT, **options))]
     jobs = _of_rows([job for _, found in planned for job in found], row or [])
-    lacking = [job.row for job in work.missing(jobs) if not data_root and "data: " in " ".join(needs(job.row, root))]
+    lacking = [job.row for job in work.missing(jobs) if not data_root and "data: " in " ".join(needs(job.row, ROOT))]
     if lacking:
-        from fedkd_flwr.errors import DataError, explain
-
         rows = [word for name in row or [] for word in ("--row", name)]
-        words = [
-            "fedkd",
-            "bench",
-            *(tables or []),
-            *rows,
-            *(["--quick"] if quick else []),
-            "--data-root",
-            "/path/to/data",
-        ]
-        way_out = f"Run: {shlex.join(words)} (docs/your-data.md names the files), or set FEDKD_DATA to that folder."
-        rule = f"be given for row {lacking[0].name!r}, which needs {', '.join(needs(lacking[0], root))}"
+        words = [*(tables or []), *rows, *(["--quick"] if quick else []), "--data-root", "/path/to/data"]
+        way_out = f"Run: {_PROGRAM} {shlex.join(words)} (docs/your-data.md names the files), or set FEDKD_DATA to it."
+        rule = f"be given for row {lacking[0].name!r}, which needs {', '.join(needs(lacking[0], ROOT))}"
         raise DataError(explain("--data-root", rule, "nothing", way_out))
     line = ProgressLine()
     with Interrupts(line.clear) as interrupts:
@@ -136,8 +110,6 @@ def _of_rows(jobs: list[Job], names: list[str]) -> list[Job]:
     """Return the runs of the named rows."""
     for name in names:
         if not any(name in job.row.name for job in jobs):
-            from fedkd_flwr.errors import ConfigError, explain
-
             rows = list(dict.fromkeys(job.row.name for job in jobs))
             raise ConfigError(explain("--row", f"be in the name of a row: {'; '.join(rows)}", name))
     return [job for job in jobs if not names or any(name in job.row.name for name in names)]
@@ -151,15 +123,13 @@ def _command() -> str:
             next(rest, None)
         elif not word.startswith(("--row=", "--add-to=")):
             words.append(f"/path/to/{Path(word).name}" if word.startswith("/") else word)
-    return shlex.join(["fedkd", *words]) if words[:1] == ["bench"] else "fedkd bench"
+    return f"{_PROGRAM} {shlex.join(words)}".rstrip()
 
 
-def _list(tables: list[Table], root: Path, as_json: bool) -> None:
-    from fedkd_flwr.apps.bench_tables import needs
-
+def _list(tables: list[Table], as_json: bool) -> None:
     found: list[dict[str, Any]] = []
     for table in tables:
-        needed = sorted({need for row in table.row for need in needs(row, root)})
+        needed = sorted({need for row in table.row for need in needs(row, ROOT)})
         minutes = sum(row.minutes for row in table.row)
         quick = sum(row.minutes for row in table.row if row.quick)
         found.append(
@@ -186,3 +156,19 @@ def _list(tables: list[Table], root: Path, as_json: bool) -> None:
             f"    {one['rows']} rows x {one['seeds_asked']} seeds, about {one['minutes_a_seed']:g} minutes a seed{some}"
         )
         typer.echo(f"    needs: {wanted}")
+
+
+def main() -> None:
+    """Run the command line and exit; what is wrong with it is said in one sentence."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command()(bench)
+    try:
+        sys.exit(app(prog_name=_PROGRAM, standalone_mode=False))
+    except (FedkdError, click.ClickException) as error:
+        text = error.format_message() if isinstance(error, click.ClickException) else error
+        typer.echo(f"error: {text}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

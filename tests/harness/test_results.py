@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from report.conftest import sample
 
-from fedkd_flwr.report.bench import BenchTable, Line, figure_of, lines_of
-from fedkd_flwr.report.bench_plot import draw_bench
+from benchmarks.harness.pictures import draw_bench
+from benchmarks.harness.results import BenchTable, Line, figure_of, lines_of
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedkd_flwr.report.bench import BenchTable, Line
 from fedkd_flwr.report.figure import BLUE, GREEN, GREY, ORANGE, PINK, Canvas
 
-__all__ = ["draw_bench"]
+from .results import BenchTable, Line
+
+__all__ = ["draw_bench", "epsilon_axis"]
 
 _NO_SHARES = ("up-kb", "down-kb", "seconds")
 _STYLES = ((BLUE, "o"), (GREEN, "s"), (PINK, "^"), (GREY, "v"))
@@ -25,6 +26,26 @@ class _Panel(NamedTuple):
     by_epsilon: list[tuple[float, Line]]
     others: list[tuple[float, str, Line]]
     levels: list[tuple[str, Line]]
+
+
+def epsilon_axis(axes: Any, epsilons: Sequence[float], *, width: float = 1.0) -> None:
+    """Make the x axis logarithmic, and label each of ``epsilons`` for which there is room.
+
+    ``width`` is that of the axes, as a share of the figure's.
+    """
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axes.set_xscale("log")
+    least, most = min(epsilons), max(epsilons)
+    margin = max((most / least) ** 0.06, 1.15)
+    axes.set_xlim(least / margin, most * margin)
+    written: list[float] = []
+    for epsilon in sorted(epsilons):
+        if not written or epsilon / written[-1] > max((most / least) ** (0.045 / width), 1.02):
+            written.append(epsilon)
+    axes.xaxis.set_major_locator(FixedLocator(written))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
 
 
 def draw_bench(found: BenchTable, path: Path) -> bool:
@@ -139,7 +160,7 @@ def _draw_panels(panels: Mapping[str, _Panel], title: str, path: Path) -> None:
                 axes.errorbar([at], [line.mean], yerr=[line.spread or 0.0], color=GREEN, marker="s", label=what)
             for style, (what, line) in zip((":", "--", "-.") * len(panel.levels), panel.levels, strict=False):
                 axes.axhline(line.mean, color=GREY, linestyle=style, label=f"{what}, here")
-            canvas.epsilon_axis(axes, epsilons, width=_HALF if len(panels) > 1 else 1.0)
+            epsilon_axis(axes, epsilons, width=_HALF if len(panels) > 1 else 1.0)
             axes.set_title(name, loc="left", parse_math=False)
             axes.set_xlabel("epsilon")
             axes.set_ylabel("accuracy")

@@ -10,7 +10,9 @@ from pathlib import Path
 from fedkd_flwr.report.claims import bound_text, claim_words
 from fedkd_flwr.report.figure import BLUE, GREEN, ORANGE, Canvas, Plot
 from fedkd_flwr.report.formatting import count, share
-from fedkd_flwr.report.sweep import Sweep
+
+from .pictures import epsilon_axis
+from .sweep import Sweep
 
 __all__ = ["accuracy_against_epsilon"]
 
@@ -51,7 +53,7 @@ def accuracy_against_epsilon(sweep: Sweep, *, picture: Path | None = None) -> Pl
                 mean = math.fsum(values) / len(values)
                 axes.axhspan(min(values), max(values), color=colour, alpha=0.10, linewidth=0)
                 axes.axhline(mean, color=colour, linestyle=style, linewidth=1.8, label=f"{words} {share(mean)}")
-        canvas.epsilon_axis(axes, epsilons)
+        epsilon_axis(axes, epsilons)
         axes.set_xlabel("\n".join(textwrap.wrap(f"epsilon of {claim_words(sweep.claim)}", 88)), parse_math=False)
         axes.set_ylabel("accuracy on common test rows")
         axes.grid(axis="both")

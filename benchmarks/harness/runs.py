@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.apps.bench_tables import Job, Row, Table, seeds_note
 from fedkd_flwr.errors import DataError, FedkdError, explain
+
+from .tables import Job, Row, Table, seeds_note
 
 __all__ = ["Bench", "published_runs", "write_results"]
 
@@ -226,14 +227,15 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
     Returns
     -------
     BenchTable
-        The results (`fedkd_flwr.report.bench`).
+        The results (`benchmarks.harness.results`).
     """
     from fedkd_flwr.apps.party_processes import cores
     from fedkd_flwr.errors import MissingExtraError
     from fedkd_flwr.files import make_folder, write_atomic
-    from fedkd_flwr.report.bench import BenchTable, lines_of
-    from fedkd_flwr.report.bench_plot import draw_bench
     from fedkd_flwr.run_record import RunRecord
+
+    from .pictures import draw_bench
+    from .results import BenchTable, lines_of
 
     rows = {job.row.name: job.row for job in jobs}
     records: dict[str, dict[int, RunRecord]] = {name: {} for name in rows}

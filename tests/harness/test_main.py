@@ -1,18 +1,25 @@
-"""``fedkd bench``: which rows are run, and which are shown."""
+"""``python -m benchmarks.harness``: which rows are run, and which are shown."""
 
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from report.conftest import sample
 
-from fedkd_flwr.apps.bench import Bench
+from benchmarks.harness.__main__ import bench, main
+from benchmarks.harness.runs import Bench
 from fedkd_flwr.apps.simulate import Ended
-from fedkd_flwr.commands.bench import bench
 from fedkd_flwr.errors import ConfigError, DataError
 
 TABLE = "label-skew-digits"
+
+
+@pytest.fixture(autouse=True)
+def _no_pictures(monkeypatch):
+    """Pictures take most of the time."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
 @pytest.fixture
@@ -49,13 +56,15 @@ def test_only_the_named_rows_are_run_and_rows_that_were_run_before_stay_in_the_t
 
 
 def test_the_command_written_down_makes_all_that_is_shown_and_not_the_last_rows_alone(tmp_path, ran, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["fedkd", "bench", TABLE, "--row", "iid", "--row=0.5", "--seeds", "1"])
+    monkeypatch.setattr("sys.argv", ["x", TABLE, "--row", "iid", "--row=0.5", "--seeds", "1"])
     bench([TABLE], row=["iid", "0.5"], seeds=1, output_dir=tmp_path)
-    assert _written(tmp_path)["made"]["command"] == f"fedkd bench {TABLE} --seeds 1"
+    assert _written(tmp_path)["made"]["command"] == f"python -m benchmarks.harness {TABLE} --seeds 1"
 
 
 def test_rows_that_need_data_are_refused_with_the_same_command_and_the_data_root(tmp_path, ran):
-    with pytest.raises(DataError, match="Run: fedkd bench fedkt-1 --row Adult --data-root /path/to/data"):
+    with pytest.raises(
+        DataError, match=r"Run: python -m benchmarks\.harness fedkt-1 --row Adult --data-root /path/to/data"
+    ):
         bench(["fedkt-1"], row=["Adult"], output_dir=tmp_path)
     assert ran == []
 
@@ -64,3 +73,30 @@ def test_a_row_that_there_is_not_is_refused_with_those_there_are(tmp_path, ran):
     with pytest.raises(ConfigError, match=r"--row must be in the name of a row: .*majority.*, got 'Adlut'"):
         bench([TABLE], row=["Adlut"], output_dir=tmp_path)
     assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "table must be one of"),
+        (("--list", "fedkt-99"), "table must be one of"),
+        (("fedkt-1", "--data-root", "none"), "be a folder"),
+        (("--lisst",), "No such option"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_in_one_line(words, said, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["x", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_the_list_names_every_table(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["x", "--list", "--json"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    assert TABLE in {one["name"] for one in json.loads(capsys.readouterr().out)["tables"]}

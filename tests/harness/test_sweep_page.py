@@ -2,7 +2,7 @@ import sys
 
 from pages import check_safe_and_alone
 
-from fedkd_flwr.report.sweep_page import write_sweep_page
+from benchmarks.harness.sweep_page import write_sweep_page
 
 
 def test_the_page_has_the_picture_each_epsilon_and_the_claim(tmp_path, make_sweep):
