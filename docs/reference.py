@@ -23,8 +23,8 @@ from result_tables import bench_tables, kept_runs
 
 from fedkd_flwr.algorithms import cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig
-from fedkd_flwr.apps.app_folder import run_config_toml, settings_of, toml
-from fedkd_flwr.apps.config import NodeConfig, RunConfig
+from fedkd_flwr.app.app_folder import run_config_toml, settings_of, toml
+from fedkd_flwr.settings.config import NodeConfig, RunConfig
 
 __all__ = ["generated", "main"]
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import click
 import typer
 
-from fedkd_flwr.apps.find_run import OUTPUT
-from fedkd_flwr.apps.progress import ProgressLine
-from fedkd_flwr.commands.exit_codes import INTERRUPTED, TERMINATED
-from fedkd_flwr.commands.options import AsJson, print_json
-from fedkd_flwr.commands.simulate import Interrupts
+from fedkd_flwr.app.find_run import OUTPUT
+from fedkd_flwr.app.progress import ProgressLine
+from fedkd_flwr.cli.exit_codes import INTERRUPTED, TERMINATED
+from fedkd_flwr.cli.options import AsJson, print_json
+from fedkd_flwr.cli.simulate import Interrupts
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
 
 from .runs import Bench, published_runs, write_results

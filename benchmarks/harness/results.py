@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.formatting import count
 from fedkd_flwr.report.paired import paired
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["BenchTable", "Line", "figure_of", "lines_of"]
 

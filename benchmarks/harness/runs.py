@@ -140,9 +140,9 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="fedkd-bench-") as folder:
             settings = {**job.settings, "output-dir": folder}
             if job.row.shadows:
-                from fedkd_flwr.apps.audit import audit
-                from fedkd_flwr.apps.config import parse_run_config
-                from fedkd_flwr.apps.in_process import quiet
+                from fedkd_flwr.audit.run import audit
+                from fedkd_flwr.settings.config import parse_run_config
+                from fedkd_flwr.simulation.in_process import quiet
 
                 try:
                     with quiet():
@@ -160,7 +160,7 @@ class Bench:
         return ""
 
     def _simulate(self, settings: Mapping[str, Any], show: Callable[[str], None], may_stop: Callable[[], bool]) -> Any:
-        from fedkd_flwr.apps.simulate import Simulation, jobs
+        from fedkd_flwr.simulation.simulate import Simulation, jobs
 
         def agreed() -> bool:
             self.stopped = True  # also if a second Ctrl-C interrupts the question
@@ -198,7 +198,7 @@ class _Clock:
         >>> clock.left([job, job])
         '60 s'
         """
-        from fedkd_flwr.apps.progress import duration
+        from fedkd_flwr.app.progress import duration
 
         speed = self.spent / self.expected if self.expected else 1.0
         seconds = 0.0
@@ -229,10 +229,10 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
     BenchTable
         The results (`benchmarks.harness.results`).
     """
-    from fedkd_flwr.apps.party_processes import cores
     from fedkd_flwr.errors import MissingExtraError
     from fedkd_flwr.files import make_folder, write_atomic
-    from fedkd_flwr.run_record import RunRecord
+    from fedkd_flwr.record.run_record import RunRecord
+    from fedkd_flwr.simulation.party_processes import cores
 
     from .pictures import draw_bench
     from .results import BenchTable, lines_of

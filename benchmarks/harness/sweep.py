@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.formatting import is_number
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["Point", "Sweep", "accuracy_of"]
 

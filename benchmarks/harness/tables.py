@@ -198,7 +198,7 @@ def plan(
 
 
 def _settings(row: Row, root: Path) -> dict[str, Any]:
-    from fedkd_flwr.apps.run_settings import read_toml
+    from fedkd_flwr.settings.run_settings import read_toml
 
     path = root / "simulations" / f"{row.run}.toml"
     if row.run and not path.is_file():

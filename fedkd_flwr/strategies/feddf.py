@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.feddf import CARD, FedDFConfig, aggregate
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.weight_exchange import FlowerMean, PartyWeights
 
 __all__ = ["FedDF"]

@@ -18,7 +18,7 @@ from fedkd_flwr.algorithms.fedkt_prox import CARD, FedKTProxConfig
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.strategies.base import new_record
 from fedkd_flwr.strategies.fedkt import FedKT
 from fedkd_flwr.strategies.fedprox import FedProx

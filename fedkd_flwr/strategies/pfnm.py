@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.pfnm import CARD, PFNMConfig, aggregate
 from fedkd_flwr.errors import PayloadError, explain
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.base import Stage
 from fedkd_flwr.strategies.weight_exchange import MAX_ROWS, PartyWeights, WeightExchange
 from fedkd_flwr.wire.records import Reply

@@ -23,7 +23,7 @@ from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.scaffold import CARD, SCAFFOLDConfig, aggregate
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.base import Stage
 from fedkd_flwr.strategies.weight_exchange import PartyWeights, WeightExchange
 from fedkd_flwr.wire.records import numbered

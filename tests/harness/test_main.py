@@ -10,8 +10,8 @@ from report.conftest import sample
 
 from benchmarks.harness.__main__ import bench, main
 from benchmarks.harness.runs import Bench
-from fedkd_flwr.apps.simulate import Ended
 from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.simulation.simulate import Ended
 
 TABLE = "label-skew-digits"
 

@@ -12,8 +12,8 @@ import pytest
 from benchmarks.harness.results import figure_of
 from benchmarks.harness.runs import Bench, published_runs, write_results
 from benchmarks.harness.tables import FRESH, ROOT, Job, Row, Table, load_tables, plan, seeds_note
-from fedkd_flwr.apps.config import parse_run_config
 from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.settings.config import parse_run_config
 
 TABLES = load_tables([], ROOT)
 
@@ -39,7 +39,7 @@ def ran(monkeypatch, records):
     def simulate(self, settings, show, may_stop):
         done.append((settings["algorithm"], settings["seed"]))
         show("round 1")
-        from fedkd_flwr.apps.simulate import Ended
+        from fedkd_flwr.simulation.simulate import Ended
 
         if settings["seed"] == 13:
             return Ended(run_id="1", status="failed", reason="too few\nparties")
