@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedkd_flwr.report.figure import BLUE, GREEN, GREY, ORANGE, PINK, Canvas
+from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, ORANGE, PINK, Canvas
 
 from .results import BenchTable, Line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedkd_flwr.errors import MissingExtraError
-from fedkd_flwr.report import claims, derived, run_privacy
+from fedkd_flwr.report import claims, results, run_privacy
 from fedkd_flwr.report.formatting import count, share
 from fedkd_flwr.report.html import Html, save_document, table, tag
 
@@ -46,7 +46,7 @@ def write_sweep_page(sweep: Sweep, path: Path) -> Path:
 
 def _points(sweep: Sweep) -> Html:
     def row(name: str, epsilon: str, values: list[float]) -> list[str]:
-        found = derived.spread(values)
+        found = results.spread(values)
         cells = [share(found.mean), share(found.lowest), share(found.highest)] if found else ["–"] * 3
         return [name, epsilon, *cells, str(len(values))]
 

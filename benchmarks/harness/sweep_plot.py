@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedkd_flwr.report.canvas import BLUE, GREEN, ORANGE, Canvas, Plot
 from fedkd_flwr.report.claims import bound_text, claim_words
-from fedkd_flwr.report.figure import BLUE, GREEN, ORANGE, Canvas, Plot
 from fedkd_flwr.report.formatting import count, share
 
 from .pictures import epsilon_axis

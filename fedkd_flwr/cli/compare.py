@@ -36,7 +36,7 @@ def compare(
     from fedkd_flwr.errors import ConfigError, explain
     from fedkd_flwr.record.run_record import RunRecord
     from fedkd_flwr.report.compare import compare as compared
-    from fedkd_flwr.report.derived import FIGURES
+    from fedkd_flwr.report.results import FIGURES
 
     wanted = figure.replace("-", "_")
     if wanted and wanted not in FIGURES:

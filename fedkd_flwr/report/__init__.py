@@ -2,7 +2,7 @@
 
 from fedkd_flwr.report.accuracy_plot import accuracy_plot
 from fedkd_flwr.report.bytes_plot import bytes_plot
-from fedkd_flwr.report.figure import Plot
+from fedkd_flwr.report.canvas import Plot
 from fedkd_flwr.report.page import write_page
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.table import summary_table

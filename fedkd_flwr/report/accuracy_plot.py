@@ -6,9 +6,9 @@ import math
 import textwrap
 
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.report import derived
+from fedkd_flwr.report import results
+from fedkd_flwr.report.canvas import GREEN, PINK, Canvas, Plot
 from fedkd_flwr.report.dumbbells import dumbbells
-from fedkd_flwr.report.figure import GREEN, PINK, Canvas, Plot
 from fedkd_flwr.report.formatting import count, plain, share
 
 __all__ = ["accuracy_plot", "home_plot"]
@@ -21,7 +21,7 @@ def home_plot(record: RunRecord) -> Plot:
 
     Parameters and errors are those of `accuracy_plot`. Nothing is drawn, or said, where that plot shows own rows.
     """
-    if derived.rows_used(record) == "own":
+    if results.rows_used(record) == "own":
         return Plot(title="", svg="", caption="")
     return _plot(record, "own", "home")
 
@@ -29,7 +29,7 @@ def home_plot(record: RunRecord) -> Plot:
 def accuracy_plot(record: RunRecord) -> Plot:
     """Draw each party's accuracy alone and with the federation, from the worst alone to the best alone.
 
-    Where classes are imbalanced it is the balanced accuracy (`fedkd_flwr.report.derived.figure_used`).
+    Where classes are imbalanced it is the balanced accuracy (`fedkd_flwr.report.results.figure_used`).
     If only the server's model profits, the parties' accuracies alone are drawn beside that of the server's model.
 
     Parameters
@@ -42,26 +42,26 @@ def accuracy_plot(record: RunRecord) -> Plot:
     MissingExtraError
         If matplotlib is not installed.
     """
-    return _plot(record, derived.rows_used(record), "accuracy")
+    return _plot(record, results.rows_used(record), "accuracy")
 
 
 def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
-    figure = derived.figure_used(record, rows)
-    both = derived.pairs(record, rows, figure)
-    server, central = (derived.known(one, rows, figure) for one in (record.server, record.centralised))
+    figure = results.figure_used(record, rows)
+    both = results.pairs(record, rows, figure)
+    server, central = (results.known(one, rows, figure) for one in (record.server, record.centralised))
     if (rows, figure) == ("own", "balanced_accuracy"):  # a party's is the mean of its own classes alone: no comparison
         server = central = None
     name = figure.replace("_", " ")
     if not both and server is not None:
-        alone_only = [(p, derived.known(p.solo, rows, figure)) for p in record.parties]
+        alone_only = [(p, results.known(p.solo, rows, figure)) for p in record.parties]
         both = sorted(((p, value, math.nan) for p, value in alone_only if value is not None), key=lambda item: item[1])
     if not both:
-        where = "" if rows == derived.rows_used(record) else " on its own rows"
+        where = "" if rows == results.rows_used(record) else " on its own rows"
         caption = f"Not drawn: no party's {name}{where} is known both alone and with the federation."
         return Plot(title=f"{name.capitalize()} of each party{where}", svg="", caption=caption)
     gain = sum(after > alone for _, alone, after in both)
     lost = sum(after < alone for _, alone, after in both)
-    alone_mean, after_mean = derived.means(both)
+    alone_mean, after_mean = results.means(both)
     home = "At home, with" if rows == "own" else "With"
     reached = "" if figure == "accuracy" else f"{name} "
     title = (
@@ -86,7 +86,7 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
         if central is not None:
             mark(central, color=PINK, linestyle=":", linewidth=1.9, label=f"centralised {share(central)}")
         what = "share that is right" if figure == "accuracy" else "mean recall of the classes"
-        words = f"{name}: {what}, on {derived.ROWS[rows]}"
+        words = f"{name}: {what}, on {results.ROWS[rows]}"
         axes.grid(axis="x" if named else "y")
         if named:
             axes.set_xlabel(words)
@@ -98,15 +98,15 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
         svg = canvas.svg(prefix)
     caption = (
         f"Each line is one party. It goes from the party's {name} alone (hollow circle) to its {name} with the "
-        f"federation (full circle), on {derived.ROWS[rows]}. An orange line means that the party lost, a hollow "
+        f"federation (full circle), on {results.ROWS[rows]}. An orange line means that the party lost, a hollow "
         "circle alone that both are equal."
         if after_too
-        else f"Each circle is one party's {name} alone, on {derived.ROWS[rows]}."
+        else f"Each circle is one party's {name} alone, on {results.ROWS[rows]}."
     )
     if rows == "own":
         caption += " Behind a party's name stand its test rows; of few rows a difference may be noise."
-    if derived.simulation_only(record):
-        caption += f" The parties' accuracies are {derived.SIMULATION_ONLY}."
+    if results.simulation_only(record):
+        caption += f" The parties' accuracies are {results.SIMULATION_ONLY}."
     if central is not None:
         caption += " Centralised is one model trained on all private rows pooled, which a federation avoids."
     return Plot(title=title, svg=svg, caption=caption)

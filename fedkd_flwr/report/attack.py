@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.record.run_record import AttackFigures, Measured, RunRecord
-from fedkd_flwr.report.figure import BLUE, GREY, Canvas, Plot
+from fedkd_flwr.report.canvas import BLUE, GREY, Canvas, Plot
 from fedkd_flwr.report.html import Html, table, tag
 from fedkd_flwr.rounding import bound_text, least_text
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived
-from fedkd_flwr.report.figure import BLUE, ORANGE, Canvas, Plot
+from fedkd_flwr.report import results
+from fedkd_flwr.report.canvas import BLUE, ORANGE, Canvas, Plot
 from fedkd_flwr.report.formatting import number, size
 
 __all__ = ["bytes_plot"]
@@ -17,19 +17,19 @@ def bytes_plot(record: RunRecord) -> Plot:
 
     Parameters and errors are those of `accuracy_plot`.
     """
-    sent = derived.traffic(record)
-    model, averageable = derived.model_sharing(record)
+    sent = results.traffic(record)
+    model, averageable = results.model_sharing(record)
     rival = "the model (FedAvg)" if averageable else "the model itself"
     sends = f"{record.sends or 'answers'} sent"
     up: list[tuple[str, float | None, str]] = [(sends, sent.up, BLUE)]
     if sent.up_later is not None:
         up = [(f"{sends}, first round", sent.up_first, BLUE), (f"{sends}, later rounds", sent.up_later, BLUE)]
     once = record.final_bytes_down / len(record.parties) if record.parties else 0.0
-    rounds = max(len(derived.heard(record)), 1)
+    rounds = max(len(results.known_rounds(record)), 1)
     bars = [
         *up,
         ("received", sent.down, BLUE),
-        (f"final {derived.final_result(record)}, once", once, BLUE),
+        (f"final {results.final_result(record)}, once", once, BLUE),
         (f"{rival}, up", model, ORANGE),
         (f"{rival}, down", model, ORANGE),
     ]
@@ -61,7 +61,7 @@ def bytes_plot(record: RunRecord) -> Plot:
         svg = canvas.svg("bytes")
     caption = "Bytes of the arrays with their headers, without Flower's envelope. 1 KB is 1,000 bytes."
     if once:
-        what = derived.final_result(record)
+        what = results.final_result(record)
         caption += f" What a party gets at the end ({what}) comes once; a round's share of it counts in the title."
     # a simulation weighs the first models only
     weighed, parties = sum(p.model_bytes is not None for p in record.parties), len(record.parties)
@@ -81,7 +81,7 @@ def bytes_plot(record: RunRecord) -> Plot:
     return Plot(title=title, svg=svg, caption=caption)
 
 
-def _bytes_title(sent: derived.Traffic, model: float | None, averageable: bool, final: float) -> str:
+def _bytes_title(sent: results.Traffic, model: float | None, averageable: bool, final: float) -> str:
     exchanged = (sent.up or 0.0) + (sent.down or 0.0) + final
     if model is None or not exchanged > 0:
         return f"A party sends {size(sent.up)} a round and receives {size(sent.down)}"

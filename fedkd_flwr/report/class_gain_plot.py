@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived
+from fedkd_flwr.report import results
+from fedkd_flwr.report.canvas import Canvas, Plot
 from fedkd_flwr.report.dumbbells import dumbbells
-from fedkd_flwr.report.figure import Canvas, Plot
 from fedkd_flwr.report.formatting import count, plain
 
 __all__ = ["ClassGain", "class_gain_plot", "class_gains"]
@@ -42,7 +42,7 @@ def class_gain_plot(record: RunRecord) -> Plot:
 
     Parameters and errors are those of `accuracy_plot`.
     """
-    rows = derived.rows_used(record)
+    rows = results.rows_used(record)
     found = class_gains(record, rows)
     if not found:
         return Plot(title="Recall of each class", svg="", caption="Not drawn: the parties' recalls are not known.")
@@ -58,9 +58,9 @@ def class_gain_plot(record: RunRecord) -> Plot:
         drawn = [item for item in found if item in kept]
     with Canvas(1.55 + 0.235 * len(drawn)) as canvas:
         axes = canvas.figure.add_subplot()
-        names = [f"{plain(derived.class_name(record.classes, c), 24)} ({n:,})" for c, _, _, n in drawn]
+        names = [f"{plain(results.class_name(record.classes, c), 24)} ({n:,})" for c, _, _, n in drawn]
         dumbbells(axes, names, [a for _, a, _, _ in drawn], [b for _, _, b, _ in drawn])
-        axes.set_xlabel(f"recall: share of a class's rows that are found, on {derived.ROWS[rows]}")
+        axes.set_xlabel(f"recall: share of a class's rows that are found, on {results.ROWS[rows]}")
         axes.set_ylabel("class (rows, once for each party)" if rows == "common" else "class (rows)")
         axes.set_xlim(-0.03, 1.03)
         axes.grid(axis="x")
@@ -69,8 +69,8 @@ def class_gain_plot(record: RunRecord) -> Plot:
         svg = canvas.svg("classes")
     caption = (
         f"Each line is one class. It goes from the parties' recall alone (hollow circle) to their recall with the "
-        f"federation (full circle), on {derived.ROWS[rows]}. An orange line means that the class "
-        f"lost, a hollow circle alone that both are equal. {derived.rows_counted(rows)}"
+        f"federation (full circle), on {results.ROWS[rows]}. An orange line means that the class "
+        f"lost, a hollow circle alone that both are equal. {results.rows_counted(rows)}"
     )
     if len(drawn) < len(found):
         caption += f" Of {len(found)} classes the {len(drawn)} that changed most are drawn."

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived
-from fedkd_flwr.report.figure import Canvas, Plot
+from fedkd_flwr.report import results
+from fedkd_flwr.report.canvas import Canvas, Plot
 from fedkd_flwr.report.formatting import plain
 
 __all__ = ["class_mix_plot"]
@@ -53,7 +53,7 @@ def class_mix_plot(record: RunRecord) -> Plot:
             axes.set_yticks([])
             axes.set_ylabel(f"{len(held)} parties, by name")
         if num_classes <= _NAMED_CLASSES:
-            names = [plain(derived.class_name(record.classes, c), 16) for c in range(num_classes)]
+            names = [plain(results.class_name(record.classes, c), 16) for c in range(num_classes)]
             long = max(map(len, names)) * num_classes > 60
             axes.set_xticks(range(num_classes))
             turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if long else {}

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived
+from fedkd_flwr.report import results
 from fedkd_flwr.report.claims import claim_of
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text
 from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL, Paired, paired
@@ -92,7 +92,7 @@ class Comparison:
     differs : list of str
         The settings that differ between groups.
     figure, rows : str
-        By which figure they are compared, and on which test rows (`fedkd_flwr.report.derived`).
+        By which figure they are compared, and on which test rows (`fedkd_flwr.report.results`).
     values : DataFrame
         A row for each number of each run: ``group``, ``seed``, ``run``, ``whose``, ``party``, ``value``.
     differences : list of Difference
@@ -161,10 +161,10 @@ class Comparison:
     def _figure_title(self) -> str:
         """Return which figure is compared, on which rows and how many."""
         records = [record for group in self.groups.values() for record in group]
-        n = sorted({one.n for record in records for one in derived.figures(record) if one.rows == self.rows})
-        rare = sorted(found[1] for record in records if (found := derived.rarest_class(record, self.rows)))
+        n = sorted({one.n for record in records for one in results.figures(record) if one.rows == self.rows})
+        rare = sorted(found[1] for record in records if (found := results.rarest_class(record, self.rows)))
         few = f", {_span(rare)} of them of the rarest class" if rare and self.figure != "accuracy" else ""
-        return f"{self.figure.replace('_', ' ')} on {derived.ROWS[self.rows]}, n = {_span(n)}{few}"
+        return f"{self.figure.replace('_', ' ')} on {results.ROWS[self.rows]}, n = {_span(n)}{few}"
 
     def _explained(self, deviations: bool) -> Iterator[str]:
         """Yield what the numbers are."""
@@ -189,7 +189,7 @@ def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
     records : sequence of RunRecord
         Two or more. The first one's group is what the others are compared with.
     figure : {"", "accuracy", "balanced_accuracy", ...}
-        A key of `fedkd_flwr.report.derived.FIGURES`; by default balanced accuracy where the classes of any run are
+        A key of `fedkd_flwr.report.results.FIGURES`; by default balanced accuracy where the classes of any run are
         imbalanced, else accuracy.
 
     Raises
@@ -201,13 +201,13 @@ def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
     chosen = list({(record.run_id, record.started): record for record in records}.values())
     if len(chosen) < 2:
         raise DataError(explain("the comparison", "have two or more different runs", len(chosen)))
-    if without := [f"{plain(one.run_id)} ({plain(one.status)})" for one in chosen if not derived.figures(one)]:
+    if without := [f"{plain(one.run_id)} ({plain(one.status)})" for one in chosen if not results.figures(one)]:
         rule = "have figures of models on test rows"
         raise DataError(explain("each run", rule, f"none in {', '.join(without)}", "Leave it out."))
-    rows = "common" if all(derived.rows_used(record) == "common" for record in chosen) else "own"
+    rows = "common" if all(results.rows_used(record) == "common" for record in chosen) else "own"
     for problem in _problems(chosen, rows):
         raise DataError(f"These runs cannot be compared: {problem}. `fedkd runs` lists what each reached.")
-    used = {derived.figure_used(record, rows) for record in chosen}
+    used = {results.figure_used(record, rows) for record in chosen}
     figure = figure or ("balanced_accuracy" if "balanced_accuracy" in used else "accuracy")
     groups = _groups(chosen)
     values = pd.DataFrame(
@@ -220,7 +220,7 @@ def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
         columns=["group", "seed", "run", "whose", "party", "value"],
     )
     if not values.whose.isin(_WHOSE).any():
-        known = ", ".join(key for key in derived.FIGURES if any(key in one.means for one in derived.figures(chosen[0])))
+        known = ", ".join(key for key in results.FIGURES if any(key in one.means for one in results.figures(chosen[0])))
         raise DataError(explain("the figure", f"be one that the runs have: {known}", figure))
     differs = _differing([group[0] for group in groups.values()])
     found = Comparison(groups=groups, differs=differs, figure=figure, rows=rows, values=values)
@@ -265,7 +265,7 @@ def _numbers(record: RunRecord, rows: str, figure: str) -> Iterator[tuple[str, s
     measured += [("federated", p.name, p.federated) for p in record.parties]
     measured += [("server", "", record.server), ("centralised", "", record.centralised)]
     for whose, name, metrics in measured:
-        if (value := derived.known(metrics, rows, figure)) is not None:
+        if (value := results.known(metrics, rows, figure)) is not None:
             yield whose, name, value
     yield "rounds", "", float(len(record.rounds))
     if sent := sum(one.bytes_up / len(one.answered) for one in record.rounds if one.answered):

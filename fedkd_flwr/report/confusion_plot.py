@@ -7,8 +7,8 @@ from typing import Any
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived
-from fedkd_flwr.report.figure import Canvas, Plot
+from fedkd_flwr.report import results
+from fedkd_flwr.report.canvas import Canvas, Plot
 from fedkd_flwr.report.formatting import plain
 
 __all__ = ["confusion_plot", "pooled"]
@@ -43,7 +43,7 @@ def confusion_plot(record: RunRecord) -> Plot:
 
     Parameters and errors are those of `accuracy_plot`.
     """
-    rows = derived.rows_used(record)
+    rows = results.rows_used(record)
     candidates = {
         "alone (SOLO)": pooled(p.solo.get(rows) for p in record.parties),
         "with the federation": pooled(p.federated.get(rows) for p in record.parties),
@@ -68,9 +68,9 @@ def confusion_plot(record: RunRecord) -> Plot:
         canvas.figure.colorbar(image, ax=all_axes.tolist(), label="share of the true class", fraction=0.035, pad=0.02)
         canvas.title(title)
         svg = canvas.svg("confusion")
-    whose = derived.whose(record, rows, _is_whole, server="server's model" in shown)
+    whose = results.whose(record, rows, _is_whole, server="server's model" in shown)
     caption = (
-        f"{whose}, on {derived.ROWS[rows]}. {derived.rows_counted(rows)} Each line is a true "
+        f"{whose}, on {results.ROWS[rows]}. {results.rows_counted(rows)} Each line is a true "
         "class and adds up to 1; "
         "the diagonal is its recall. A dark column off the diagonal is a class that swallows others."
     )
@@ -89,7 +89,7 @@ def _draw(canvas: Canvas, axes: Any, counts: list[list[int]], record: RunRecord,
                     colour = "white" if value > 0.5 else "#222222"
                     axes.text(j, i, words, ha="center", va="center", fontsize=size, color=colour)
     ticks = range(len(counts)) if len(counts) <= _NAMED_CLASSES else []
-    names = [plain(derived.class_name(record.classes, c), 14) for c in ticks]
+    names = [plain(results.class_name(record.classes, c), 14) for c in ticks]
     axes.set_xticks(ticks)
     axes.set_yticks(ticks)
     axes.set_yticklabels(names, parse_math=False, fontsize=8)
@@ -104,5 +104,5 @@ def _title(whose: str, counts: list[list[int]], record: RunRecord) -> str:
     if not wrong:
         return f"Nothing is confused ({whose})"
     share, n, i, j = max(wrong)
-    true, taken = (plain(derived.class_name(record.classes, c), 30) for c in (i, j))
+    true, taken = (plain(results.class_name(record.classes, c), 30) for c in (i, j))
     return f"Most confused ({whose}): {share:.0%} of {true} is taken for {taken}, {n:,} of {sum(counts[i]):,} rows"

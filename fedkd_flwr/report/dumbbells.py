@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fedkd_flwr.report.figure import BLUE, INK, ORANGE
+from fedkd_flwr.report.canvas import BLUE, INK, ORANGE
 
 __all__ = ["dumbbells"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived
+from fedkd_flwr.report import results
 from fedkd_flwr.report.formatting import share
 from fedkd_flwr.report.html import Html, table, tag
 
@@ -24,14 +24,14 @@ _MANY_CLASSES = 100
 
 def metrics(record: RunRecord) -> Iterator[Html]:
     """Yield a table of all figures, one of the classes, and sentences that explain them."""
-    found = derived.figures(record)
+    found = results.figures(record)
     if not found:
         still = record.status == "running"
         yield tag("p", f"No metric is in the record{' yet' if still else ''}.")
         return
-    header = ["model", "test rows", "number of rows", *derived.FIGURES.values()]
+    header = ["model", "test rows", "number of rows", *results.FIGURES.values()]
     body = [
-        [_WHO[one.who], one.rows, f"{one.n:,}", *(share(one.means.get(figure)) for figure in derived.FIGURES)]
+        [_WHO[one.who], one.rows, f"{one.n:,}", *(share(one.means.get(figure)) for figure in results.FIGURES)]
         for one in found
     ]
     yield table(header, body, numbers=range(2, len(header)), label="Means of all metrics")
@@ -42,13 +42,13 @@ def metrics(record: RunRecord) -> Iterator[Html]:
         "under the ROC curve and average precision, "
         f"{ranked}. Log loss, Brier score and expected calibration error (ECE) are better where they are lower."
     )
-    if partly := derived.of_fewer(found, _WHO):
+    if partly := results.of_fewer(found, _WHO):
         text += f" {' '.join(partly)} The others have none, such as an AUC on test rows of one class."
     if any(one.no_probabilities for one in _all(record)):
         text += " Models without probabilities have no AUC, AP, log loss, Brier score and ECE."
     yield tag("p", text, class_="soft")
-    rows = derived.rows_used(record)
-    kinds = [(who, ms) for who, every in derived.models(record) if (ms := [m[rows] for m in every if rows in m])]
+    rows = results.rows_used(record)
+    kinds = [(who, ms) for who, every in results.models(record) if (ms := [m[rows] for m in every if rows in m])]
     num_classes = max((len(m.recall or m.precision or m.f1) for _, ms in kinds for m in ms), default=0)
     if 0 < num_classes <= _MANY_CLASSES:
         names = ("recall", "precision", "f1")
@@ -58,12 +58,12 @@ def metrics(record: RunRecord) -> Iterator[Html]:
             for c in range(num_classes)
         ]
         yield table(header, body, numbers=range(1, len(header)), label="Metrics by class")
-        text = f"By class, on {derived.ROWS[rows]}: means over the models whose test rows hold the class."
+        text = f"By class, on {results.ROWS[rows]}: means over the models whose test rows hold the class."
         yield tag("p", text, class_="soft")
 
 
 def _all(record: RunRecord) -> Iterator[Metrics]:
-    for _, measured in derived.models(record):
+    for _, measured in results.models(record):
         for one in measured:
             yield from one.values()
 

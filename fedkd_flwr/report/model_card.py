@@ -16,10 +16,10 @@ from fedkd_flwr.json_values import without_nan
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.claims import claim_cells, claim_meaning, ordered
-from fedkd_flwr.report.derived import class_name
 from fedkd_flwr.report.formatting import plain
+from fedkd_flwr.report.model_warnings import warnings_of
+from fedkd_flwr.report.results import class_name
 from fedkd_flwr.report.run_privacy import no_claim, what_leaves
-from fedkd_flwr.report.useless import useless_model
 
 __all__ = ["ModelCard", "card_text", "model_card"]
 
@@ -150,7 +150,7 @@ def _warnings(record: RunRecord, measured: Mapping[str, Metrics], party: str) ->
     """
     rows = next((rows for rows in _ROWS if rows in measured), "")
     who = "This model" if party else "The server's model"
-    return list(useless_model(record, measured[rows], who=who, rows=rows)) if rows else []
+    return list(warnings_of(record, measured[rows], who=who, rows=rows)) if rows else []
 
 
 def _ranked(record: RunRecord, measured: Mapping[str, Metrics]) -> str:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived, sections
+from fedkd_flwr.report import results, sections
 from fedkd_flwr.report.class_gain_plot import class_gain_plot
 from fedkd_flwr.report.class_mix_plot import class_mix_plot
 from fedkd_flwr.report.confusion_plot import confusion_plot
 from fedkd_flwr.report.formatting import plain
 from fedkd_flwr.report.html import Html, save_document, table, tag
 from fedkd_flwr.report.metrics_section import metrics
+from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.recommendation import Recommendation, recommendation
 from fedkd_flwr.report.reliability_plot import reliability_plot
-from fedkd_flwr.report.useless import useless
 
 __all__ = ["owner_advice", "write_owner_page"]
 
@@ -29,7 +29,7 @@ _MODELS = {
 
 def owner_advice(record: RunRecord) -> Recommendation | None:
     """Return which model the party of the record should use; None without both models measured on its own rows."""
-    figure = derived.figure_used(record, "own")
+    figure = results.figure_used(record, "own")
     return recommendation(record.parties[0], classes=record.classes, figure=figure)
 
 
@@ -66,7 +66,7 @@ def write_owner_page(record: RunRecord, path: Path, *, models: Mapping[str, Path
         tag("p", f"{record.algorithm} · run {record.run_id} · {plain(party.name, 60)}", class_="soft"),
         tag("h1", headline),
         *([tag("p", advice.why)] if advice else []),
-        *(tag("p", warning, class_="bad") for warning in useless(record)),
+        *(tag("p", warning, class_="bad") for warning in model_warnings(record)),
         tag(
             "p",
             "This page is for the owner of this silo. It was computed here from private rows, lies in the state-dir "
@@ -79,7 +79,7 @@ def write_owner_page(record: RunRecord, path: Path, *, models: Mapping[str, Path
     if len(files) > 1:
         kept.append(tag("p", "They were made in this run. Use any of them: `fedkd predict FILE rows.csv`."))
     if party.own_columns:
-        gain, named = derived.own_gain(party, "own"), plain(", ".join(party.own_columns), 200)
+        gain, named = results.own_gain(party, "own"), plain(", ".join(party.own_columns), 200)
         said = "was not measured: there are no own test rows" if gain is None else f"is {gain:+.4f} in accuracy"
         said += "" if "extended" in models else "; on your rows they did not help, so no model reads them"
         kept.append(tag("p", f"What your own columns ({named}) add to the model with the federation {said}."))

@@ -9,24 +9,24 @@ from pathlib import Path
 
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.record.run_record import WITHHELD, PartyRecord, RunRecord
-from fedkd_flwr.report import claims, derived, run_privacy, sections
+from fedkd_flwr.report import claims, results, run_privacy, sections
 from fedkd_flwr.report.accuracy_plot import accuracy_plot, home_plot
 from fedkd_flwr.report.attack import attack
 from fedkd_flwr.report.bytes_plot import bytes_plot
+from fedkd_flwr.report.canvas import Plot
 from fedkd_flwr.report.class_gain_plot import class_gain_plot
 from fedkd_flwr.report.class_mix_plot import class_mix_plot
 from fedkd_flwr.report.confusion_plot import confusion_plot
-from fedkd_flwr.report.derived import ROWS
-from fedkd_flwr.report.figure import Plot
 from fedkd_flwr.report.formatting import count, is_number, plain, share, size, time_span
-from fedkd_flwr.report.home import home_finding, home_warning
 from fedkd_flwr.report.html import Html, save_document, tag
 from fedkd_flwr.report.metrics_section import metrics
+from fedkd_flwr.report.model_warnings import model_warnings
+from fedkd_flwr.report.own_rows import losers_warning, own_rows_finding
 from fedkd_flwr.report.public_set import consensus_line, fits, public_fit_plot, public_set
 from fedkd_flwr.report.reliability_plot import reliability_plot
+from fedkd_flwr.report.results import ROWS
 from fedkd_flwr.report.rounds_plot import rounds_plot
-from fedkd_flwr.report.standing import Standing, moment, standing
-from fedkd_flwr.report.useless import useless
+from fedkd_flwr.report.status import Status, moment, run_status
 
 __all__ = ["write_page"]
 
@@ -58,7 +58,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
     Without matplotlib the page has its tables but no plots, and says how to install them.
     """
     shown = record.publishable() if publishable else record
-    stands = standing(shown, alive=live or None, rounds_told=not publishable or shown.length_told)
+    stands = run_status(shown, alive=live or None, rounds_told=not publishable or shown.length_told)
     headline = _headline(shown) if stands.word == "completed" else stands.headline
     parts = (
         _top(shown, headline, stands, publishable, live),
@@ -85,26 +85,26 @@ def _section(title: str, content: Iterator[Html]) -> Html:
 
 
 def _headline(record: RunRecord) -> str:
-    rows = derived.rows_used(record)
-    figure = derived.figure_used(record, rows)
+    rows = results.rows_used(record)
+    figure = results.figure_used(record, rows)
     what = "" if figure == "accuracy" else f"{figure.replace('_', ' ')} "
-    both = derived.pairs(record, rows, figure)
+    both = results.pairs(record, rows, figure)
     if both:
-        alone, after = derived.means(both)
+        alone, after = results.means(both)
         verb = "party reaches" if len(both) == 1 else "parties reach"
         average = "" if len(both) == 1 else " on average"
         found = f"With the federation {len(both)} {verb} {what}{after:.2f}{average}; alone {alone:.2f}"
-        found += derived.rests_on(record, rows)
-        home = home_finding(record) if rows == "common" else ""
+        found += results.rests_on(record, rows)
+        home = own_rows_finding(record) if rows == "common" else ""
         return f"{found}. {home[:1].upper()}{home[1:]}" if home else found
     if is_number(record.server_accuracy):
-        figure = derived.figure_used(record, "common")
+        figure = results.figure_used(record, "common")
         what = "" if figure == "accuracy" else f"{figure.replace('_', ' ')} "
-        alone_only = derived.spread(derived.known(p.solo, rows, figure) for p in record.parties)
+        alone_only = results.spread(results.known(p.solo, rows, figure) for p in record.parties)
         solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
-        return f"The server's model reaches {what}{derived.known(record.server, 'common', figure) or 0.0:.2f}{solo}"
+        return f"The server's model reaches {what}{results.known(record.server, 'common', figure) or 0.0:.2f}{solo}"
     parties = count(len(record.parties), "party", "parties")
-    sent = derived.traffic(record)
+    sent = results.traffic(record)
     if sent.up is not None:
         rounds = count(len(record.rounds), "round")
         return f"{parties} exchanged {record.sends or 'answers'} in {rounds}: {size(sent.up)} sent per party and round"
@@ -113,7 +113,7 @@ def _headline(record: RunRecord) -> str:
     return f"{parties} took part; privacy: {figure}" + (f", {words}" if bounded else "")
 
 
-def _top(record: RunRecord, headline: str, stands: Standing, publishable: bool, live: bool) -> Html:
+def _top(record: RunRecord, headline: str, stands: Status, publishable: bool, live: bool) -> Html:
     kind = "simulation" if record.simulation else "deployment"
     facts_line = [record.algorithm, f"run {record.run_id}", kind, stands.word]
     if record.started:
@@ -127,8 +127,10 @@ def _top(record: RunRecord, headline: str, stands: Standing, publishable: bool, 
         parts.append(tag("p", tag("b", why), reason, class_="bad", role="alert"))
     if live and stands.word == "running":
         parts += _going_on(record)
-    parts += [tag("p", warning, class_="bad") for warning in (*run_privacy.unproven(record.claims), *useless(record))]
-    if lost := home_warning(record):
+    parts += [
+        tag("p", warning, class_="bad") for warning in (*run_privacy.unproven(record.claims), *model_warnings(record))
+    ]
+    if lost := losers_warning(record):
         parts.append(tag("p", tag("b", "Who loses: "), lost, class_="bad"))
     notes = list(dict.fromkeys(record.notes))
     if notes:
@@ -175,13 +177,13 @@ def _going_on(record: RunRecord) -> Iterator[Html]:
 def _key_figures(record: RunRecord, publishable: bool) -> Html:
     """Return the most important figures as cards; a figure that is not known has no card."""
     cards: list[tuple[str, str, str]] = []
-    only = "; simulation only" if derived.simulation_only(record) else ""
-    lead = derived.figure_used(record, derived.rows_used(record))
+    only = "; simulation only" if results.simulation_only(record) else ""
+    lead = results.figure_used(record, results.rows_used(record))
     for rows, name in ROWS.items():
-        figure = derived.figure_used(record, rows)
+        figure = results.figure_used(record, rows)
         words = figure.replace("_", " ")
-        both = derived.pairs(record, rows, figure)
-        alone, after = derived.spread(a for _, a, _ in both), derived.spread(b for _, _, b in both)
+        both = results.pairs(record, rows, figure)
+        alone, after = results.spread(a for _, a, _ in both), results.spread(b for _, _, b in both)
         if not alone or not after:
             continue
         better = f"{sum(b > a for _, a, b in both)} of {len(both)}"
@@ -197,17 +199,17 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
             ("Better than alone", better, f"parties{_lost(both)}"),
         ]
     compared = bool(cards)
-    figure = derived.figure_used(record, "common")
-    if (server := derived.known(record.server, "common", figure)) is not None:
+    figure = results.figure_used(record, "common")
+    if (server := results.known(record.server, "common", figure)) is not None:
         cards.append(("Server's model", share(server), f"{figure.replace('_', ' ')} on common test rows"))
-    alone_only = derived.spread(derived.known(p.solo, derived.rows_used(record), lead) for p in record.parties)
+    alone_only = results.spread(results.known(p.solo, results.rows_used(record), lead) for p in record.parties)
     if alone_only and not compared:
         words = f"mean of the parties; {share(alone_only.lowest)} to {share(alone_only.highest)}{only}"
         cards.append(("A party alone", share(alone_only.mean), words))
-    if (central := derived.known(record.centralised, "common", figure)) is not None:
+    if (central := results.known(record.centralised, "common", figure)) is not None:
         cards.append(("Centralised", share(central), "one model trained on all private rows pooled"))
     cards.append(("Privacy", *run_privacy.headline(record)))
-    rounds_known = derived.heard(record)
+    rounds_known = results.known_rounds(record)
     last = rounds_known[-1] if rounds_known else None
     if last and publishable and not record.length_told:
         cards.append(("Parties answered", f"{len(last.answered)} of {last.asked}", "in the first round"))
@@ -220,7 +222,7 @@ def _key_figures(record: RunRecord, publishable: bool) -> Html:
             cards.append(("Public rows labelled", share(last.labelled_share), f"of {record.num_public:,}, last round"))
         if is_number(last.agreement):
             cards.append(("Agreement", share(last.agreement), "with the consensus, last round"))
-    sent = derived.traffic(record)
+    sent = results.traffic(record)
     if sent.up is not None:
         sends = f"{record.sends or 'answers'} sent".capitalize()
         cards.append((sends, size(sent.up), f"per party and round; received {size(sent.down)}"))
@@ -254,7 +256,7 @@ def _plots(record: RunRecord, publishable: bool) -> Html:
         rounds_plot,
         bytes_plot,
     )
-    ended = dataclasses.replace(record, rounds=derived.heard(record))
+    ended = dataclasses.replace(record, rounds=results.known_rounds(record))
     try:
         drawn = [make(ended) for make in makers]
     except MissingExtraError as error:

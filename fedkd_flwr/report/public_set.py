@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.report import derived
-from fedkd_flwr.report.figure import BLUE, Canvas, Plot
+from fedkd_flwr.report import results
+from fedkd_flwr.report.canvas import BLUE, Canvas, Plot
 from fedkd_flwr.report.formatting import is_number, plain, share
 from fedkd_flwr.report.html import Html, table, tag
 
@@ -30,7 +30,7 @@ def consensus_line(record: RunRecord) -> str:
 def fit_line(record: RunRecord) -> str:
     """Return the parties' public set fit in a line, with the party whose rows are furthest; "" where none is known."""
     found = fits(record)
-    spread = derived.spread(fit for _, fit in found)
+    spread = results.spread(fit for _, fit in found)
     if spread is None:
         return ""
     return f"{spread.text()}; lowest: {plain(found[0][0].name, 30)}"
@@ -39,7 +39,7 @@ def fit_line(record: RunRecord) -> str:
 def agreement_line(record: RunRecord) -> str:
     """Return how far each party's labels were the consensus, and whose least; "" where none is known."""
     known = sorted((p.agreement, p.name) for p in record.parties if is_number(p.agreement))
-    spread = derived.spread(agreed for agreed, _ in known)
+    spread = results.spread(agreed for agreed, _ in known)
     return f"{spread.text()}; lowest: {plain(known[0][1], 30)}" if spread is not None else ""
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord
-from fedkd_flwr.report import derived
+from fedkd_flwr.report import results
 
 __all__ = [
     "LEAST_ROWS",
@@ -195,7 +195,7 @@ def recommendation(
     if (only := only_class(alone)) is not None:
         verdict = "no recommendation"
         why += (
-            f" All own test rows are of class {derived.class_name(classes, only)}: they show nothing of other classes."
+            f" All own test rows are of class {results.class_name(classes, only)}: they show nothing of other classes."
         )
     common = difference(party.solo.get("common"), party.federated.get("common"), figure)
     if common is not None and common.clear() and verdict != "federated":
@@ -222,6 +222,6 @@ def _changed_classes(alone: Metrics, after: Metrics) -> tuple[dict[int, Differen
 
 def _named(changes: dict[int, Difference], classes: Sequence[str]) -> str:
     return ", ".join(
-        f"{derived.class_name(classes, c)} (recall {d.alone:.2f} alone, {d.after:.2f} with it, {d.n} rows)"
+        f"{results.class_name(classes, c)} (recall {d.alone:.2f} alone, {d.after:.2f} with it, {d.n} rows)"
         for c, d in changes.items()
     )

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from fedkd_flwr.metrics import BINS, Metrics
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived
-from fedkd_flwr.report.figure import BLUE, GREEN, GREY, INK, Canvas, Plot
+from fedkd_flwr.report import results
+from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, INK, Canvas, Plot
 
 __all__ = ["merged", "reliability_plot"]
 
@@ -37,7 +37,7 @@ def reliability_plot(record: RunRecord) -> Plot:
 
     Parameters and errors are those of `accuracy_plot`.
     """
-    rows = derived.rows_used(record)
+    rows = results.rows_used(record)
     candidates = [
         ("alone (SOLO)", merged(p.solo.get(rows) for p in record.parties), INK, "o", "--"),
         ("with the federation", merged(p.federated.get(rows) for p in record.parties), BLUE, "s", "-"),
@@ -69,9 +69,9 @@ def reliability_plot(record: RunRecord) -> Plot:
         canvas.title(title)
         canvas.legend(axes)
         svg = canvas.svg("reliability")
-    whose = derived.whose(record, rows, lambda found: found.reliability, server=bool(candidates[2][1]))
+    whose = results.whose(record, rows, lambda found: found.reliability, server=bool(candidates[2][1]))
     caption = (
-        f"{whose}, on {derived.ROWS[rows]}, in {BINS} bins of confidence; a larger mark "
+        f"{whose}, on {results.ROWS[rows]}, in {BINS} bins of confidence; a larger mark "
         "holds more rows. Below the dotted line a model is right less often than it says."
     )
     return Plot(title=title, svg=svg, caption=caption)

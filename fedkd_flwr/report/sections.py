@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from fedkd_flwr.record.run_record import WITHHELD, PartyRecord, RoundRecord, RunRecord
-from fedkd_flwr.report import claims, derived, run_privacy
-from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
+from fedkd_flwr.report import claims, results, run_privacy
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
 from fedkd_flwr.report.html import Html, join, table, tag
-from fedkd_flwr.report.reasons import note_sentence, reason_sentence
 from fedkd_flwr.report.recommendation import LEAST_ROWS, LEVEL, recommendation
-from fedkd_flwr.report.standing import progress
+from fedkd_flwr.report.results import ROWS, SIMULATION_ONLY
+from fedkd_flwr.report.sentences import note_sentence, reason_sentence
+from fedkd_flwr.report.status import progress
 
 __all__ = ["advice", "again", "columns", "configuration", "left_out", "parties", "privacy", "rounds"]
 
@@ -31,7 +31,7 @@ def columns(record: RunRecord) -> Iterator[Html]:
 def parties(record: RunRecord) -> Iterator[Html]:
     """Yield a table with one row per party: how good its model is alone, with the federation, and the difference.
 
-    The figure is that of `fedkd_flwr.report.derived.figure_used`, as in the table at the end of the log.
+    The figure is that of `fedkd_flwr.report.results.figure_used`, as in the table at the end of the log.
     """
     if not record.parties:
         yield tag("p", "No party is in the record.")
@@ -39,8 +39,8 @@ def parties(record: RunRecord) -> Iterator[Html]:
     seen = [r for r in ROWS if any(r in p.solo or r in p.federated for p in record.parties)]
     named = any(p.model for p in record.parties)
     header = ["party", *["model"] * named]
-    used = {rows: derived.figure_used(record, rows) for rows in seen}
-    after_too = any(is_number(derived.known(p.federated, rows, used[rows])) for p in record.parties for rows in seen)
+    used = {rows: results.figure_used(record, rows) for rows in seen}
+    after_too = any(is_number(results.known(p.federated, rows, used[rows])) for p in record.parties for rows in seen)
     where = {rows: _test_rows(record, rows) for rows in seen}
     for rows in seen:
         figure = used[rows].replace("_", " ")
@@ -48,7 +48,7 @@ def parties(record: RunRecord) -> Iterator[Html]:
         header += [f"{figure} with the federation, {where[rows]}", "gain"] * after_too
     weighed = any(p.model_bytes is not None for p in record.parties)
     noted = any(p.notes for p in record.parties)
-    if seen and derived.simulation_only(record):
+    if seen and results.simulation_only(record):
         yield tag("p", f"These figures are computed from private rows. They are {SIMULATION_ONLY}.", class_="warn")
     wide = [r for r in seen if any(r in p.extended for p in record.parties)]
     for rows in wide:
@@ -64,13 +64,13 @@ def parties(record: RunRecord) -> Iterator[Html]:
     for party in record.parties:
         cells = [party.name, *[party.model] * named]
         for rows in seen:
-            alone, after = (derived.known(one, rows, used[rows]) for one in (party.solo, party.federated))
+            alone, after = (results.known(one, rows, used[rows]) for one in (party.solo, party.federated))
             known = is_number(alone) and is_number(after)
             gain = f"{after - alone:+.3f}" if known else "–"  # type: ignore[operator]
             cells += [_own_rows(party)] * (rows == "own") + [share(alone)] + [share(after), gain] * after_too
         for rows in wide:
-            own_gain = derived.own_gain(party, rows, used[rows])
-            extended = share(derived.known(party.extended, rows, used[rows]))
+            own_gain = results.own_gain(party, rows, used[rows])
+            extended = share(results.known(party.extended, rows, used[rows]))
             cells += [extended, "–" if own_gain is None else f"{own_gain:+.3f}"]
         cells += [plain(", ".join(party.own_columns), 200)] * named_columns
         cells += [share(party.agreement)] * agreed + [share(party.trust)] * trusted
@@ -125,7 +125,7 @@ def _what_figures(record: RunRecord, used: Mapping[str, str]) -> str:
         )
     if "accuracy" in used.values():
         said.append("Accuracy is the share of test rows that a model classifies correctly.")
-    fixed = {rows: derived.baseline(record, rows) for rows in used}
+    fixed = {rows: results.baseline(record, rows) for rows in used}
     known = [f"{value:.3f} on {rows} rows" for rows, value in fixed.items() if value is not None]
     if known:
         said.append(f"The accuracy of always answering the commonest class is {' and '.join(known)}.")
@@ -145,8 +145,8 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
     if not record.rounds:
         yield tag("p", f"{progress(record).capitalize()}.")
         return
-    known = derived.heard(record)
-    spreads = [derived.spread(r.accuracy.values()) for r in record.rounds]
+    known = results.known_rounds(record)
+    spreads = [results.spread(r.accuracy.values()) for r in record.rounds]
     optional = {
         "agreement": [share(r.agreement) for r in record.rounds],
         "rows labelled": [share(r.labelled_share) for r in record.rounds],
@@ -166,32 +166,32 @@ def rounds(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
         "answered": [f"{len(r.answered) if r in known else 'not known'} of {r.asked}" for r in record.rounds],
         "left out": [str(len(r.rejected)) if r in known else "–" for r in record.rounds],
         **{name: cells for name, cells in optional.items() if set(cells) != {"–"}},
-        **(sizes if derived.traffic(record).up is not None else {}),
+        **(sizes if results.traffic(record).up is not None else {}),
         **({"time": times} if set(times) != {"–"} else {}),
     }
     rows = zip(*columns.values(), strict=True)
     yield table(list(columns), rows, numbers=range(len(columns)), label="Each round")
-    if "parties' mean accuracy" in columns and derived.simulation_only(record):
+    if "parties' mean accuracy" in columns and results.simulation_only(record):
         yield tag("p", f"The parties' mean accuracy is {SIMULATION_ONLY}.", class_="warn")
-    rows_of = {"parties' mean accuracy": derived.rows_used(record), "accuracy of the server's model": "common"}
+    rows_of = {"parties' mean accuracy": results.rows_used(record), "accuracy of the server's model": "common"}
     tested = dict.fromkeys(rows for name, rows in rows_of.items() if name in columns)
-    fixed_answers = [(base, rows) for rows in tested if (base := derived.baseline(record, rows)) is not None]
+    fixed_answers = [(base, rows) for rows in tested if (base := results.baseline(record, rows)) is not None]
     if fixed_answers:
-        said = " and ".join(f"{base:.3f} on {derived.ROWS[rows]}" for base, rows in fixed_answers)
+        said = " and ".join(f"{base:.3f} on {results.ROWS[rows]}" for base, rows in fixed_answers)
         yield tag("p", f"The accuracy of always answering the commonest class is {said}.", class_="soft")
 
 
 def _consensus_right(record: RunRecord, done: RoundRecord) -> str:
     """Return the share of the labelled rows on which the consensus is right, and how many rows that are."""
-    found = derived.consensus_rows(record, done)
+    found = results.consensus_rows(record, done)
     of = f" of {found[1]}" if found and is_number(done.consensus_accuracy) else ""
     return share(done.consensus_accuracy) + of
 
 
 def left_out(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
     """Yield who was left out, in which rounds, why, and what can be done about it."""
-    found = derived.left_out(record)
-    if not derived.heard(record):
+    found = results.left_out(record)
+    if not results.known_rounds(record):
         yield tag("p", "No round was finished.")
         return
     if not found:
@@ -214,7 +214,7 @@ def left_out(record: RunRecord, *, publishable: bool = False) -> Iterator[Html]:
     yield table(["party", "when", "code", "what it means, and what to do"], body, label="Parties left out")
 
 
-def _how_the_vote_went(record: RunRecord, found: Sequence[derived.LeftOut]) -> str:
+def _how_the_vote_went(record: RunRecord, found: Sequence[results.LeftOut]) -> str:
     """Return whether a vote was held in the rounds in which parties were left out: in one that failed it was not."""
     failed = record.open_round.server_round if record.open_round is not None else None
     rounds = {number for entry in found for number in entry.rounds}
@@ -271,7 +271,7 @@ def _claims(shown: Sequence[claims.Claim], *, first: int) -> Iterator[Html]:
 
 def advice(record: RunRecord) -> Iterator[Html]:
     """Yield for each party which of its models its own test rows speak for, and the evidence."""
-    figure = derived.figure_used(record, "own")
+    figure = results.figure_used(record, "own")
     found = [(p, recommendation(p, classes=record.classes, figure=figure)) for p in record.parties]
     body = [(p.name, one.verdict, one.why) for p, one in found if one is not None]
     if not body:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedkd_flwr.errors import MissingExtraError
-from fedkd_flwr.report.figure import BLUE, Canvas, Plot
+from fedkd_flwr.report.canvas import BLUE, Canvas, Plot
 from fedkd_flwr.report.formatting import plain
 from fedkd_flwr.report.html import Html, save_document, table, tag
 from fedkd_flwr.silo.check import Level

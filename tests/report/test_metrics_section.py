@@ -7,8 +7,8 @@ import pytest
 from pages import Page
 
 from fedkd_flwr.metrics import Metrics, measure
+from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.page import write_page
-from fedkd_flwr.report.useless import useless
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -38,10 +38,10 @@ def test_the_page_has_every_figure_with_its_rows_and_those_of_each_class(record,
     assert "Models without probabilities have no AUC" in shown
 
 
-def test_a_useless_model_is_called_so_before_any_figure(record, tmp_path):
+def test_a_warnings_of_is_called_so_before_any_figure(record, tmp_path):
     shown = text(record, tmp_path)
-    assert len(useless(record)) == 2
-    for sentence in useless(record):
+    assert len(model_warnings(record)) == 2
+    for sentence in model_warnings(record):
         assert shown.index(sentence) < shown.index("Balanced accuracy alone")
 
 

@@ -79,7 +79,7 @@ def test_the_server_s_card_has_the_claims_in_the_record_s_words_and_metrics_with
     assert json.loads(card.to_json())["versions"] == {"flwr": "1.41.0", "fedkd-flwr": "0.1.0"}
 
 
-def test_a_useless_model_s_card_says_so_before_its_figures_and_what_it_finds_of_each_class():
+def test_a_warnings_of_s_card_says_so_before_its_figures_and_what_it_finds_of_each_class():
     y = np.repeat([0, 1], [468, 32])
     never = measure(y, np.ones(500, int), np.tile([0.4, 0.6], (500, 1)), num_classes=2)
     record = _record(server={"common": never}, num_classes=2)

@@ -174,7 +174,7 @@ def test_of_a_round_that_failed_it_is_not_said_that_a_vote_was_held(failed_recor
     assert "The vote was held without these parties, but not in round 2: it did not end, and had no vote." in page
 
 
-def test_the_table_of_parties_has_the_figure_of_the_printed_one_so_that_useless_models_show_no_gain(
+def test_the_table_of_parties_has_the_figure_of_the_printed_one_so_that_warnings_ofs_show_no_gain(
     make_record, tmp_path
 ):
     record = make_record(2, 2)

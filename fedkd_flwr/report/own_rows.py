@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.report import derived
+from fedkd_flwr.report import results
 from fedkd_flwr.report.formatting import count, plain
 from fedkd_flwr.report.recommendation import LEAST_ROWS, Difference, difference, only_class
 
-__all__ = ["changes", "home_finding", "home_warning"]
+__all__ = ["changes", "losers_warning", "own_rows_finding"]
 
 _NAMED = 6  # further parties are counted, not named
 
@@ -15,14 +15,14 @@ _NAMED = 6  # further parties are counted, not named
 def changes(record: RunRecord) -> list[tuple[PartyRecord, Difference]]:
     """Return each party's difference on its own test rows, where it is known; the largest loss comes first.
 
-    It is of the figure that leads on own rows (`fedkd_flwr.report.derived.figure_used`).
+    It is of the figure that leads on own rows (`fedkd_flwr.report.results.figure_used`).
     """
-    figure = derived.figure_used(record, "own")
+    figure = results.figure_used(record, "own")
     found = [(p, difference(p.solo.get("own"), p.federated.get("own"), figure)) for p in record.parties]
     return sorted(((p, d) for p, d in found if d is not None), key=lambda item: (item[1].value, item[0].name))
 
 
-def home_finding(record: RunRecord) -> str:
+def own_rows_finding(record: RunRecord) -> str:
     """Return in half a sentence what the federation does to the parties' own rows; "" where that is not known.
 
     It stands beside every finding on common rows, so that gains there hide no losses at home.
@@ -35,14 +35,14 @@ def home_finding(record: RunRecord) -> str:
     lost = sum(d.value < 0 for _, d in found)
     words = "loses" if lost == 1 else "lose"
     who = "none loses" if not lost else "all lose" if lost == len(found) > 1 else f"{lost} of {len(found)} {words}"
-    name, fixed = derived.figure_used(record, "own"), derived.fixed_answer(record, "own")
+    name, fixed = results.figure_used(record, "own"), results.fixed_answer(record, "own")
     # a party with rows of one class has 1 by whatever always gives that class
     beside = f" (one fixed answer {fixed:.2f})" if name == "balanced_accuracy" and fixed is not None else ""
     name = name.replace("_", " ")
     return f"at home, on their own rows, {who}: {name} {alone:.2f} alone, {after:.2f} with it{beside}"
 
 
-def home_warning(record: RunRecord) -> str:
+def losers_warning(record: RunRecord) -> str:
     """Return a warning that names the parties that lose at home by more than noise; "" if none does.
 
     The level is for all parties together (Bonferroni): among many, some lose clearly by chance.
@@ -58,7 +58,7 @@ def home_warning(record: RunRecord) -> str:
     more = f" and {len(clear) - _NAMED} more" if len(clear) > _NAMED else ""
     of = count(len(found), "party", "parties")
     words = "loses" if len(clear) == 1 else "lose"
-    name = derived.figure_used(record, "own").replace("_", " ")
+    name = results.figure_used(record, "own").replace("_", " ")
     text = (
         f"At home, on their own test rows, {len(clear)} of {of} {words} by the federation (from {name} alone to "
         f"{name} with it): {who}{more}."

@@ -8,33 +8,33 @@ from collections.abc import Iterator
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived
+from fedkd_flwr.report import results
 from fedkd_flwr.report.formatting import count, plain
 
-__all__ = ["useless", "useless_model"]
+__all__ = ["model_warnings", "warnings_of"]
 
 _MANY_CLASSES = 3  # classes named in a warning; further ones are counted
 _FEW = 5  # of fewer test rows a missed class says little
 
 
-def useless(record: RunRecord) -> list[str]:
+def model_warnings(record: RunRecord) -> list[str]:
     """Return sentences about models that do not find a class, or are no better than one fixed answer.
 
     The server's model is judged on the common test rows, and the parties' models with the federation (alone, where
-    there is neither) on those of `fedkd_flwr.report.derived.rows_used`. A reader must see them before any accuracy.
+    there is neither) on those of `fedkd_flwr.report.results.rows_used`. A reader must see them before any accuracy.
     """
     found: list[str] = []
     if server := record.server.get("common"):
-        found += useless_model(record, server)
-    rows = derived.rows_used(record)
+        found += warnings_of(record, server)
+    rows = results.rows_used(record)
     models = [m for p in record.parties if (m := p.federated.get(rows))]
     kind = "with the federation"
     if not models and not server:
         models, kind = [m for p in record.parties if (m := p.solo.get(rows))], "alone"
-    return found + list(_useless_parties(record, models, rows, f"{kind}, on {derived.ROWS[rows]}"))
+    return found + list(_useless_parties(record, models, rows, f"{kind}, on {results.ROWS[rows]}"))
 
 
-def useless_model(
+def warnings_of(
     record: RunRecord, m: Metrics, *, who: str = "The server's model", rows: str = "common"
 ) -> Iterator[str]:
     """Yield the same sentences about one model, with its figures on test rows of one kind (``common`` or ``own``)."""
@@ -84,7 +84,7 @@ def _balanced(record: RunRecord, rows: str, models: list[Metrics]) -> str:
 
     With rare classes an accuracy below the fixed answer's is no fault: a model that finds them may raise false alarms.
     """
-    if derived.figure_used(record, rows) != "balanced_accuracy":
+    if results.figure_used(record, rows) != "balanced_accuracy":
         return ""
     known = [
         (m.balanced_accuracy, 1 / sum(map(bool, m.support)))
@@ -94,7 +94,7 @@ def _balanced(record: RunRecord, rows: str, models: list[Metrics]) -> str:
     if not known:
         return ""
     mean, fixed = (statistics.fmean(values) for values in zip(*known, strict=True))
-    figures = f"{mean:.3f}, of one fixed answer {fixed:.3f}{derived.rests_on(record, rows)}"
+    figures = f"{mean:.3f}, of one fixed answer {fixed:.3f}{results.rests_on(record, rows)}"
     return f" Balanced accuracy, which leads here because a class is rare: {figures}."
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
-from fedkd_flwr.report import derived
+from fedkd_flwr.report import results
 
 
 def of_parties(*supports, rows="common", **figures):
@@ -33,58 +33,58 @@ def of_parties(*supports, rows="common", **figures):
 )
 def test_balanced_accuracy_leads_where_the_rarest_class_has_less_than_a_third_of_an_equal_share(supports, figure):
     record = of_parties(*supports, rows="own", accuracy=0.9, balanced_accuracy=0.8)
-    assert derived.figure_used(record, "own") == figure
-    assert derived.figure_used(record, "common") == "accuracy"
+    assert results.figure_used(record, "own") == figure
+    assert results.figure_used(record, "common") == "accuracy"
 
 
 def test_what_is_known_leads_where_the_other_is_not_shared():
-    assert derived.figure_used(of_parties([5, 5], balanced_accuracy=0.8), "common") == "balanced_accuracy"
-    assert derived.figure_used(of_parties([99, 1], accuracy=0.8), "common") == "accuracy"
+    assert results.figure_used(of_parties([5, 5], balanced_accuracy=0.8), "common") == "balanced_accuracy"
+    assert results.figure_used(of_parties([99, 1], accuracy=0.8), "common") == "accuracy"
 
 
 def test_one_party_that_reports_on_other_rows_or_by_another_figure_hides_no_other_party():
     record = of_parties([50, 50], [60, 40], [40, 60], rows="own", accuracy=0.9)
     record.parties[0].solo = {"common": Metrics(n=2**31, accuracy=0.1)}
-    assert derived.rows_used(record) == "own"
+    assert results.rows_used(record) == "own"
     odd = Metrics(n=1001, accuracy=0.9, balanced_accuracy=0.1, recall=[0.1, 0.1], support=[1000, 1])
     record.parties[0].solo = {"own": odd}
-    assert derived.figure_used(record, "own") == "accuracy"
+    assert results.figure_used(record, "own") == "accuracy"
     record = of_parties([50, 50], [60, 40], [40, 60], rows="own", balanced_accuracy=0.9)
     record.parties[0].solo = {"own": Metrics(n=100, accuracy=0.1)}
-    assert derived.figure_used(record, "own") == "balanced_accuracy"
+    assert results.figure_used(record, "own") == "balanced_accuracy"
 
 
 def test_common_rows_come_first_where_each_party_was_tested_on_both_or_on_none():
     record = of_parties([5, 5], accuracy=0.8)
     record.parties[0].solo["own"] = Metrics(n=9, accuracy=0.7)
-    assert derived.rows_used(record) == derived.rows_used(of_parties()) == "common"
+    assert results.rows_used(record) == results.rows_used(of_parties()) == "common"
 
 
 def test_figures_are_means_with_the_rows_behind_them():
     record = of_parties([5, 5], [7, 3], accuracy=0.9, brier=0.2)
     record.parties[1].solo["common"] = Metrics(n=10, accuracy=0.5)
     record.server["own"] = Metrics(n=30, macro_f1=0.6)
-    alone, server = derived.figures(record)
+    alone, server = results.figures(record)
     assert (alone.who, alone.rows, alone.n, alone.means) == ("alone", "common", 10, {"accuracy": 0.7, "brier": 0.2})
     assert (server.who, server.rows, server.n, server.means) == ("server", "own", 30, {"macro_f1": 0.6})
     own = of_parties([5, 5], [7, 3], rows="own", accuracy=0.9)
-    assert derived.figures(own)[0].n == 20
+    assert results.figures(own)[0].n == 20
 
 
 def test_a_figure_that_some_models_lack_says_of_how_many_and_on_which_rows_it_is():
     record = of_parties([5, 5], [9, 0], rows="own", accuracy=0.9, roc_auc=0.8)
     record.parties[1].solo["own"] = Metrics(n=9, accuracy=0.7)
-    (alone,) = derived.figures(record)
+    (alone,) = results.figures(record)
     assert (alone.n, alone.models) == (19, 2)
     assert alone.means == {"accuracy": pytest.approx(0.8), "roc_auc": 0.8}
     assert alone.fewer == {"roc_auc": (1, 10)}
-    assert derived.of_fewer([alone], {"alone": "alone"}) == ["AUC: of 1 of 2 parties, 10 rows (alone, own)."]
+    assert results.of_fewer([alone], {"alone": "alone"}) == ["AUC: of 1 of 2 parties, 10 rows (alone, own)."]
 
 
 def test_what_is_no_finite_number_is_no_figure():
-    assert derived.spread([0.5, None, float("nan"), 0.1, float("inf"), True, 0.3]).text() == "0.300 (0.100 to 0.500)"
-    assert derived.spread([None]) is None
-    assert derived.known({"own": Metrics(n=3, accuracy=float("nan"))}, "own") is None
+    assert results.spread([0.5, None, float("nan"), 0.1, float("inf"), True, 0.3]).text() == "0.300 (0.100 to 0.500)"
+    assert results.spread([None]) is None
+    assert results.known({"own": Metrics(n=3, accuracy=float("nan"))}, "own") is None
 
 
 def test_parties_are_paired_by_what_they_have_alone_and_with_the_federation_the_lowest_alone_first():
@@ -97,13 +97,13 @@ def test_parties_are_paired_by_what_they_have_alone_and_with_the_federation_the_
         )
         for name, (alone, after) in accuracies.items()
     ]
-    both = derived.pairs(RunRecord(run_id="1", algorithm="fedct", parties=parties), "own")
+    both = results.pairs(RunRecord(run_id="1", algorithm="fedct", parties=parties), "own")
     assert [(party.name, alone, after) for party, alone, after in both] == [
         ("b", 0.4, 0.8),
         ("a", 0.5, 0.7),
         ("c", 0.5, 0.9),
     ]
-    assert derived.means(both) == (pytest.approx(1.4 / 3), pytest.approx(0.8))
+    assert results.means(both) == (pytest.approx(1.4 / 3), pytest.approx(0.8))
 
 
 def test_the_rows_that_count_are_those_of_models_alone_and_with_the_federation():
@@ -111,10 +111,10 @@ def test_the_rows_that_count_are_those_of_models_alone_and_with_the_federation()
     for party in record.parties:
         party.federated = {"own": Metrics(n=9, accuracy=0.9)}
     record.parties[0].federated["common"] = Metrics(n=9)
-    assert derived.rows_used(record) == "common"
+    assert results.rows_used(record) == "common"
     for party in record.parties:
         party.solo["own"] = Metrics(n=9)
-    assert derived.rows_used(record) == "own"
+    assert results.rows_used(record) == "own"
 
 
 def test_own_columns_gain_over_the_model_with_the_federation_or_else_the_one_alone():
@@ -122,26 +122,26 @@ def test_own_columns_gain_over_the_model_with_the_federation_or_else_the_one_alo
         return {"own": Metrics(n=9, accuracy=value)}
 
     party = PartyRecord(name="a", solo=of(0.5), federated=of(0.6), extended=of(0.75))
-    assert derived.own_gain(party, "own") == pytest.approx(0.15)
-    assert derived.own_gain(PartyRecord(name="a", solo=of(0.5), extended=of(0.75)), "own") == pytest.approx(0.25)
-    assert derived.own_gain(PartyRecord(name="a", solo=of(0.5)), "own") is None
+    assert results.own_gain(party, "own") == pytest.approx(0.15)
+    assert results.own_gain(PartyRecord(name="a", solo=of(0.5), extended=of(0.75)), "own") == pytest.approx(0.25)
+    assert results.own_gain(PartyRecord(name="a", solo=of(0.5)), "own") is None
 
 
 def test_fixed_answers_are_the_commonest_class_s_share_and_one_over_the_classes_that_occur():
     record = of_parties([6, 4, 0], [9, 0, 0], rows="own")
     for party, share in zip(record.parties, (0.6, 1.0), strict=True):
         party.solo["own"] = replace(party.solo["own"], baseline=share)
-    assert derived.baseline(record, "own") == pytest.approx(0.8)
-    assert derived.fixed_answer(record, "own") == pytest.approx((1 / 2 + 1) / 2)
-    assert derived.baseline(record, "common") is derived.fixed_answer(record, "common") is None
-    assert derived.fixed_answer(of_parties([6, None], rows="own"), "own") is None
+    assert results.baseline(record, "own") == pytest.approx(0.8)
+    assert results.fixed_answer(record, "own") == pytest.approx((1 / 2 + 1) / 2)
+    assert results.baseline(record, "common") is results.fixed_answer(record, "common") is None
+    assert results.fixed_answer(of_parties([6, None], rows="own"), "own") is None
 
 
 def test_the_rarest_class_is_counted_once_on_common_rows_and_over_all_parties_on_their_own():
-    assert derived.rarest_class(of_parties([60, 0, 7], [60, 0, 7]), "common") == (2, 7)
-    assert derived.rarest_class(of_parties([60, 5, 0], [2, 5, 30], rows="own"), "own") == (1, 10)
-    assert derived.rarest_class(of_parties([60, 5], [60, None], rows="own"), "own") is None
-    assert derived.rarest_class(of_parties(), "own") is None
+    assert results.rarest_class(of_parties([60, 0, 7], [60, 0, 7]), "common") == (2, 7)
+    assert results.rarest_class(of_parties([60, 5, 0], [2, 5, 30], rows="own"), "own") == (1, 10)
+    assert results.rarest_class(of_parties([60, 5], [60, None], rows="own"), "own") is None
+    assert results.rarest_class(of_parties(), "own") is None
 
 
 @pytest.mark.parametrize(
@@ -162,14 +162,14 @@ def test_a_consensus_is_measured_on_the_labelled_rows_whose_class_was_not_known(
     share = told.pop("labelled_share", None)
     words = {"simulation": True, "sends": "labels", **told}
     record = RunRecord(run_id="1", algorithm="x", num_public=1000, config=config, **words)
-    assert derived.consensus_rows(record, RoundRecord(server_round=1, labelled_share=share)) == expected
+    assert results.consensus_rows(record, RoundRecord(server_round=1, labelled_share=share)) == expected
 
 
 def test_accuracies_are_said_to_be_known_in_simulation_only_where_the_server_may_not_see_the_labels():
     for simulation, adversary, said in ((True, "server", True), (True, "everyone", False), (False, "server", False)):
         record = RunRecord(run_id="1", algorithm="x", simulation=simulation, claims=[{"adversary": adversary}])
-        assert derived.simulation_only(record) is said
-    assert not derived.simulation_only(RunRecord(run_id="1", algorithm="x", simulation=True))
+        assert results.simulation_only(record) is said
+    assert not results.simulation_only(RunRecord(run_id="1", algorithm="x", simulation=True))
 
 
 def test_bytes_up_are_of_those_that_answered_and_bytes_down_of_those_asked_in_rounds_that_are_known():
@@ -181,51 +181,51 @@ def test_bytes_up_are_of_those_that_answered_and_bytes_down_of_those_asked_in_ro
         RoundRecord(server_round=5, asked=4, ended=False),
     ]
     record = RunRecord(run_id="1", algorithm="x", rounds=rounds, status="stopped")
-    found = derived.traffic(record)
+    found = results.traffic(record)
     assert (found.up, found.down) == (pytest.approx((100 + 20 + 40) / 3), pytest.approx((200 + 10 + 10) / 3))
     assert (found.up_first, found.up_later) == (100, 30)
-    assert [one.server_round for one in derived.heard(record)] == [1, 2, 3]
-    assert derived.answered(record) == "2 to 4 answered of 4 asked"
+    assert [one.server_round for one in results.known_rounds(record)] == [1, 2, 3]
+    assert results.answered(record) == "2 to 4 answered of 4 asked"
     record.status = "failed"
-    assert [one.server_round for one in derived.heard(record)] == [1, 2, 3, 4]
+    assert [one.server_round for one in results.known_rounds(record)] == [1, 2, 3, 4]
     record.rounds = rounds[1:3]
-    assert derived.answered(record) == "4 answered of 4 asked, in every round"
+    assert results.answered(record) == "4 answered of 4 asked, in every round"
     record.rounds = rounds[:1]
-    assert derived.answered(record) == "2 answered of 4 asked"
-    assert derived.traffic(record).up_later is None
+    assert results.answered(record) == "2 answered of 4 asked"
+    assert results.traffic(record).up_later is None
     for one in record.rounds:
         one.bytes_up = 0  # left out
-    assert derived.traffic(record) == derived.Traffic(up=None, down=None, up_first=None, up_later=None)
+    assert results.traffic(record) == results.Traffic(up=None, down=None, up_first=None, up_later=None)
 
 
 def test_trees_have_no_weights_to_average_and_sent_weights_are_no_alternative(make_record):
-    assert derived.model_sharing(make_record(2, 1, model="decision-tree")) == (2_600_000, False)
+    assert results.model_sharing(make_record(2, 1, model="decision-tree")) == (2_600_000, False)
     record = make_record(2, 1, model="mlp")
     record.sends = "weights"
-    assert derived.model_sharing(record) == (None, False)
+    assert results.model_sharing(record) == (None, False)
 
 
 def test_fedavg_cannot_average_different_models(make_record):
     record = make_record(2, 1, model="mlp")
-    assert derived.model_sharing(record) == (2_600_000, True)
+    assert results.model_sharing(record) == (2_600_000, True)
     record.parties[1].model = "cnn"
-    assert derived.model_sharing(record) == (2_600_000, False)
+    assert results.model_sharing(record) == (2_600_000, False)
 
 
 def test_bytes_are_per_party_and_round(make_record):
-    sent = derived.traffic(make_record(4, 3))
+    sent = results.traffic(make_record(4, 3))
     assert (sent.up_first, sent.up_later) == (5_130, 590)
     assert sent.down == 2 * 5_040 / 3
 
 
 def test_a_record_without_sizes_has_no_traffic():
-    assert derived.traffic(RunRecord(run_id="7", algorithm="fedct")).up is None
+    assert results.traffic(RunRecord(run_id="7", algorithm="fedct")).up is None
 
 
 def test_a_party_is_listed_once_per_reason(make_record, failed_record):
     first = failed_record.rounds[0]
     failed_record.rounds.append(make_record(5, 2).rounds[1])
     failed_record.rounds[1].rejected = first.rejected[:1]
-    found = derived.left_out(failed_record)
+    found = results.left_out(failed_record)
     assert [(entry.who, entry.rounds) for entry in found[:2]] == [("party-001", [1, 2]), ("party-002", [1])]
     assert found[-1].who == f"node {'9' * 19} (its party is not known)"

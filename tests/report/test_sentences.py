@@ -3,7 +3,7 @@ from pathlib import Path
 
 import fedkd_flwr
 from fedkd_flwr.errors import Code, Note
-from fedkd_flwr.report.reasons import NOTES, REASONS
+from fedkd_flwr.report.sentences import NOTES, REASONS
 
 
 def test_every_code_has_a_sentence_with_a_way_out():

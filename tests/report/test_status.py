@@ -6,7 +6,7 @@ from pages import check_safe_and_alone, written
 from fedkd_flwr.processes import this_process
 from fedkd_flwr.record.run_record import Doing, RoundRecord, RunRecord
 from fedkd_flwr.report import summary_table
-from fedkd_flwr.report.standing import standing
+from fedkd_flwr.report.status import run_status
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 ASKED = "2026-11-22T10:12:05.123+00:00"
@@ -30,15 +30,15 @@ def _killed(record):
 
 def test_the_process_tells_a_run_that_goes_on_from_one_that_was_killed(unfinished):
     far = "3 of 6 rounds ended; round 4 began with 5 parties at 10:12:05 UTC, and their answers may have left them"
-    going_on = standing(unfinished)
+    going_on = run_status(unfinished)
     assert (going_on.word, going_on.headline) == ("running", "This run is going on in round 4")
     assert far in going_on.sentence
     assert "another 6.3 s" in going_on.sentence  # three rounds of 2.1 s
-    killed = standing(_killed(unfinished))
+    killed = run_status(_killed(unfinished))
     assert (killed.word, killed.headline) == ("killed", "This run was killed in round 4")
     assert far in killed.sentence
     unfinished.process.machine = "another"
-    elsewhere = standing(unfinished)
+    elsewhere = run_status(unfinished)
     assert elsewhere.word == "not known"
     assert far in elsewhere.sentence
     assert "cannot be seen from here" in elsewhere.sentence
@@ -101,7 +101,7 @@ def test_a_publishable_page_does_not_tell_the_rounds_of_a_run_that_votes_could_h
 
 def test_a_record_that_was_never_written_again_says_nothing_of_what_was_asked(tmp_path):
     record = RunRecord(run_id="7", algorithm="fedct", started="2026-11-22T10:00:00+00:00")  # of an older release
-    assert standing(record).word == "not known"
+    assert run_status(record).word == "not known"
     text = check_safe_and_alone(written(record, tmp_path)).text
     assert "nothing was released" not in text
     assert "does not say what was asked" in text
@@ -125,5 +125,5 @@ def test_a_run_that_waits_for_its_nodes_has_released_nothing_until_then(unfinish
 def test_after_the_rounds_the_part_of_the_run_is_named(unfinished, doing, where):
     unfinished.rounds.pop()
     unfinished.doing, unfinished.final_asked = doing, 5
-    assert where in standing(unfinished).headline
-    assert "on its way to 5 parties" in standing(unfinished).sentence
+    assert where in run_status(unfinished).headline
+    assert "on its way to 5 parties" in run_status(unfinished).sentence

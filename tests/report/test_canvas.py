@@ -73,7 +73,7 @@ def test_a_home_that_cannot_be_written_to_is_no_reason_for_warnings(tmp_path):
     (tmp_path / "file").touch()
     nowhere = str(tmp_path / "file" / "x")
     drawn = subprocess.run(
-        [sys.executable, "-c", "from fedkd_flwr.report.figure import Canvas; Canvas(2.0)"],
+        [sys.executable, "-c", "from fedkd_flwr.report.canvas import Canvas; Canvas(2.0)"],
         env={**os.environ, "HOME": nowhere, "XDG_CONFIG_HOME": nowhere, "XDG_CACHE_HOME": nowhere, "MPLCONFIGDIR": ""},
         capture_output=True,
         text=True,

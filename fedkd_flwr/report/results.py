@@ -27,8 +27,8 @@ __all__ = [
     "figures",
     "final_result",
     "fixed_answer",
-    "heard",
     "known",
+    "known_rounds",
     "left_out",
     "means",
     "model_sharing",
@@ -373,7 +373,7 @@ class Traffic:
     up_later: float | None
 
 
-def heard(record: RunRecord) -> list[RoundRecord]:
+def known_rounds(record: RunRecord) -> list[RoundRecord]:
     """Return the rounds of which it is known who answered: those that ended, and the one that a run failed in."""
     failed = record.status == "failed"
     return [r for r in record.rounds if r.ended or (failed and (r.answered or r.rejected))]
@@ -381,7 +381,7 @@ def heard(record: RunRecord) -> list[RoundRecord]:
 
 def traffic(record: RunRecord) -> Traffic:
     """Return how many bytes travelled, per party that answered (up) or was asked (down)."""
-    rounds = heard(record)
+    rounds = known_rounds(record)
     told = any(r.bytes_up for r in rounds)
     ups = [r.bytes_up / len(r.answered) for r in rounds if r.answered and told]
     downs = [r.bytes_down / r.asked for r in rounds if r.asked > 0 and told]
@@ -440,8 +440,8 @@ def left_out(record: RunRecord) -> list[LeftOut]:
 
 def answered(record: RunRecord) -> str:
     """Return as text how many parties answered of how many were asked, over all rounds."""
-    got = [len(r.answered) for r in heard(record)]
-    asked = [r.asked for r in heard(record)]
+    got = [len(r.answered) for r in known_rounds(record)]
+    asked = [r.asked for r in known_rounds(record)]
     if not got:
         return "no round was finished"
     every = ", in every round" if len(got) > 1 and min(got) == max(got) else ""

@@ -9,14 +9,14 @@ from fedkd_flwr.processes import still_runs
 from fedkd_flwr.record.run_record import Doing, RunRecord
 from fedkd_flwr.report.formatting import count, plain, time_span
 
-__all__ = ["Standing", "Word", "moment", "progress", "standing"]
+__all__ = ["Status", "Word", "moment", "progress", "run_status"]
 
 Word = Literal["completed", "failed", "stopped", "running", "killed", "not known"]
 _ENDS: dict[str, Word] = {"completed": "completed", "failed": "failed", "stopped": "stopped"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class Status:
     """How a run stands.
 
     Attributes
@@ -35,7 +35,7 @@ class Standing:
     sentence: str
 
 
-def standing(record: RunRecord, *, alive: bool | None = None, rounds_told: bool = True) -> Standing:
+def run_status(record: RunRecord, *, alive: bool | None = None, rounds_told: bool = True) -> Status:
     """Return how a run stands.
 
     Parameters
@@ -51,19 +51,19 @@ def standing(record: RunRecord, *, alive: bool | None = None, rounds_told: bool 
     if record.status in _ENDS:
         word = _ENDS[record.status]
         headline = f"This run {'was ' * (word == 'stopped')}{word}{where if word != 'completed' else ''}"
-        return Standing(word=word, headline=headline, sentence=f"{headline}{far}.")
+        return Status(word=word, headline=headline, sentence=f"{headline}{far}.")
     runs = still_runs(record.process) if alive is None else alive
     at = f"at {moment(record.last_word)}" if record.last_word else "when this was written"
     if runs:
         headline = f"This run is going on{where}"
-        return Standing(word="running", headline=headline, sentence=f"{headline}{far}.{_left(record)}")
+        return Status(word="running", headline=headline, sentence=f"{headline}{far}.{_left(record)}")
     if runs is None:
         headline = f"It is not known how this run ended{where and f': it was last heard of{where}'}"
         text = f"This run had not ended {at}{where}{far}. Whether it still goes on cannot be seen from here."
-        return Standing(word="not known", headline=headline, sentence=text)
+        return Status(word="not known", headline=headline, sentence=text)
     headline = f"This run was killed{where}"
     text = f"{headline}: its process ended without a word after it wrote its record {at}{far}."
-    return Standing(word="killed", headline=headline, sentence=text)
+    return Status(word="killed", headline=headline, sentence=text)
 
 
 def progress(record: RunRecord) -> str:
