@@ -4,15 +4,35 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedkd_flwr.errors import MissingExtraError
+from fedkd_flwr.files import write_atomic
 from fedkd_flwr.report import claims, results, run_privacy
 from fedkd_flwr.report.formatting import count, share
-from fedkd_flwr.report.html import Html, save_document, table, tag
+from fedkd_flwr.report.html import Table, drawn, environment
 
 from .sweep import Sweep
 from .sweep_plot import accuracy_against_epsilon
 
 __all__ = ["write_sweep_page"]
+
+
+_PAGE = """{% extends "base.html" %}
+{% from "parts.html" import table, pictures %}
+{% block main %}
+<p class="soft">sweep of {{ sweep.name }} over {{ sweep.varied }} · {{ seeds }} · simulation</p>
+<h1>{{ heading }}</h1>
+{% for warning in warnings %}<p class="bad">{{ warning }}</p>{% endfor %}
+{{ pictures(plots, missing) }}
+<section><h2>Each epsilon</h2>{{ table(points) }}</section>
+<section><h2>What the epsilons are about</h2>
+{% for text in trust %}<p>{{ text }}</p>{% endfor %}
+<p>Each epsilon is that of one run, computed without looking at private data. All runs of the sweep together cost more.
+Choosing the setting that did best also looks at private data, and no claim covers that choice.</p>
+<p>The accuracies are those of simulated parties. At real silos such a picture itself would cost privacy.</p>
+{{ table(claim) }}
+</section>
+<section><h2>How to run this again</h2><pre><code>{{ sweep.command or "not recorded" }}</code></pre></section>
+{% endblock %}
+"""
 
 
 def write_sweep_page(sweep: Sweep, path: Path) -> Path:
@@ -23,28 +43,29 @@ def write_sweep_page(sweep: Sweep, path: Path) -> Path:
     OSError
         If the file cannot be written.
     """
-    try:
-        plot = accuracy_against_epsilon(sweep)
-        heading = plot.title
-        picture = tag("div", Html(plot.svg), class_="plot", tabindex="0", role="img", aria_label=plot.title)
-        figure = tag("figure", picture, tag("figcaption", plot.caption))
-    except MissingExtraError as error:
-        heading, figure = "Accuracy against epsilon", tag("p", str(error), class_="warn")
-    seeds = count(len(sweep.seeds), "seed")
-    return save_document(
-        path,
-        f"Sweep of {sweep.name}: {heading}",
-        tag("p", f"sweep of {sweep.name} over {sweep.varied} · {seeds} · simulation", class_="soft"),
-        tag("h1", heading),
-        *(tag("p", warning, class_="bad") for warning in run_privacy.unproven([sweep.claim])),
-        figure,
-        tag("section", tag("h2", "Each epsilon"), _points(sweep)),
-        tag("section", tag("h2", "What the epsilons are about"), *_about(sweep)),
-        tag("section", tag("h2", "How to run this again"), tag("pre", tag("code", sweep.command or "not recorded"))),
+    plots, missing = drawn([accuracy_against_epsilon], sweep)
+    heading = plots[0].title if plots else "Accuracy against epsilon"
+    text = (
+        environment()
+        .from_string(_PAGE)
+        .render(
+            title=f"Sweep of {sweep.name}: {heading}",
+            reload_s=0,
+            heading=heading,
+            sweep=sweep,
+            seeds=count(len(sweep.seeds), "seed"),
+            warnings=run_privacy.unproven([sweep.claim]),
+            plots=plots,
+            missing=missing,
+            points=_points(sweep),
+            trust=run_privacy.trust([sweep.claim]),
+            claim=_claim(sweep),
+        )
     )
+    return write_atomic(path, text.encode(errors="replace"))
 
 
-def _points(sweep: Sweep) -> Html:
+def _points(sweep: Sweep) -> Table:
     def row(name: str, epsilon: str, values: list[float]) -> list[str]:
         found = results.spread(values)
         cells = [share(found.mean), share(found.lowest), share(found.highest)] if found else ["–"] * 3
@@ -59,18 +80,11 @@ def _points(sweep: Sweep) -> Html:
     if sweep.alone:
         body.append(row("a party alone (SOLO, mean)", "nothing is released", sweep.alone))
     header = ["", "epsilon", f"accuracy: {sweep.measure}", "lowest", "highest", "runs"]
-    return table(header, body, numbers=range(1, 6), label="Each epsilon")
+    return Table("Each epsilon", header, body, range(1, 6))
 
 
-def _about(sweep: Sweep) -> list[Html]:
+def _claim(sweep: Sweep) -> Table:
     cells = claims.claim_cells(sweep.claim) | {"epsilon": "as in the table above"}
     # The noise differs from point to point, so the first point's description does not fit the others.
     cells.pop("noise", None)
-    sentences = [
-        *run_privacy.trust([sweep.claim]),
-        "Each epsilon is that of one run, computed without looking at private data. All runs of the sweep together "
-        "cost more. Choosing the setting that did best also looks at private data, and no claim covers that choice.",
-        "The accuracies are those of simulated parties. At real silos such a picture itself would cost privacy.",
-    ]
-    body = [[heading, value] for heading, value in cells.items()]
-    return [*(tag("p", text) for text in sentences), table(["", "claim"], body, label="Privacy claim")]
+    return Table("Privacy claim", ["", "claim"], list(cells.items()))

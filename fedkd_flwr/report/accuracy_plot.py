@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
+from typing import Any
 
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report import results
-from fedkd_flwr.report.canvas import GREEN, PINK, Canvas, Plot
-from fedkd_flwr.report.dumbbells import dumbbells
+from fedkd_flwr.report.canvas import BLUE, GREEN, INK, ORANGE, PINK, Canvas, Plot
 from fedkd_flwr.report.formatting import count, plain, share
 
-__all__ = ["accuracy_plot", "home_plot"]
+__all__ = ["accuracy_plot", "own_rows_plot"]
 
 _NAMED_PARTIES = 25  # more parties than this are drawn side by side, without names
 
 
-def home_plot(record: RunRecord) -> Plot:
+def own_rows_plot(record: RunRecord) -> Plot:
     """Draw the same on each party's own test rows: whoever gains on common rows may lose at home.
 
     Parameters and errors are those of `accuracy_plot`. Nothing is drawn, or said, where that plot shows own rows.
     """
     if results.rows_used(record) == "own":
         return Plot(title="", svg="", caption="")
-    return _plot(record, "own", "home")
+    return _plot(record, "own", "own")
 
 
 def accuracy_plot(record: RunRecord) -> Plot:
@@ -79,7 +80,7 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
     with Canvas(1.75 + 0.235 * len(both) if named else 3.9) as canvas:
         axes = canvas.figure.add_subplot()
         names = [_label(p, rows) for p, _, _ in both]
-        dumbbells(axes, names, [a for _, a, _ in both], [b for _, _, b in both], named=named)
+        _draw(axes, names, [a for _, a, _ in both], [b for _, _, b in both], named=named)
         mark = axes.axvline if named else axes.axhline
         if server is not None:
             mark(server, color=GREEN, linestyle="--", linewidth=1.6, label=f"server's model {share(server)}")
@@ -115,3 +116,33 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
 def _label(party: PartyRecord, rows: str) -> str:
     name = plain(party.name, 24)
     return f"{name} ({party.solo[rows].n:,})" if rows == "own" else name
+
+
+def _draw(
+    axes: Any, names: Sequence[str], alone: Sequence[float], after: Sequence[float], *, named: bool = True
+) -> None:
+    """Draw a line for each party, from its figure alone to that with the federation; an orange line is a loss.
+
+    The two kinds of points differ in shape as well as in colour, so that a black-and-white print can be read.
+    """
+    places = list(range(len(names)))
+    colours = [ORANGE if b < a else "#9cc3dd" for a, b in zip(alone, after, strict=True)]
+    area = 40.0 if named else max(7.0, 900.0 / len(names))
+    edge = {"edgecolors": INK, "linewidths": 1.2 if named else 0.9}
+    hollow = {"s": area, "facecolors": "white", "label": "alone (SOLO)", **edge}
+    full: dict[str, Any] = {"s": area, "color": BLUE}
+    if not all(map(math.isnan, after)):  # NaN is not drawn, so the legend must not name it.
+        full["label"] = "with the federation"
+    lines, width = (axes.hlines, 2.4) if named else (axes.vlines, max(1.0, 140 / len(names)))
+    lines(places, alone, after, colors=colours, linewidth=width, zorder=1)
+    for values, zorder, look in ((alone, 3, hollow), (after, 2, full)):
+        axes.scatter(*((values, places) if named else (places, values)), zorder=zorder, **look)
+    if named:
+        axes.set_yticks(places)
+        # A name may hold dollar signs, which matplotlib would read as mathematics.
+        axes.set_yticklabels(names, parse_math=False)
+        axes.set_ylim(-0.7, len(names) - 0.3)
+        axes.tick_params(axis="y", length=0)
+    else:
+        axes.set_xticks([])
+        axes.set_xlim(-1, len(names))

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from fedkd_flwr.errors import MissingExtraError
-from fedkd_flwr.report.formatting import size
 
 __all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PINK", "Canvas", "Plot"]
 
@@ -125,14 +124,6 @@ class Canvas:
             columnspacing=1.2,
             handletextpad=0.5,
         )
-
-    def byte_axis(self, axes: Any) -> None:
-        """Label the decades of a logarithmic x axis in B, KB and MB."""
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-        axes.xaxis.set_major_locator(LogLocator(base=10, numticks=12))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size(value).replace(".0 ", " ")))
 
     def heatmap(self, axes: Any, shares: Sequence[Sequence[float]], *, top: float) -> Any:
         """Draw rows of shares within 0..top as coloured cells, the first row on top; return what a colour bar needs.

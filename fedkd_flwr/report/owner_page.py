@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import results, sections
-from fedkd_flwr.report.class_gain_plot import class_gain_plot
+from fedkd_flwr.report import results, tables
 from fedkd_flwr.report.class_mix_plot import class_mix_plot
 from fedkd_flwr.report.confusion_plot import confusion_plot
 from fedkd_flwr.report.formatting import plain
-from fedkd_flwr.report.html import Html, save_document, table, tag
-from fedkd_flwr.report.metrics_section import metrics
+from fedkd_flwr.report.html import Table, drawn, save_page
 from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.recommendation import Recommendation, recommendation
 from fedkd_flwr.report.reliability_plot import reliability_plot
@@ -62,50 +59,25 @@ def write_owner_page(record: RunRecord, path: Path, *, models: Mapping[str, Path
         headline = "Your own test rows do not tell which model is better"
     else:
         headline = f"Recommended: {advice.verdict}"
-    top = [
-        tag("p", f"{record.algorithm} · run {record.run_id} · {plain(party.name, 60)}", class_="soft"),
-        tag("h1", headline),
-        *([tag("p", advice.why)] if advice else []),
-        *(tag("p", warning, class_="bad") for warning in model_warnings(record)),
-        tag(
-            "p",
-            "This page is for the owner of this silo. It was computed here from private rows, lies in the state-dir "
-            "with the models, and is sent to nobody. A privacy claim of the run does not cover it: do not pass it on.",
-            class_="soft",
-        ),
-    ]
-    files = [(_MODELS[kind], str(file)) for kind, file in models.items()]
-    kept: list[Html] = [table(["model", "file"], files, label="Your models")] if files else []
-    if len(files) > 1:
-        kept.append(tag("p", "They were made in this run. Use any of them: `fedkd predict FILE rows.csv`."))
+    own_columns = ""
     if party.own_columns:
         gain, named = results.own_gain(party, "own"), plain(", ".join(party.own_columns), 200)
-        said = "was not measured: there are no own test rows" if gain is None else f"is {gain:+.4f} in accuracy"
-        said += "" if "extended" in models else "; on your rows they did not help, so no model reads them"
-        kept.append(tag("p", f"What your own columns ({named}) add to the model with the federation {said}."))
-    return save_document(
+        found = "was not measured: there are no own test rows" if gain is None else f"is {gain:+.4f} in accuracy"
+        found += "" if "extended" in models else "; on your rows they did not help, so no model reads them"
+        own_columns = f"What your own columns ({named}) add to the model with the federation {found}."
+    plots, missing = drawn((class_mix_plot, confusion_plot, reliability_plot), record)
+    return save_page(
         path,
-        f"{plain(party.name, 40)} in run {plain(record.run_id, 40)}: {headline}",
-        tag("header", *top),
-        tag("section", tag("h2", "Your models"), *(kept or [tag("p", "No model could be kept.")])),
-        _pictures(record),
-        tag("section", tag("h2", "Metrics"), *metrics(record)),
-        tag("section", tag("h2", "What the run asked"), *sections.configuration(record)),
+        "owner.html",
+        title=f"{plain(party.name, 40)} in run {plain(record.run_id, 40)}: {headline}",
+        record=record,
+        headline=headline,
+        advice=advice,
+        warnings=model_warnings(record),
+        models=Table("Your models", ["model", "file"], [(_MODELS[kind], str(file)) for kind, file in models.items()]),
+        own_columns=own_columns,
+        plots=[plot for plot in plots if plot.svg],
+        missing=missing,
+        results=results,
+        tables=tables,
     )
-
-
-def _pictures(record: RunRecord) -> Html:
-    try:
-        drawn = [make(record) for make in (class_gain_plot, confusion_plot, reliability_plot, class_mix_plot)]
-    except MissingExtraError as error:
-        return tag("section", tag("h2", "Pictures"), tag("p", str(error), class_="warn"))
-    figures = [
-        tag(
-            "figure",
-            tag("div", Html(plot.svg), class_="plot", tabindex="0", role="img", aria_label=plot.title),
-            tag("figcaption", plot.caption),
-        )
-        for plot in drawn
-        if plot.svg
-    ]
-    return tag("section", tag("h2", "Pictures"), *figures) if figures else Html("")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.report import claims, results, run_privacy
+from fedkd_flwr.report import claims, results, run_privacy, traffic
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
 from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.own_rows import losers_warning
@@ -79,13 +79,13 @@ def _of_models(record: RunRecord) -> list[str]:
 
 def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
     """Yield (label, value) for each line of the table's upper part."""
-    yield "parties", results.answered(record)
+    yield "parties", traffic.answered(record)
     yield "rounds", str(len(record.rounds)) if record.status == "completed" else progress(record)
     if line := consensus_line(record):
         yield "consensus", line
     if line := fit_line(record):
         yield "public set fit", line
-    rounds = results.known_rounds(record)
+    rounds = traffic.known_rounds(record)
     for label, values in (
         ("agreement", [r.agreement for r in rounds]),
         ("labelled share", [r.labelled_share for r in rounds]),
@@ -182,7 +182,7 @@ def _metrics(record: RunRecord) -> list[str]:
 
 
 def _bytes(record: RunRecord) -> Iterator[tuple[str, str]]:
-    sent = results.traffic(record)
+    sent = traffic.traffic(record)
     if sent.up is not None or sent.down is not None:
         later = ""
         if sent.up_later is not None:
@@ -190,10 +190,10 @@ def _bytes(record: RunRecord) -> Iterator[tuple[str, str]]:
         yield "bytes a party and round", f"{size(sent.up)} up, {size(sent.down)} down{later}"
     if record.final_bytes_down and record.parties:
         yield (
-            f"  final {results.final_result(record)}",
+            f"  final {traffic.final_result(record)}",
             f"{size(record.final_bytes_down / len(record.parties))} down a party, once",
         )
-    model, averageable = results.model_sharing(record)
+    model, averageable = traffic.model_sharing(record)
     if model is not None:
         rival = "FedAvg of the same model" if averageable else "the model itself; FedAvg cannot average it"
         yield "  sharing models instead", f"{size(model)} up, {size(model)} down ({rival})"
@@ -252,7 +252,7 @@ def _footer(record: RunRecord) -> Iterator[str]:
         yield from _wrapped("privacy: ", sentence)
     if results.simulation_only(record) and any(p.solo or p.federated for p in record.parties):
         yield from _wrapped("note: ", f"the parties' accuracies are {SIMULATION_ONLY}.")
-    gone = results.left_out(record)
+    gone = traffic.left_out(record)
     for entry in gone[:_MANY_NOTES]:
         cause = f": {entry.failure}" if entry.failure else ""
         yield from _wrapped("left out: ", f"{entry.who} in {rounds_text(entry.rounds)}: {entry.code}{cause}")

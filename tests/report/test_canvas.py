@@ -8,9 +8,9 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from fedkd_flwr.errors import MissingExtraError
-from fedkd_flwr.report import accuracy_plot, bytes_plot, rounds_plot
+from fedkd_flwr.report import accuracy_plot, rounds_plot
 
-EVERY = [accuracy_plot, rounds_plot, bytes_plot]
+EVERY = [accuracy_plot, rounds_plot]
 
 
 @pytest.mark.parametrize("draw", EVERY)
@@ -28,7 +28,7 @@ def test_the_same_record_gives_the_same_bytes(make_record, draw):
     assert "<metadata" not in svg
 
 
-@pytest.mark.parametrize(("draw", "prefix"), [*zip(EVERY, ("accuracy-", "rounds-", "bytes-"), strict=True)])
+@pytest.mark.parametrize(("draw", "prefix"), [*zip(EVERY, ("accuracy-", "rounds-"), strict=True)])
 def test_every_id_and_reference_has_the_picture_s_own_prefix(make_record, draw, prefix):
     root = ET.fromstring(draw(make_record(5, 3)).svg)
     ids = [e.get("id") for e in root.iter() if e.get("id")]
@@ -51,9 +51,9 @@ def test_settings_of_matplotlib_are_as_before(make_record):
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
 
 
-def test_nothing_recorded_is_said_three_times(failed_record):
+def test_nothing_recorded_is_said_twice(failed_record):
     failed_record.rounds = []
-    assert [draw(failed_record).svg for draw in EVERY] == ["", "", ""]
+    assert [draw(failed_record).svg for draw in EVERY] == ["", ""]
 
 
 def test_without_matplotlib_it_says_what_to_install(make_record, monkeypatch):

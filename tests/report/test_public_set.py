@@ -1,7 +1,7 @@
 import pytest
-from pages import Page, texts, written
+from pages import Page, written
 
-from fedkd_flwr.report.public_set import consensus_line, fit_line, fits, public_fit_plot
+from fedkd_flwr.report.public_set import consensus_line, fit_line, fit_table, fits
 from fedkd_flwr.report.table import summary_table
 
 
@@ -14,19 +14,16 @@ def fitted(make_record):
     return record
 
 
-def test_without_a_fit_nothing_is_said_or_drawn(make_record, tmp_path):
+def test_without_a_fit_nothing_is_said(make_record, tmp_path):
     record = make_record(3, 2)
     assert (consensus_line(record), fit_line(record), fits(record)) == ("", "", [])
-    assert public_fit_plot(record).svg == ""
     assert "public set fit" not in summary_table(record)
 
 
 def test_the_worst_fit_comes_first_and_is_named(fitted):
     assert [p.name for p, _ in fits(fitted)] == ["party-001", "party-002", "party-000"]
     assert fit_line(fitted) == "0.500 (0.100 to 0.900); lowest: party-001"
-    plot = public_fit_plot(fitted)
-    assert plot.title == "Public set fit: 0.10 at party-001, 0.90 at best"
-    assert "party-001" in texts(plot.svg)
+    assert fit_table(fitted).rows[0] == ["party-001", "0.100"]
 
 
 @pytest.mark.usefixtures("no_pictures")
