@@ -15,7 +15,7 @@ from fedkd_flwr.stores.party_state import runs_gone_on_from
 
 __all__ = ["forget_run"]
 
-_OF_MODELS = (".model", ".card.json", ".card.md", ".html", ".continues.json")
+_OF_MODELS = (".model", ".card.md", ".html", ".continues.json")
 
 
 def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: bool = False) -> list[Path]:

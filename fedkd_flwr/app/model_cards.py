@@ -56,13 +56,13 @@ def model_facts(path: Path) -> dict[str, Any]:
 
 def write_card(
     path: Path, record: RunRecord, *, party: str = "", kind: str = "federated", at_silo: bool = False
-) -> list[Path]:
-    """Write the card of one model beside its file, as JSON and as Markdown, and return both paths.
+) -> Path:
+    """Write the card of one model beside its file, and return its path.
 
     Parameters
     ----------
     path : Path
-        The model's file: ``model.fedkd`` gets ``model.card.json`` and ``model.card.md``.
+        The model's file: ``model.fedkd`` gets ``model.card.md``.
     record : RunRecord
         What is known of the run: the card says no more.
     party : str
@@ -72,12 +72,11 @@ def write_card(
     at_silo : bool
         Whether the card is written at a silo, whose record holds what that silo knows.
     """
-    from fedkd_flwr.report.model_card import card_text, model_card
+    from fedkd_flwr.report.model_card import model_card
 
     facts = model_facts(path)
     card = model_card(record, facts, party=party, kind=kind, at_silo=at_silo, release=version("fedkd-flwr"))
-    texts = {".card.json": card.to_json(), ".card.md": card_text(card)}
-    return [write_atomic(path.with_suffix(suffix), text.encode()) for suffix, text in texts.items()]
+    return write_atomic(path.with_suffix(".card.md"), card.encode())
 
 
 def write_cards(record: RunRecord, folder: Path) -> None:

@@ -27,23 +27,26 @@ class Table(NamedTuple):
     numbers: Collection[int] = ()
 
 
+def _visible(value: Any) -> Any:
+    """Replace control characters, but for line breaks, in what is not markup already."""
+    return value if hasattr(value, "__html__") else "\n".join(plain(line) for line in str(value).split("\n"))
+
+
 @functools.cache
-def environment() -> Environment:
+def environment(markdown: Callable[[Any], str] | None = None) -> Environment:
     r"""Return what renders templates: it escapes every value, and no name that a template uses may be missing.
+
+    ``markdown`` is what escapes a value in Markdown; without it pages are HTML.
 
     >>> environment().from_string("<p title='{{ text }}'>{{ text }}</p>").render(text="<b>'\x1b")
     "<p title='&lt;b&gt;&#39;�'>&lt;b&gt;&#39;�</p>"
     """
     import jinja2
 
-    def visible(value: Any) -> Any:
-        """Replace control characters, but for line breaks, in what is not markup already."""
-        return value if hasattr(value, "__html__") else "\n".join(plain(line) for line in str(value).split("\n"))
-
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        finalize=visible,
+        autoescape=markdown is None,
+        finalize=markdown or _visible,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

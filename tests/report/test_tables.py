@@ -177,7 +177,7 @@ def test_of_a_round_that_failed_it_is_not_said_that_a_vote_was_held(failed_recor
     assert "The vote was held without these parties, but not in round 2: it did not end, and had no vote." in page
 
 
-def test_the_table_of_parties_has_the_figure_of_the_printed_one_so_that_warnings_ofs_show_no_gain(
+def test_the_table_of_parties_has_the_figure_of_the_printed_one_so_that_useless_models_show_no_gain(
     make_record, tmp_path
 ):
     record = make_record(2, 2)
@@ -222,7 +222,7 @@ def test_the_page_has_every_figure_with_its_rows_and_those_of_each_class(record,
     assert "Models without probabilities have no AUC" in shown
 
 
-def test_a_warnings_of_is_called_so_before_any_figure(record, tmp_path):
+def test_a_useless_model_is_called_so_before_any_figure(record, tmp_path):
     shown = text(record, tmp_path)
     assert len(model_warnings(record)) == 2
     for sentence in model_warnings(record):
