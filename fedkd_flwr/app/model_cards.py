@@ -1,4 +1,4 @@
-"""Model cards beside the models that a run left: facts of the model's file, and what the run's record says of it."""
+"""Writes a card beside each model of a run, from the facts of the model's file and the run's record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["model_facts", "write_card", "write_cards"]
 
 
 def model_facts(path: Path) -> dict[str, Any]:
-    """Return what a model's file says of itself, as plain values.
+    """Return the facts that a model's file holds, as plain values.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def write_card(
 
 
 def write_cards(record: RunRecord, folder: Path) -> None:
-    """Write the cards of the models in a run's folder; a card that cannot be written is said in the log."""
+    """Write the cards of the models in a run's folder; a card that cannot be written is logged."""
     models = [(folder / "model.fedkd", "", "federated")]
     for party in record.parties:
         file = folder / "parties" / file_name(party.name)

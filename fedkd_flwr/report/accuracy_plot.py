@@ -1,4 +1,4 @@
-"""The pictures of each party's accuracy, alone and with the federation: on common test rows, and at home."""
+"""The pictures of each party's accuracy, alone and with the federation: on common test rows, and on its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED_PARTIES = 25  # more parties than this are drawn side by side, without na
 
 
 def own_rows_plot(record: RunRecord) -> Plot:
-    """Draw the same on each party's own test rows: whoever gains on common rows may lose at home.
+    """Draw each party's accuracy on its own test rows: a party that gains on common rows may lose on its own.
 
     Parameters and errors are those of `accuracy_plot`. Nothing is drawn, or said, where that plot shows own rows.
     """

@@ -1,4 +1,4 @@
-"""What an attack found about a run, on its page: a table, and the ROC curve on logarithmic axes."""
+"""What a membership attack found about a run: tables, and the ROC curve on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _cells(name: str, of: AttackFigures) -> list[str]:
 
 
 def found_texts(of: AttackFigures) -> tuple[str, str]:
-    """Return the shares of members found at 1 % and 0.1 % false alarms; a dash where the fresh rows are too few."""
+    """Return the shares of members found at 1 % and 0.1 % false alarms; a dash where there are too few fresh rows."""
     at_percent, at_permille = interval_text(of.found_at_1_percent), interval_text(of.found_at_1_permille)
     return at_percent if of.fresh >= 100 else "–", at_permille if of.fresh >= 1000 else "–"
 

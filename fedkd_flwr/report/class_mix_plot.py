@@ -1,4 +1,4 @@
-"""The picture of who holds what: each party's rows by class, the cause of most of what a federation shows."""
+"""The picture of each party's rows by class: how much the parties differ."""
 
 from __future__ import annotations
 

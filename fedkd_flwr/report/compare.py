@@ -1,4 +1,4 @@
-"""Several runs beside each other: which settings differ, what each reached, and which differences are more than noise.
+"""Runs compared: which settings differ, what each run reached, and which differences are more than noise.
 
 Runs that differ only in their seed are one group. Groups are compared seed by seed: runs of one seed share their
 parties and their test rows, so that what the seed does to both of them cancels out.
@@ -83,7 +83,7 @@ class Difference:
 
 @dataclass(kw_only=True)
 class Comparison:
-    """What several runs say beside each other.
+    """The result of a comparison of runs.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class Comparison:
 
 
 def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
-    """Compare runs.
+    """Compare runs by what their models reached on test rows.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def _differing(records: Sequence[RunRecord]) -> list[str]:
 
 
 def _numbers(record: RunRecord, rows: str, figure: str) -> Iterator[tuple[str, str, float]]:
-    """Yield each number of a run: what it is, whose it is ("" for the whole run), and the value."""
+    """Yield the numbers of a run: (kind, party or "", value)."""
     measured = [("alone", p.name, p.solo) for p in record.parties]
     measured += [("federated", p.name, p.federated) for p in record.parties]
     measured += [("server", "", record.server), ("centralised", "", record.centralised)]

@@ -1,4 +1,4 @@
-"""The picture of which classes are taken for which, alone and with the federation."""
+"""The picture of which classes are mistaken for which, alone and with the federation."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def confusion_plot(record: RunRecord) -> Plot:
         canvas.figure.colorbar(image, ax=all_axes.tolist(), label="share of the true class", fraction=0.035, pad=0.02)
         canvas.title(title)
         svg = canvas.svg("confusion")
-    whose = results.whose(record, rows, _is_whole, server="server's model" in shown)
+    whose = results.models_shown(record, rows, _is_whole, server="server's model" in shown)
     caption = (
         f"{whose}, on {results.ROWS[rows]}. {results.rows_counted(rows)} Each line is a true "
         "class and adds up to 1; "

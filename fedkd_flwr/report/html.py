@@ -34,7 +34,7 @@ def _visible(value: Any) -> Any:
 
 @functools.cache
 def environment(markdown: Callable[[Any], str] | None = None) -> Environment:
-    r"""Return what renders templates: it escapes every value, and no name that a template uses may be missing.
+    r"""Return the jinja2 environment of the templates: it escapes every value, and a missing name is an error.
 
     ``markdown`` is what escapes a value in Markdown; without it pages are HTML.
 

@@ -1,4 +1,4 @@
-"""Sentences about models that are no use although their accuracy may look well: what a reader must see first."""
+"""Warnings about models that miss a class or are no better than one fixed answer, however good their accuracy looks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEW = 5  # of fewer test rows a missed class says little
 
 
 def model_warnings(record: RunRecord) -> list[str]:
-    """Return sentences about models that do not find a class, or are no better than one fixed answer.
+    """Return warnings about models that do not find a class, or are no better than one fixed answer.
 
     The server's model is judged on the common test rows, and the parties' models with the federation (alone, where
     there is neither) on those of `fedkd_flwr.report.results.rows_used`. A reader must see them before any accuracy.
@@ -37,7 +37,7 @@ def model_warnings(record: RunRecord) -> list[str]:
 def warnings_of(
     record: RunRecord, m: Metrics, *, who: str = "The server's model", rows: str = "common"
 ) -> Iterator[str]:
-    """Yield the same sentences about one model, with its figures on test rows of one kind (``common`` or ``own``)."""
+    """Yield warnings about one model, by its figures on test rows of one kind (``common`` or ``own``)."""
     missed = _missed(m)
     if (only := _only_class(m)) is not None:
         yield (
@@ -94,7 +94,7 @@ def _balanced(record: RunRecord, rows: str, models: list[Metrics]) -> str:
     if not known:
         return ""
     mean, fixed = (statistics.fmean(values) for values in zip(*known, strict=True))
-    figures = f"{mean:.3f}, of one fixed answer {fixed:.3f}{results.rests_on(record, rows)}"
+    figures = f"{mean:.3f}, of one fixed answer {fixed:.3f}{results.rarest_in_brackets(record, rows)}"
     return f" Balanced accuracy, which leads here because a class is rare: {figures}."
 
 

@@ -1,11 +1,11 @@
-"""Who gains and who loses at home: a party's two models on its own test rows, which are like the rows it will see."""
+"""Which parties gain or lose on their own test rows, which resemble the rows that a party will classify."""
 
 from __future__ import annotations
 
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.formatting import count, plain
-from fedkd_flwr.report.recommendation import LEAST_ROWS, Difference, difference, only_class
+from fedkd_flwr.report.recommendation import LEAST_ROWS, Difference, difference
 
 __all__ = ["changes", "losers_warning", "own_rows_finding"]
 
@@ -23,7 +23,7 @@ def changes(record: RunRecord) -> list[tuple[PartyRecord, Difference]]:
 
 
 def own_rows_finding(record: RunRecord) -> str:
-    """Return in half a sentence what the federation does to the parties' own rows; "" where that is not known.
+    """Return a clause on how many parties lose on their own rows; "" where that is not known.
 
     It stands beside every finding on common rows, so that gains there hide no losses at home.
     """
@@ -43,7 +43,7 @@ def own_rows_finding(record: RunRecord) -> str:
 
 
 def losers_warning(record: RunRecord) -> str:
-    """Return a warning that names the parties that lose at home by more than noise; "" if none does.
+    """Return a warning that names the parties that lose on their own rows by more than noise; "" if none does.
 
     The level is for all parties together (Bonferroni): among many, some lose clearly by chance.
     """
@@ -52,42 +52,20 @@ def losers_warning(record: RunRecord) -> str:
     clear = [(p, d) for p, d in lost if d.clear(len(found))]
     if not clear:
         return ""
+    name = results.figure_used(record, "own").replace("_", " ")
     who = ", ".join(
         f"{plain(p.name, 40)} {d.alone:.3f} to {d.after:.3f} ({count(d.n, 'row')})" for p, d in clear[:_NAMED]
     )
     more = f" and {len(clear) - _NAMED} more" if len(clear) > _NAMED else ""
-    of = count(len(found), "party", "parties")
-    words = "loses" if len(clear) == 1 else "lose"
-    name = results.figure_used(record, "own").replace("_", " ")
-    text = (
-        f"At home, on their own test rows, {len(clear)} of {of} {words} by the federation (from {name} alone to "
-        f"{name} with it): {who}{more}."
-    )
-    single = [p for p, _ in clear if only_class(p.solo["own"]) is not None]
-    if better := [p for p, _ in clear if p not in single]:
-        one = len(better) == 1
-        text += (
-            f" {_names(better)} {'is' if one else 'are'} better off with the model that {'it' if one else 'they'} "
-            "trained alone."
-        )
-    if single:
-        text += (
-            f" All own test rows of {_names(single)} are of one class: they show nothing of what the model trained "
-            "alone would miss of the others."
-        )
+    lose = f"of {count(len(found), 'party', 'parties')} {'loses' if len(clear) == 1 else 'lose'} by the federation"
+    text = f"At home, on their own test rows, {len(clear)} {lose} (from {name} alone to {name} with it): {who}{more}."
     few = sum(d.too_few for _, d in lost)
     if rest := len(lost) - len(clear) - few:
         together = ", which is judged for all parties together" if len(found) > 1 else ""
         text += f" {count(rest, 'more party loses', 'more parties lose')} within noise{together}."
     if few:
         of = " of some class" if name == "balanced accuracy" else ""
-        has = count(few, "more party has", "more parties have")
-        text += f" {has} fewer than {LEAST_ROWS} rows{of}: too few to say."
+        text += (
+            f" {count(few, 'more party has', 'more parties have')} fewer than {LEAST_ROWS} rows{of}: too few to say."
+        )
     return text
-
-
-def _names(parties: list[PartyRecord]) -> str:
-    named = [plain(p.name, 40) for p in parties[:_NAMED]]
-    if len(parties) > _NAMED:
-        named.append(f"{len(parties) - _NAMED} more")
-    return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)

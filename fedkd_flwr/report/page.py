@@ -8,12 +8,12 @@ import re
 import shlex
 from pathlib import Path
 
-from fedkd_flwr.record.run_record import WITHHELD, PartyRecord, RunRecord
+from fedkd_flwr.record.run_record import WITHHELD, RunRecord
 from fedkd_flwr.report import attack, claims, public_set, results, run_privacy, tables, traffic
 from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
 from fedkd_flwr.report.class_mix_plot import class_mix_plot
 from fedkd_flwr.report.confusion_plot import confusion_plot
-from fedkd_flwr.report.formatting import count, is_number, number, plain, rounds_text, share, size, time_span
+from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, size
 from fedkd_flwr.report.html import drawn, save_page
 from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.own_rows import losers_warning, own_rows_finding
@@ -22,10 +22,12 @@ from fedkd_flwr.report.reliability_plot import reliability_plot
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.sentences import reason_sentence
 from fedkd_flwr.report.status import moment, progress, run_status
+from fedkd_flwr.report.summary import Line, summary
 
 __all__ = ["write_page"]
 
 _RELOAD_S = 5
+_IN_SECTIONS = ("consensus", "public set fit", "agreement by party")
 _PLOTS = (accuracy_plot, own_rows_plot, class_mix_plot, confusion_plot, reliability_plot, rounds_plot)
 
 
@@ -77,7 +79,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
         command=shlex.join(words),
         warnings=[*run_privacy.unproven(shown.claims), *model_warnings(shown)],
         losers=losers_warning(shown),
-        cards=_cards(shown, publishable),
+        summary=_boxes(shown, publishable),
         plots=[plot for plot in plots if plot.svg or (plot.caption and not publishable)],
         missing=missing,
         claims=claims.ordered(shown.claims),
@@ -102,6 +104,13 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
     )
 
 
+def _boxes(record: RunRecord, publishable: bool) -> list[Line]:
+    """Return the figures for the top of the page, the parties' first; without those that have a section of their own."""
+    lines = [one for one in summary(record, publishable=publishable) if one.label not in _IN_SECTIONS]
+    privacy = Line("privacy", *run_privacy.headline(record))
+    return [*(one for one in lines if one.group), privacy, *(one for one in lines if not one.group)]
+
+
 def _claim_groups(found: list[claims.Claim]) -> list[tuple[str, str, int, list[claims.Claim]]]:
     """Return the claims that may be passed on and the others: (title, warning, number of the first, claims)."""
     shown, private = ([one for one in found if claims.public(one) is public] for public in (True, False))
@@ -113,7 +122,7 @@ def _claim_groups(found: list[claims.Claim]) -> list[tuple[str, str, int, list[c
 
 
 def _how_the_vote_went(record: RunRecord, found: list[traffic.LeftOut]) -> str:
-    """Return whether a vote was held in the rounds in which parties were left out: in one that failed it was not."""
+    """Return whether a vote was held in the rounds in which parties were left out."""
     failed = record.open_round.server_round if record.open_round is not None else None
     rounds = {number for entry in found for number in entry.rounds}
     if failed not in rounds:
@@ -124,7 +133,7 @@ def _how_the_vote_went(record: RunRecord, found: list[traffic.LeftOut]) -> str:
 
 
 def _number_of_parties(record: RunRecord) -> int:
-    """Return how many parties a run had; 0 if that is not known. One that was killed knows none by name."""
+    """Return how many parties a run had; 0 if that is not known."""
     asked = record.config.get("num-parties")
     return max(asked if isinstance(asked, int) else 0, len(record.parties), *(one.asked for one in record.rounds), 0)
 
@@ -151,7 +160,7 @@ def _headline(record: RunRecord) -> str:
         verb = "party reaches" if len(both) == 1 else "parties reach"
         average = "" if len(both) == 1 else " on average"
         found = f"With the federation {len(both)} {verb} {what}{after:.2f}{average}; alone {alone:.2f}"
-        found += results.rests_on(record, rows)
+        found += results.rarest_in_brackets(record, rows)
         home = own_rows_finding(record) if rows == "common" else ""
         return f"{found}. {home[:1].upper()}{home[1:]}" if home else found
     if is_number(record.server_accuracy):
@@ -168,87 +177,3 @@ def _headline(record: RunRecord) -> str:
     figure, words = run_privacy.headline(record)
     bounded = any(claims.bounded(claim) for claim in record.claims)
     return f"{parties} took part; privacy: {figure}" + (f", {words}" if bounded else "")
-
-
-def _cards(record: RunRecord, publishable: bool) -> list[tuple[str, str, str]]:
-    """Return the most important figures as (label, figure, note); one that is not known is left out."""
-    cards: list[tuple[str, str, str]] = []
-    only = "; simulation only" if results.simulation_only(record) else ""
-    lead = results.figure_used(record, results.rows_used(record))
-    for rows, name in results.ROWS.items():
-        figure = results.figure_used(record, rows)
-        words = figure.replace("_", " ")
-        both = results.pairs(record, rows, figure)
-        alone, after = results.spread(a for _, a, _ in both), results.spread(b for _, _, b in both)
-        if not alone or not after:
-            continue
-        better = f"{sum(b > a for _, a, b in both)} of {len(both)}"
-        if cards:  # the second kind of test rows gets a single card
-            change = f"{share(alone.mean)} → {share(after.mean)}"
-            same = "The same" if figure == lead else words.capitalize()
-            cards.append((f"{same} on own rows", change, f"better than alone: {better}{_lost(both)}"))
-            continue
-        where = f"on {name}; {share(alone.lowest)} to {share(alone.highest)}{only}"
-        cards += [
-            (f"{words.capitalize()} alone", share(alone.mean), where),
-            ("With the federation", share(after.mean), f"{share(after.lowest)} to {share(after.highest)}{only}"),
-            ("Better than alone", better, f"parties{_lost(both)}"),
-        ]
-    compared = bool(cards)
-    figure = results.figure_used(record, "common")
-    if (server := results.known(record.server, "common", figure)) is not None:
-        cards.append(("Server's model", share(server), f"{figure.replace('_', ' ')} on common test rows"))
-    alone_only = results.spread(results.known(p.solo, results.rows_used(record), lead) for p in record.parties)
-    if alone_only and not compared:
-        words = f"mean of the parties; {share(alone_only.lowest)} to {share(alone_only.highest)}{only}"
-        cards.append(("A party alone", share(alone_only.mean), words))
-    if (central := results.known(record.centralised, "common", figure)) is not None:
-        cards.append(("Centralised", share(central), "one model trained on all private rows pooled"))
-    cards.append(("Privacy", *run_privacy.headline(record)))
-    rounds_known = traffic.known_rounds(record)
-    last = rounds_known[-1] if rounds_known else None
-    if last and publishable and not record.length_told:
-        cards.append(("Parties answered", f"{len(last.answered)} of {last.asked}", "in the first round"))
-    elif last:
-        which = "in the last round" + ("" if record.open_round is None else " that ended")
-        cards.append(("Parties answered", f"{len(last.answered)} of {last.asked}", which))
-        planned = "" if record.status == "completed" or not record.num_rounds else f" of {record.num_rounds}"
-        cards.append(("Rounds", f"{sum(r.ended for r in record.rounds)}{planned}", ""))
-        if is_number(last.labelled_share):
-            cards.append(("Public rows labelled", share(last.labelled_share), f"of {record.num_public:,}, last round"))
-        if is_number(last.agreement):
-            cards.append(("Agreement", share(last.agreement), "with the consensus, last round"))
-    sent = traffic.traffic(record)
-    if sent.up is not None:
-        sends = f"{record.sends or 'answers'} sent".capitalize()
-        once = record.final_bytes_down / len(record.parties) if record.parties else 0.0
-        final = f"; final {traffic.final_result(record)}, once: {size(once)}" if once else ""
-        cards.append((sends, size(sent.up), f"per party and round; received {size(sent.down)}{final}"))
-        cards += _model_sharing(record)
-    if last and is_number(last.kept_share):
-        replaced = share(1 - last.kept_share)  # type: ignore[operator]
-        cards.append(("Noise replaced", replaced, "of labels or answers, last round; see Privacy"))
-    if record.seconds > 0:
-        start = f"and {time_span(record.startup_seconds)} before, for start-up" if record.startup_seconds > 0 else ""
-        cards.append(("Time", time_span(record.seconds), start))
-    return cards
-
-
-def _model_sharing(record: RunRecord) -> list[tuple[str, str, str]]:
-    """Return what sending models instead would take, beside what was sent; nothing where that is not known."""
-    model, averageable = traffic.model_sharing(record)
-    sent = traffic.traffic(record)
-    final = record.final_bytes_down / max(len(record.parties) * len(traffic.known_rounds(record)), 1)  # a round's share
-    exchanged = (sent.up or 0.0) + (sent.down or 0.0) + final
-    if model is None or not exchanged > 0:
-        return []
-    what = "FedAvg of the same model, up and down" if averageable else "up and down; FedAvg cannot average these models"
-    weighed = sum(p.model_bytes is not None for p in record.parties)  # a simulation weighs the first models only
-    of = f"; {weighed:,} of {len(record.parties):,} models weighed" if weighed < len(record.parties) else ""
-    note = f"{what}: {number(2 * model / exchanged)} times the bytes of a round{of}"
-    return [("Sending models instead", size(2 * model), note)]
-
-
-def _lost(both: list[tuple[PartyRecord, float, float]]) -> str:
-    lost = sum(after < alone for _, alone, after in both)
-    return f"; worse: {lost}" if lost else ""

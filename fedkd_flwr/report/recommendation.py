@@ -1,4 +1,4 @@
-"""What a party's own test rows say of its two models: which one to use, and with what evidence.
+"""Which of its two models a party should use, by the evidence of its own test rows.
 
 The two models were tested on the same rows, but a record holds their figures and not their answers row by row. Their
 errors are therefore taken as independent, which overstates the standard error where both fail on the same rows.
@@ -129,7 +129,7 @@ def difference(alone: Metrics | None, after: Metrics | None, figure: str = "accu
 
 
 def only_class(measured: Metrics) -> int | None:
-    """Return the class of all test rows, where there are others: a model that always gives it is right on each.
+    """Return the one class that all test rows have; None where there are several, or that is not known.
 
     >>> only_class(Metrics(n=9, support=[0, 9])), only_class(Metrics(n=9, support=[1, 8]))
     (1, None)
@@ -141,7 +141,7 @@ def only_class(measured: Metrics) -> int | None:
 def recommendation(
     party: PartyRecord, *, classes: Sequence[str] = (), figure: str = "accuracy"
 ) -> Recommendation | None:
-    """Return which of a party's models its own test rows speak for; None where they were not measured on both.
+    """Return which model a party should use; None where both were not measured on its own test rows.
 
     A difference counts only where it is more than noise, and test rows are of several classes.
 

@@ -1,4 +1,4 @@
-"""The picture of calibration: how often a model is right where it says it is sure."""
+"""The picture of calibration: whether models are right as often as their probabilities say."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def reliability_plot(record: RunRecord) -> Plot:
         canvas.title(title)
         canvas.legend(axes)
         svg = canvas.svg("reliability")
-    whose = results.whose(record, rows, lambda found: found.reliability, server=bool(candidates[2][1]))
+    whose = results.models_shown(record, rows, lambda found: found.reliability, server=bool(candidates[2][1]))
     caption = (
         f"{whose}, on {results.ROWS[rows]}, in {BINS} bins of confidence; a larger mark "
         "holds more rows. Below the dotted line a model is right less often than it says."

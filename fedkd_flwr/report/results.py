@@ -25,19 +25,19 @@ __all__ = [
     "known",
     "means",
     "models",
+    "models_shown",
     "of_fewer",
     "own_gain",
     "pairs",
     "rarest_class",
-    "rarest_rows",
-    "rests_on",
+    "rarest_clause",
+    "rarest_in_brackets",
     "rows_counted",
     "rows_measured",
     "rows_used",
     "simulation_only",
     "spread",
     "test_rows",
-    "whose",
 ]
 
 SIMULATION_ONLY = "known in simulation only; at real silos they stay with the party"
@@ -64,9 +64,13 @@ class Spread:
     lowest: float
     highest: float
 
+    def span(self) -> str:
+        """Return ``lowest to highest``."""
+        return f"{self.lowest:.3f} to {self.highest:.3f}"
+
     def text(self) -> str:
         """Return ``mean (lowest to highest)``."""
-        return f"{self.mean:.3f} ({self.lowest:.3f} to {self.highest:.3f})"
+        return f"{self.mean:.3f} ({self.span()})"
 
 
 def spread(values: Iterable[object]) -> Spread | None:
@@ -139,8 +143,8 @@ def rows_counted(rows: str) -> str:
     return "Each test row counts once for each party that was tested on it." if rows == "common" else ""
 
 
-def whose(record: RunRecord, rows: str, has: Callable[[Metrics], object], *, server: bool) -> str:
-    """Return in words whose models a picture holds: the parties' alone and with the federation, and the server's.
+def models_shown(record: RunRecord, rows: str, has: Callable[[Metrics], object], *, server: bool) -> str:
+    """Return in words whose models a picture shows.
 
     Parameters
     ----------
@@ -238,16 +242,16 @@ def rarest_class(record: RunRecord, rows: str) -> tuple[int, int] | None:
     return None
 
 
-def rarest_rows(record: RunRecord, rows: str) -> str:
-    """Return how many test rows balanced accuracy rests on for the rarest class, where it leads; else nothing."""
+def rarest_clause(record: RunRecord, rows: str) -> str:
+    """Return how many test rows the rarest class has, as a clause; "" where accuracy leads."""
     if figure_used(record, rows) == "accuracy" or (found := rarest_class(record, rows)) is None:
         return ""
     c, held = found
     return f", {held:,} of them of the rarest class, '{plain(class_name(record.classes, c), 40)}'"
 
 
-def rests_on(record: RunRecord, rows: str) -> str:
-    """Return in brackets how many rows of the rarest class balanced accuracy rests on, where it leads; else nothing."""
+def rarest_in_brackets(record: RunRecord, rows: str) -> str:
+    """Return how many test rows the rarest class has, in brackets; "" where accuracy leads."""
     if figure_used(record, rows) == "accuracy" or (found := rarest_class(record, rows)) is None:
         return ""
     return f" (by {count(found[1], 'test row', 'test rows')} of the rarest class)"

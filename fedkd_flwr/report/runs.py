@@ -1,4 +1,4 @@
-"""One line about each run: what `fedkd runs` lists."""
+"""One line for each run: the list that `fedkd runs` prints."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def data_name(config: Mapping[str, Any]) -> str:
 
 
 def run_line(record: RunRecord) -> dict[str, Any]:
-    """Return what is said of one run, as plain JSON types."""
+    """Return the facts that the list shows of one run, as plain JSON types."""
     found, stands = main_figure(record), run_status(record)
     return {
         "run_id": record.run_id,
@@ -86,7 +86,7 @@ def run_line(record: RunRecord) -> dict[str, Any]:
 
 
 def runs_text(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table of plain text of what `run_line` returned; a run with only a ``status`` says that."""
+    """Return the list of runs as plain text; of a record that cannot be read only its ``status`` is known."""
     table = [("id", "name", "started (UTC)", "algorithm", "data", "parties", "rounds", "status", "result")]
     for line in lines:
         table.append(

@@ -1,4 +1,4 @@
-"""What the codes of parties mean: why one was left out of a round, and what it says beside an answer."""
+"""Sentences for the codes that parties send: why one was left out of a round, and notes on its answers."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ REASONS: dict[str, str] = {
 
 
 def reason_sentence(code: str) -> str:
-    """Return what a code means and what can be done; a sentence says so if this release does not know the code.
+    """Return what a code of a party that was left out means, and what can be done.
 
     >>> reason_sentence("no-reply")[:49]
     'No reply came before the deadline. Check that the'

@@ -1,4 +1,4 @@
-"""How a run stands: how it ended, or how far it was when it last wrote, and what had left the parties by then."""
+"""The state of a run: ended, running or killed, how far it came, and what may have left the parties."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENDS: dict[str, Word] = {"completed": "completed", "failed": "failed", "stopped
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """How a run stands.
+    """The state of a run, in a word and in sentences.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Status:
 
 
 def run_status(record: RunRecord, *, alive: bool | None = None, rounds_told: bool = True) -> Status:
-    """Return how a run stands.
+    """Return the state of a run.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def run_status(record: RunRecord, *, alive: bool | None = None, rounds_told: boo
 
 
 def progress(record: RunRecord) -> str:
-    """Return how many rounds ended, and what else was asked, without a full stop."""
+    """Return how many rounds ended, and what was asked in others, without a full stop."""
     if not record.rounds:
         if record.continues and record.knows_asked:
             return f"it asked no party for anything itself; it was to continue {plain(record.continues, 40)}"
@@ -86,7 +86,7 @@ def progress(record: RunRecord) -> str:
 
 
 def moment(text: str) -> str:
-    """Return an ISO 8601 moment of UTC as a reader likes it.
+    """Return an ISO 8601 time of UTC without its fraction of a second.
 
     >>> moment("2026-11-22T10:12:05.123+00:00")
     '2026-11-22 10:12:05 UTC'
@@ -95,7 +95,7 @@ def moment(text: str) -> str:
 
 
 def _where(record: RunRecord) -> str:
-    """Return in which part of the run a record was written last."""
+    """Return at which step of the run its record was last written."""
     if (last := record.open_round) is not None:
         return f"in round {last.server_round}"
     if record.doing == Doing.ROUNDS and record.rounds:

@@ -6,18 +6,17 @@ Only what a reader may copy is wider: a word such as a path, and a command, whic
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.record.run_record import PartyRecord, RunRecord
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import claims, results, run_privacy, traffic
-from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
+from fedkd_flwr.report.formatting import plain, rounds_text, share
 from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.own_rows import losers_warning
-from fedkd_flwr.report.public_set import agreement_line, consensus_line, fit_line
-from fedkd_flwr.report.results import ROWS, SIMULATION_ONLY
+from fedkd_flwr.report.results import SIMULATION_ONLY
 from fedkd_flwr.report.sentences import note_sentence
-from fedkd_flwr.report.status import progress, run_status
+from fedkd_flwr.report.status import run_status
+from fedkd_flwr.report.summary import summary
 from fedkd_flwr.terminal import columns
 
 __all__ = ["notes", "summary_table", "warnings"]
@@ -60,7 +59,7 @@ def summary_table(record: RunRecord) -> str:
 
 
 def warnings(record: RunRecord) -> list[str]:
-    """Return all warnings of the table: who loses at home, models that are no use, and claims that are not proven."""
+    """Return all warnings of the table: who loses on own rows, useless models, and claims that are not proven."""
     return [*_of_models(record), *run_privacy.unproven(claims.ordered(record.claims))]
 
 
@@ -79,82 +78,16 @@ def _of_models(record: RunRecord) -> list[str]:
 
 def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
     """Yield (label, value) for each line of the table's upper part."""
-    yield "parties", traffic.answered(record)
-    yield "rounds", str(len(record.rounds)) if record.status == "completed" else progress(record)
-    if line := consensus_line(record):
-        yield "consensus", line
-    if line := fit_line(record):
-        yield "public set fit", line
-    rounds = traffic.known_rounds(record)
-    for label, values in (
-        ("agreement", [r.agreement for r in rounds]),
-        ("labelled share", [r.labelled_share for r in rounds]),
-        ("consensus accuracy", [r.consensus_accuracy for r in rounds]),
-        ("replaced by noise", [None if r.kept_share is None else 1 - r.kept_share for r in rounds]),
-        ("server model's accuracy", [r.server_accuracy for r in rounds] if len(rounds) > 1 else []),
-    ):
-        if any(is_number(v) for v in values):
-            ends = [rounds[0], rounds[-1]] if label == "consensus accuracy" else []
-            of = [f" of {found[1]}" if (found := results.consensus_rows(record, r)) else "" for r in ends] or [""] * 2
-            later = f"first round {share(values[0])}{of[0]}, last {share(values[-1])}{of[1]}"
-            yield label, later if len(values) > 1 else share(values[0]) + of[0]
-    if line := agreement_line(record):
-        yield "agreement by party", line
-    for rows, where in ROWS.items():
-        figure = results.figure_used(record, rows)
-        both = results.pairs(record, rows, figure)
-        alone = results.spread(a for _, a, _ in both)
-        alone = alone or results.spread(results.known(p.solo, rows, figure) for p in record.parties)
-        after = results.spread(b for _, _, b in both)
-        after = after or results.spread(results.known(p.federated, rows, figure) for p in record.parties)
-        if alone or after:
-            label = f"accuracy, {rows} rows" if figure == "accuracy" else figure.replace("_", " ")
-            yield label, f"on {where}: mean (lowest to highest party)"
-        if alone:
-            yield "  alone (SOLO)", alone.text()
-        if after:
-            gain = sum(b > a for _, a, b in both)
-            worse = sum(b < a for _, a, b in both)
-            tail = f"; better than alone: {gain} of {count(len(both), 'party', 'parties')}" if both else ""
-            tail += f", worse: {worse}" if worse else ""
-            yield "  with the federation", after.text() + tail
-        gains = [more for p in record.parties if (more := results.own_gain(p, rows, figure)) is not None]
-        if gains and (wide := results.spread(results.known(p.extended, rows, figure) for p in record.parties)):
-            helped, lost = sum(more > 0 for more in gains), sum(more < 0 for more in gains)
-            tail = f"; gain {sum(gains) / len(gains):+.4f}; better: {helped} of {count(len(gains), 'party', 'parties')}"
-            yield "  with own columns too", wide.text() + tail + (f", worse: {lost}" if lost else "")
-    if "common" in record.server or record.server_model:
-        name = f" ({plain(record.server_model)})" if record.server_model else ""
-        yield "server's model", _reached(record, record.server) + name
-    if "common" in record.centralised:
-        name = f"{plain(record.centralised_model)} on " if record.centralised_model else "on "
-        pooled = f" ({name}all private rows pooled: simulation only)"
-        yield "centralised", _reached(record, record.centralised) + pooled
-    if (fixed := results.figures(record)) and "baseline" in fixed[0].means:
-        answer = "accuracy of always answering the commonest class"
-        on = f"{fixed[0].n:,} {fixed[0].rows} test rows{results.rarest_rows(record, fixed[0].rows)}"
-        yield "baseline", f"{share(fixed[0].means['baseline'])} ({answer}; {on}){_own_baseline(record, fixed[0].rows)}"
-    yield from _bytes(record)
-    started = f" (start-up apart: {time_span(record.startup_seconds)})"
-    yield "time", time_span(record.seconds) + (started if record.startup_seconds > 0 else "")
-
-
-def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
-    """Return a model's figures on the common test rows: balanced accuracy first where that leads."""
-    accuracy = share(results.known(measured, "common"))
-    if (figure := results.figure_used(record, "common")) == "accuracy":
-        return accuracy
-    return f"{figure.replace('_', ' ')} {share(results.known(measured, 'common', figure))}, accuracy {accuracy}"
-
-
-def _own_baseline(record: RunRecord, rows: str) -> str:
-    """Return what one fixed answer reaches on own rows, by the figure that leads there; nothing where it was said."""
-    balanced = results.figure_used(record, "own") == "balanced_accuracy"
-    reached = results.fixed_answer(record, "own") if balanced else results.baseline(record, "own")
-    if reached is None or (rows == "own" and not balanced):
-        return ""
-    figure = "balanced accuracy of one fixed answer" if balanced else "mean over parties"
-    return f"; on own rows {reached:.3f} ({figure})"
+    group = ""
+    for line in summary(record):
+        if line.group and line.group != group:
+            rows = line.group.rpartition(", ")[2].removesuffix(" rows")
+            name = line.group if line.group.startswith("accuracy") else line.group.rpartition(", ")[0]
+            yield name, f"on {results.ROWS[rows]}: mean (lowest to highest party)"
+        group = line.group
+        indent = "  " if group or line.label.startswith(("final ", "sharing ")) else ""
+        value = f"{line.first}, last {line.value}" if line.first else line.value
+        yield f"{indent}{line.label}", f"{value} {line.note}".strip()
 
 
 def _class(record: RunRecord, c: int) -> str:
@@ -181,58 +114,25 @@ def _metrics(record: RunRecord) -> list[str]:
     return columns([header, *body], left=1) + [line for text in (*partly, *which) for line in _wrapped("", text)]
 
 
-def _bytes(record: RunRecord) -> Iterator[tuple[str, str]]:
-    sent = traffic.traffic(record)
-    if sent.up is not None or sent.down is not None:
-        later = ""
-        if sent.up_later is not None:
-            later = f" (up: {size(sent.up_first)} in the first round, {size(sent.up_later)} later)"
-        yield "bytes a party and round", f"{size(sent.up)} up, {size(sent.down)} down{later}"
-    if record.final_bytes_down and record.parties:
-        yield (
-            f"  final {traffic.final_result(record)}",
-            f"{size(record.final_bytes_down / len(record.parties))} down a party, once",
-        )
-    model, averageable = traffic.model_sharing(record)
-    if model is not None:
-        rival = "FedAvg of the same model" if averageable else "the model itself; FedAvg cannot average it"
-        yield "  sharing models instead", f"{size(model)} up, {size(model)} down ({rival})"
-
-
 def _parties(record: RunRecord) -> list[str]:
     """Return one line per party, or, of many parties, those of the best, the median and the worst."""
     rows = results.rows_used(record)
     figure = results.figure_used(record, rows)
-    chosen: list[tuple[str, PartyRecord]]
-    if len(record.parties) <= _MANY_PARTIES:
-        chosen = [("", p) for p in record.parties]
-    else:
-        ranked = sorted(record.parties, key=lambda p: _known(results.known(p.federated or p.solo, rows, figure)))
+    chosen = [("", p) for p in record.parties]
+    if len(chosen) > _MANY_PARTIES:
+        known = [(results.known(p.federated or p.solo, rows, figure), p) for p in record.parties]
+        ranked = [p for _, p in sorted(known, key=lambda one: -1.0 if one[0] is None else one[0])]
         chosen = [("best: ", ranked[-1]), ("median: ", ranked[len(ranked) // 2]), ("worst: ", ranked[0])]
     own = rows == "common" and any("own" in p.federated or "own" in p.solo for p in record.parties)
     name = "party" if figure == "accuracy" else f"party ({figure.replace('_', ' ')})"
-    wide = any(p.extended for p in record.parties)
-    header = [name, "model", "alone", "with fed.", "gain"] + (["own alone", "own with"] if own else [])
-    header += ["own columns", "with them", "gain"] if wide else []
-    body = [header]
+    body = [[name, "model", "alone", "with fed.", "gain"] + (["own alone", "own with"] if own else [])]
     for prefix, party in chosen:
         alone, after = (results.known(one, rows, figure) for one in (party.solo, party.federated))
-        cells = [plain(prefix + party.name, 26), plain(party.model, 22), share(alone), share(after)]
-        both = is_number(alone) and is_number(after)
-        cells.append(f"{after - alone:+.3f}" if both else "–")  # type: ignore[operator]
+        gain = "–" if alone is None or after is None else f"{after - alone:+.3f}"
+        body.append([plain(prefix + party.name, 26), plain(party.model, 22), share(alone), share(after), gain])
         if own:
-            cells += [share(results.known(one, "own", figure)) for one in (party.solo, party.federated)]
-        if wide:
-            added = results.own_gain(party, rows, figure)
-            after = results.known(party.extended, rows, figure)
-            cells += [plain(", ".join(party.own_columns), 40) or "–", share(after)]
-            cells.append("–" if added is None else f"{added:+.3f}")
-        body.append(cells)
+            body[-1] += [share(results.known(one, "own", figure)) for one in (party.solo, party.federated)]
     return columns(body, left=2)
-
-
-def _known(value: float | None) -> float:
-    return value if value is not None and is_number(value) else -1.0
 
 
 def _footer(record: RunRecord) -> Iterator[str]:

@@ -41,7 +41,7 @@ _Columns = list[tuple[str, list[str]]]
 
 
 def _table(label: str, columns: _Columns, *, texts: Sequence[str] = ()) -> Table:
-    """Return a table of columns, the first of them and all that hold anything; all are numbers but for ``texts``."""
+    """Return a table of the columns that hold anything; all but the ``texts`` are numbers."""
     kept = [(name, cells) for i, (name, cells) in enumerate(columns) if not i or set(cells) - {"–", ""}]
     numbers = [i for i, (name, _) in enumerate(kept) if name not in texts]
     return Table(label, [name for name, _ in kept], list(zip(*(cells for _, cells in kept), strict=True)), numbers)
@@ -63,7 +63,7 @@ def claims(shown: Sequence[Claim], first: int) -> Table:
 
 
 def advice(record: RunRecord) -> Table:
-    """Return for each party which of its models its own test rows speak for, and the evidence."""
+    """Return which model each party should use, and why."""
     figure = results.figure_used(record, "own")
     found = [(p.name, recommendation(p, classes=record.classes, figure=figure)) for p in record.parties]
     rows = [(name, one.verdict, one.why) for name, one in found if one is not None]
@@ -163,7 +163,7 @@ def _consensus_right(record: RunRecord, done: RoundRecord) -> str:
 
 
 def fixed_answers(record: RunRecord, shown: Table) -> str:
-    """Return what one fixed answer reaches on the test rows of the accuracies in the table of rounds."""
+    """Return the accuracy of always answering the commonest class, on the test rows of the table of rounds."""
     rows_of = {"parties' mean accuracy": results.rows_used(record), "accuracy of the server's model": "common"}
     tested = dict.fromkeys(rows for name, rows in rows_of.items() if name in shown.header)
     known = [(base, rows) for rows in tested if (base := results.baseline(record, rows)) is not None]

@@ -45,7 +45,7 @@ class Traffic:
 
 
 def known_rounds(record: RunRecord) -> list[RoundRecord]:
-    """Return the rounds of which it is known who answered: those that ended, and the one that a run failed in."""
+    """Return the rounds in which it is known who answered: those that ended, and the one that a run failed in."""
     failed = record.status == "failed"
     return [r for r in record.rounds if r.ended or (failed and (r.answered or r.rejected))]
 

@@ -132,7 +132,7 @@ def test_accuracies_that_noise_at_the_party_would_hide_are_marked(
     record.simulation, record.claims = simulation, [{**claims[0], "adversary": adversary}]
     text = written(record, tmp_path)
     assert ("known in simulation only; at real silos they stay with the party" in text) is marked
-    assert ("alone</dt><dd>0" in text) is True
+    assert ("alone (SOLO)</dt><dd>0" in text) is True
     assert (text.count("; simulation only</small>") >= 2) is marked
 
 
@@ -224,20 +224,20 @@ def test_running_again_needs_the_changed_settings_alone(make_record, tmp_path):
 @pytest.mark.usefixtures("no_pictures")
 def test_what_sending_models_instead_would_take_stands_beside_the_bytes_of_a_round(make_record, tmp_path):
     def card(record):
-        return re.search("Sending models instead (.*?) Time", Page(written(record, tmp_path)).text)[1]
+        return re.search("sharing models instead (.*?) time [0-9]", Page(written(record, tmp_path)).text)[1]
 
     record = make_record(4, 1, model="mlp")
     record.rounds[0].bytes_up, record.rounds[0].bytes_down = 4 * 5_000, 4 * 5_000
-    assert card(record) == "5.2 MB FedAvg of the same model, up and down: 520 times the bytes of a round"
+    assert card(record) == "2.6 MB up, 2.6 MB down (FedAvg of the same model), 520 times the bytes of a round"
     # what comes once at the end counts: an exchange of one round has its whole way down there
     record.rounds[0].bytes_down, record.final_bytes_down = 0, 4 * 5_000
-    assert card(record).endswith(": 520 times the bytes of a round")
+    assert card(record).endswith(", 520 times the bytes of a round")
     record.parties[3].model_bytes = None  # a simulation weighs the first models only
     assert card(record).endswith("; 3 of 4 models weighed")
     for party in record.parties:
         party.model_bytes = 1_000
     assert "0.2 times" in card(record)
     trees = make_record(4, 1, model="decision-tree")
-    assert card(trees).startswith("5.2 MB up and down; FedAvg cannot average these models")
+    assert "the model itself; FedAvg cannot average it" in card(trees)
     trees.sends = "weights"
-    assert "Sending models instead" not in written(trees, tmp_path)
+    assert "sharing models instead" not in written(trees, tmp_path)

@@ -226,7 +226,7 @@ def test_a_useless_model_is_called_so_before_any_figure(record, tmp_path):
     shown = text(record, tmp_path)
     assert len(model_warnings(record)) == 2
     for sentence in model_warnings(record):
-        assert shown.index(sentence) < shown.index("Balanced accuracy alone")
+        assert shown.index(sentence) < shown.index("balanced accuracy, common rows")
 
 
 def test_a_publishable_page_has_no_metrics(record, tmp_path):
