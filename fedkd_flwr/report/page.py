@@ -105,7 +105,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
 
 
 def _boxes(record: RunRecord, publishable: bool) -> list[Line]:
-    """Return the figures for the top of the page, the parties' first; without those that have a section of their own."""
+    """Return the figures for the top of the page, the parties' first; some have a section of their own instead."""
     lines = [one for one in summary(record, publishable=publishable) if one.label not in _IN_SECTIONS]
     privacy = Line("privacy", *run_privacy.headline(record))
     return [*(one for one in lines if one.group), privacy, *(one for one in lines if not one.group)]
