@@ -7,13 +7,11 @@ from pathlib import Path
 
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results, tables
-from fedkd_flwr.report.class_mix_plot import class_mix_plot
-from fedkd_flwr.report.confusion_plot import confusion_plot
+from fedkd_flwr.report.class_plots import class_mix_plot, confusion_plot, reliability_plot
 from fedkd_flwr.report.formatting import plain
 from fedkd_flwr.report.html import Table, drawn, save_page
 from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.recommendation import Recommendation, recommendation
-from fedkd_flwr.report.reliability_plot import reliability_plot
 
 __all__ = ["owner_advice", "write_owner_page"]
 

@@ -11,14 +11,12 @@ from pathlib import Path
 from fedkd_flwr.record.run_record import WITHHELD, RunRecord
 from fedkd_flwr.report import attack, claims, public_set, results, run_privacy, tables, traffic
 from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
-from fedkd_flwr.report.class_mix_plot import class_mix_plot
-from fedkd_flwr.report.confusion_plot import confusion_plot
+from fedkd_flwr.report.class_plots import class_mix_plot, confusion_plot, reliability_plot
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, size
 from fedkd_flwr.report.html import drawn, save_page
 from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.own_rows import losers_warning, own_rows_finding
 from fedkd_flwr.report.recommendation import LEAST_ROWS
-from fedkd_flwr.report.reliability_plot import reliability_plot
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.sentences import reason_sentence
 from fedkd_flwr.report.status import moment, progress, run_status

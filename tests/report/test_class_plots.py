@@ -7,9 +7,7 @@ from pages import texts
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.report.class_mix_plot import class_mix_plot
-from fedkd_flwr.report.confusion_plot import confusion_plot, pooled
-from fedkd_flwr.report.reliability_plot import merged, reliability_plot
+from fedkd_flwr.report.class_plots import class_mix_plot, confusion_plot, merged, pooled, reliability_plot
 
 MAKERS = (class_mix_plot, confusion_plot, reliability_plot)
 
