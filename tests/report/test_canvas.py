@@ -63,8 +63,8 @@ def test_without_matplotlib_it_says_what_to_install(make_record, monkeypatch):
 
 
 @pytest.mark.parametrize("line", ["import fedkd_flwr.report", "import fedkd_flwr.report, matplotlib"])
-def test_importing_the_room_imports_no_matplotlib(line):
-    code = f"{line}\nimport sys\nsys.exit(any(m in sys.modules for m in ('matplotlib', 'flwr', 'torch')))"
+def test_importing_the_room_imports_neither_matplotlib_nor_jinja(line):
+    code = f"{line}\nimport sys\nsys.exit(any(m in sys.modules for m in ('matplotlib', 'jinja2', 'flwr', 'torch')))"
     found = subprocess.run([sys.executable, "-c", code], check=False).returncode
     assert found == (1 if "matplotlib" in line else 0)  # the second line shows that the first can fail
 
