@@ -28,7 +28,7 @@ LIMITS = {
     "processes": 76,
     "record": 736,
     "registry": 42,
-    "report": 4_325,
+    "report": 4_784,
     "rounding": 36,
     "saved_model": 196,
     "seeds": 39,
@@ -43,11 +43,13 @@ LIMITS = {
     "wire": 1_472,
 }
 
+KINDS = (".py", ".html", ".css", ".md")  # of code: templates of pages are code too
+
 
 def _lines(room: str) -> int:
     path = PACKAGE / room
-    files = path.rglob("*.py") if path.is_dir() else [path.with_suffix(".py")]
-    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+    files = path.rglob("*.*") if path.is_dir() else [path.with_suffix(".py")]
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files if file.suffix in KINDS)
 
 
 @pytest.mark.parametrize("room", LIMITS)

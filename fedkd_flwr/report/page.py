@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 
 from fedkd_flwr.record.run_record import WITHHELD, RunRecord
-from fedkd_flwr.report import attack, claims, public_set, results, run_privacy, tables, traffic
+from fedkd_flwr.report import attack, claims, results, run_privacy, tables, traffic
 from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
 from fedkd_flwr.report.class_plots import class_mix_plot, confusion_plot, reliability_plot
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, size
@@ -20,7 +20,7 @@ from fedkd_flwr.report.recommendation import LEAST_ROWS
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.sentences import reason_sentence
 from fedkd_flwr.report.status import moment, progress, run_status
-from fedkd_flwr.report.summary import Line, summary
+from fedkd_flwr.report.summary import Line, consensus_line, summary
 
 __all__ = ["write_page"]
 
@@ -93,7 +93,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
         toml=_changed_settings(shown),
         attack=attack,
         privacy=run_privacy,
-        public_set=public_set,
+        consensus=consensus_line(shown),
         results=results,
         tables=tables,
         count=count,

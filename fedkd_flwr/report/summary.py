@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results, traffic
 from fedkd_flwr.report.formatting import count, is_number, number, plain, share, size, time_span
-from fedkd_flwr.report.public_set import agreement_line, consensus_line, fit_line
 
-__all__ = ["Line", "summary"]
+__all__ = ["Line", "consensus_line", "summary"]
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,10 @@ def summary(record: RunRecord, *, publishable: bool = False) -> Iterator[Line]:
         yield Line("rounds", f"{sum(r.ended for r in record.rounds)}{planned}")
     if record.consensus_rule:
         yield Line("consensus", consensus_line(record))
-    if line := fit_line(record):
+    if line := _by_party([(p.name, p.public_fit) for p in record.parties]):
         yield Line("public set fit", line)
     yield from _over_rounds(record)
-    if line := agreement_line(record):
+    if line := _by_party([(p.name, p.agreement) for p in record.parties]):
         yield Line("agreement by party", line)
     for rows in results.ROWS:
         yield from _of_parties(record, rows)
@@ -65,6 +64,19 @@ def summary(record: RunRecord, *, publishable: bool = False) -> Iterator[Line]:
     yield from _bytes(record)
     started = f"(start-up apart: {time_span(record.startup_seconds)})" if record.startup_seconds > 0 else ""
     yield Line("time", time_span(record.seconds), started)
+
+
+def consensus_line(record: RunRecord) -> str:
+    """Return which rule made the consensus, and why; "" where none was chosen."""
+    rule, reason = record.consensus_rule, record.consensus_reason
+    return f"{rule}: {reason}" if rule and reason else str(rule)
+
+
+def _by_party(found: Sequence[tuple[str, float | None]]) -> str:
+    """Return the mean and the range of a figure of each party, and whose is the lowest; "" where none is known."""
+    known = sorted((value, name) for name, value in found if value is not None and is_number(value))
+    spread = results.spread(value for value, _ in known)
+    return f"{spread.text()}; lowest: {plain(known[0][1], 30)}" if spread is not None else ""
 
 
 def _over_rounds(record: RunRecord) -> Iterator[Line]:

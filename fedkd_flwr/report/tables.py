@@ -26,6 +26,7 @@ __all__ = [
     "metrics_by_class",
     "metrics_of_fewer",
     "parties",
+    "public_set_fit",
     "rounds",
 ]
 
@@ -45,6 +46,13 @@ def _table(label: str, columns: _Columns, *, texts: Sequence[str] = ()) -> Table
     kept = [(name, cells) for i, (name, cells) in enumerate(columns) if not i or set(cells) - {"–", ""}]
     numbers = [i for i, (name, _) in enumerate(kept) if name not in texts]
     return Table(label, [name for name, _ in kept], list(zip(*(cells for _, cells in kept), strict=True)), numbers)
+
+
+def public_set_fit(record: RunRecord) -> Table:
+    """Return how well the public rows fit each party's own, the worst first."""
+    known = [(fit, p.name) for p in record.parties if (fit := p.public_fit) is not None and is_number(fit)]
+    rows = [(name, share(fit)) for fit, name in sorted(known)]
+    return Table("How well the public rows fit each party", ["party", "public set fit"], rows, (1,))
 
 
 def columns(record: RunRecord) -> Table:

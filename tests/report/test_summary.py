@@ -1,8 +1,9 @@
 import pytest
 from pages import Page, written
 
-from fedkd_flwr.report.public_set import consensus_line, fit_line, fit_table, fits
+from fedkd_flwr.report.summary import consensus_line, summary
 from fedkd_flwr.report.table import summary_table
+from fedkd_flwr.report.tables import public_set_fit
 
 
 @pytest.fixture
@@ -16,14 +17,15 @@ def fitted(make_record):
 
 def test_without_a_fit_nothing_is_said(make_record, tmp_path):
     record = make_record(3, 2)
-    assert (consensus_line(record), fit_line(record), fits(record)) == ("", "", [])
+    assert (consensus_line(record), public_set_fit(record).rows) == ("", [])
     assert "public set fit" not in summary_table(record)
 
 
 def test_the_worst_fit_comes_first_and_is_named(fitted):
-    assert [p.name for p, _ in fits(fitted)] == ["party-001", "party-002", "party-000"]
-    assert fit_line(fitted) == "0.500 (0.100 to 0.900); lowest: party-001"
-    assert fit_table(fitted).rows[0] == ["party-001", "0.100"]
+    (line,) = (one for one in summary(fitted) if one.label == "public set fit")
+    assert line.value == "0.500 (0.100 to 0.900); lowest: party-001"
+    rows = public_set_fit(fitted).rows
+    assert rows == [("party-001", "0.100"), ("party-002", "0.500"), ("party-000", "0.900")]
 
 
 @pytest.mark.usefixtures("no_pictures")
