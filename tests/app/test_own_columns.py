@@ -158,7 +158,7 @@ def test_a_simulation_deals_columns_and_shows_each_party_s_gain(tmp_path):
     assert not any(p.extended or p.own_columns for p in record.publishable().parties)
     assert "with own columns too" in summary_table(record)
     page = (tmp_path / "runs" / "1" / "report.html").read_text(encoding="utf-8")
-    assert re.search(r"with own columns too, [0-9,]+ common", page)
+    assert re.search(r"common rows: with own columns too", page)
     for party in record.parties:
         if (kept := tmp_path / "runs" / "1" / "parties" / f"{party.name}.extended.model").exists():
             assert set(load(kept).columns) > set(party.own_columns)
