@@ -8,7 +8,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["COMMANDS", "GROUPS", "load"]
+__all__ = ["CARDS", "COMMANDS", "GROUPS", "load"]
+
+#: Modules of cards beside those of `fedkd_flwr.algorithms`.
+CARDS = ("fedkd_flwr.baselines.cards",)
 
 _CLI = [
     "choose",

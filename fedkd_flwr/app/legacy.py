@@ -29,7 +29,6 @@ from flwr.serverapp import Grid
 
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.strategies.base import ExchangeStrategy
-from fedkd_flwr.strategies.weight_exchange import WeightExchange
 from fedkd_flwr.wire.records import reply_record
 
 __all__ = ["LegacyStrategy", "node_of"]
@@ -73,7 +72,7 @@ class LegacyStrategy(Strategy):
         num_rounds: int,
         when_done: Callable[[ExchangeStrategy[Any]], None] | None = None,
     ) -> None:
-        if not isinstance(strategy, ExchangeStrategy) or isinstance(strategy, WeightExchange):
+        if not isinstance(strategy, ExchangeStrategy) or strategy.card.sends == "weights":
             way_out = "Use flwr.server.strategy.FedProx in such a project, or a ServerApp of the present API."
             rule = "be one of this package's that exchange labels or probabilities"
             raise ConfigError(explain("strategy", rule, type(strategy).__name__, way_out))

@@ -15,6 +15,7 @@ from flwr.server.server import Server
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedkd_flwr.app.legacy import LegacyStrategy, node_of
+from fedkd_flwr.baselines.fedprox import FedProx
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, PATEClient, PrivateKTClient
 from fedkd_flwr.errors import ConfigError, TooFewPartiesError
 from fedkd_flwr.strategies import (
@@ -25,7 +26,6 @@ from fedkd_flwr.strategies import (
     FedKTConfig,
     FedMD,
     FedMDConfig,
-    FedProx,
     PATEConfig,
     PrivateKT,
     PrivateKTConfig,

@@ -9,25 +9,56 @@ Lin, Kong, Stich, Jaggi, NeurIPS 2020 (arXiv 2006.07242), Algorithm 1. The whole
 
 Departures. The paper stops distilling by the accuracy on a labelled validation set and anneals the learning rate; here
 the server, which has no labels, takes ``feddf.distill-epochs`` passes with the net's own optimiser. All nets have one
-architecture. The arithmetic is `fedkd_flwr.algorithms.feddf`.
+architecture. The arithmetic is `fedkd_flwr.baselines.feddf`.
 
 The server needs the parties' weights, which leave without noise, and there is no claim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.feddf import CARD, FedDFConfig, aggregate
+from fedkd_flwr.baselines.cards import FEDDF as CARD
+from fedkd_flwr.baselines.cards import FedDFConfig
+from fedkd_flwr.baselines.weight_exchange import FlowerMean, PartyWeights, WeightClient
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.weight_exchange import FlowerMean, PartyWeights
 
-__all__ = ["FedDF"]
+__all__ = ["FedDF", "FedDFClient", "aggregate"]
+
+
+def aggregate(logits: Iterable[NDArray[np.floating]]) -> NDArray[np.float64]:
+    """Return softmax(mean of the parties' logits): what the server's net is to say of each public row.
+
+    Every party counts alike, as in AVGLOGITS of equation (1).
+
+    Parameters
+    ----------
+    logits : iterable of ndarray of shape (num_public, num_classes)
+        One for each party; taken one at a time, so memory does not grow with the parties.
+
+    Returns
+    -------
+    probs : ndarray of shape (num_public, num_classes), float64
+
+    Examples
+    --------
+    Logits of ln 9 and of 0 for the second class have the mean ln 3:
+
+    >>> aggregate([np.array([[0.0, np.log(9.0)]]), np.array([[0.0, 0.0]])]).round(6).tolist()
+    [[0.25, 0.75]]
+    """
+    total, count = np.zeros(()), 0
+    for one in logits:
+        total, count = total + np.asarray(one, dtype=np.float64), count + 1
+    mean = total / count
+    weights = np.exp(mean - mean.max(axis=1, keepdims=True))
+    probs: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
+    return probs
 
 
 class FedDF(FlowerMean):
@@ -53,3 +84,9 @@ class FedDF(FlowerMean):
         student.set_arrays(self.model.arrays())
         student.digest(X, probs, epochs=self.config.distill_epochs, loss="cross-entropy")
         return self.take_up(student.arrays())
+
+
+class FedDFClient(WeightClient):
+    """Sends the weights of the server's net after some passes over its rows. Parameters as in `WeightClient`."""
+
+    card = CARD

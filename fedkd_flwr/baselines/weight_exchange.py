@@ -30,6 +30,8 @@ from flwr.serverapp.strategy import Result
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.exchange import LocalEpochsConfig
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.party import Answer, Finished, Instruction
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import RoundRecord
@@ -38,9 +40,12 @@ from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.waiting import WatchedGrid
 from fedkd_flwr.wire.records import Reply, Room, array_bytes, numbered, weights_record
 
-__all__ = ["FlowerMean", "PartyWeights", "WeightExchange"]
+__all__ = ["FlowerMean", "PartyWeights", "WeightClient", "WeightExchange"]
+
 
 MAX_ROWS = 2**31  # of one party: a mean by rows believes what a party says
+
+
 _LARGEST = 1e12  # of a weight: with a unit that is silent at its sender it would end the training of all others
 
 
@@ -289,3 +294,48 @@ class FlowerMean(WeightExchange):
         messages.sort(key=lambda message: nodes.index(message.metadata.dst_node_id))  # Flower shuffles, unseeded
         self.record.rounds[-1].bytes_down += sum(array_bytes(m.content.array_records["arrays"]) for m in messages)
         return messages
+
+
+class WeightClient(PartyClient):
+    """Sends the weights of the server's net after some passes over this party's rows.
+
+    Parameters
+    ----------
+    party : Party
+        What it holds and allows. Its ``model`` must be the server's torch net.
+    """
+
+    def learn(self, instruction: Instruction) -> Answer:
+        """Train the server's net; return its weights under the names they came with."""
+        model = self.received(instruction, "train", instruction.server_round)
+        self.train(model, instruction)
+        return Answer(values=dict(zip(instruction.arrays, model.arrays(), strict=True)))
+
+    def train(self, model: Classifier, instruction: Instruction) -> None:
+        """Train the net that came on this party's rows: plain passes, unless an algorithm adds something."""
+        model.train_epochs(self.party.X, self.party.y, epochs=instruction.config.local_epochs)
+
+    def num_rows(self, instruction: Instruction) -> int:
+        """Return how many rows this party trained on: its weight in the server's mean."""
+        return len(self.party.y)
+
+    def encode(
+        self, values: Mapping[str, NDArray[Any]], instruction: Instruction, base: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Return the weights as they are."""
+        return dict(values)
+
+    def finish(self, instruction: Instruction) -> Finished:
+        """Keep the server's final model; measure it beside a net trained on this party's rows alone (SOLO)."""
+        party, epochs = self.party, instruction.config.solo_epochs
+        model = self.received(instruction, "final")
+        alone = party.model(seed=instruction.seed("model")).train_epochs(party.X, party.y, epochs=epochs)
+        return Finished(model=model, solo=party.metrics(alone), alone=alone)
+
+    def weights(self, instruction: Instruction) -> Sequence[NDArray[Any]]:
+        """Return the net's arrays among those that came."""
+        return list(instruction.arrays.values())
+
+    def received(self, instruction: Instruction, *stream: str | int) -> Classifier:
+        """Return the server's net, which goes on with this party's stream of randomness."""
+        return self.party.net_with(self.weights(instruction), seed=instruction.seed(*stream))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedkd_flwr.algorithms.feddf import aggregate
+from fedkd_flwr.baselines.feddf import aggregate
 
 
 def test_one_party_s_answer_is_its_softmax_and_a_constant_beside_logits_changes_nothing():

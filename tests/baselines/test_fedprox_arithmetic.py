@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fedkd_flwr.algorithms.exchange import epochs_on_pooled
-from fedkd_flwr.algorithms.fedprox import CARD, FedProxConfig
+from fedkd_flwr.baselines.cards import FEDPROX as CARD
+from fedkd_flwr.baselines.cards import FedProxConfig
 from fedkd_flwr.errors import ConfigError
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fedkd_flwr.algorithms.dp_fedavg import CARD, DPFedAvgConfig
+from fedkd_flwr.baselines.cards import DP_FEDAVG as CARD
+from fedkd_flwr.baselines.cards import DPFedAvgConfig
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.updates import ClippedSum

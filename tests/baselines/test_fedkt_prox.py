@@ -7,8 +7,9 @@ from federation import parties, party, public_set, rows
 from flwr.app import ArrayRecord
 from weights import TEST, codes, grid_of, make, members, net, run, same
 
+from fedkd_flwr.baselines.cards import FedProxConfig
+from fedkd_flwr.baselines.fedkt_prox import FedKTProx
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.strategies import FedKTProx, FedProxConfig
 from fedkd_flwr.wire.records import from_flower
 
 pytest.importorskip("torch")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from weights import run, same
 
-from fedkd_flwr.algorithms.feddf import aggregate
+from fedkd_flwr.baselines.feddf import aggregate
 
 pytest.importorskip("torch")
 

@@ -2,28 +2,34 @@
 
 Li, He, Song, IJCAI 2021, Section 4.3. In the record round 1 is FedKT's one exchange of labels; FedProx's rounds go on
 from 2, and weights leave the parties in them. Both parts are told in `fedkd_flwr.strategies.fedkt` and
-`fedkd_flwr.strategies.fedprox`.
+`fedkd_flwr.baselines.fedprox`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
+from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.fedkt_prox import CARD, FedKTProxConfig
+from fedkd_flwr.baselines.cards import FEDKT_PROX as CARD
+from fedkd_flwr.baselines.cards import FedKTProxConfig
+from fedkd_flwr.baselines.fedprox import FedProx, FedProxClient
 from fedkd_flwr.checks import check_whole
+from fedkd_flwr.clients.fedkt import FedKTClient
+from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.strategies.base import new_record
 from fedkd_flwr.strategies.fedkt import FedKT
-from fedkd_flwr.strategies.fedprox import FedProx
+from fedkd_flwr.wire.records import Scalar
 
-__all__ = ["FedKTProx"]
+__all__ = ["FedKTProx", "FedKTProxClient"]
 
 
 class FedKTProx(FedProx):
@@ -121,3 +127,33 @@ class _FirstRound(FedKT):
         """Write down a failure; where it succeeds, the run goes on."""
         if error is not None:
             super().conclude(error)
+
+
+Fitted = tuple[list[NDArray[Any]], int, dict[str, Scalar]]
+
+
+class FedKTProxClient(FedProxClient):
+    """Answers FedKT's round with labels and the rounds after it with weights.
+
+    Parameters
+    ----------
+    party : Party
+        What it holds and allows: naming fedkt-prox allows both parts, naming fedkt the first alone.
+    teacher, student : callable, optional
+        As in `FedKTClient`.
+    """
+
+    card = CARD
+
+    def __init__(
+        self, party: Party, *, teacher: ModelFactory | None = None, student: ModelFactory | None = None
+    ) -> None:
+        super().__init__(party)
+        also = {"fedkt"} if self.card.name in party.allow else set()
+        self.first = FedKTClient(replace(party, allow=party.allow | also), teacher=teacher, student=student)
+
+    def fit(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Fitted:
+        """Answer one round."""
+        if config.get("algorithm") == "fedkt":
+            return self.first.fit(parameters, config)
+        return super().fit(parameters, config)

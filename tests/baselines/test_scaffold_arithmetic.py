@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.algorithms.scaffold import CARD, aggregate, next_control
+from fedkd_flwr.baselines.cards import SCAFFOLD as CARD
+from fedkd_flwr.baselines.scaffold import aggregate, next_control
 
 
 def arrays(values):

@@ -30,7 +30,9 @@ import numpy as np
 from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.dp_fedavg import CARD, DPFedAvgConfig
+from fedkd_flwr.baselines.cards import DP_FEDAVG as CARD
+from fedkd_flwr.baselines.cards import DPFedAvgConfig
+from fedkd_flwr.baselines.weight_exchange import PartyWeights, WeightClient, WeightExchange
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.claims.claim import EVERYONE, PrivacyClaim, clipped_sum_at_server
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -39,9 +41,8 @@ from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
 from fedkd_flwr.strategies.base import Collaborators
-from fedkd_flwr.strategies.weight_exchange import PartyWeights, WeightExchange
 
-__all__ = ["DPFedAvg"]
+__all__ = ["DPFedAvg", "DPFedAvgClient"]
 
 
 class DPFedAvg(WeightExchange):
@@ -167,3 +168,9 @@ class DPFedAvg(WeightExchange):
         return [
             clipped_sum_at_server(self.mechanism, rounds=rounds, delta=delta, num_parties=self.num_asked, seeded=seeded)
         ]
+
+
+class DPFedAvgClient(WeightClient):
+    """Sends the weights of the server's net after some passes over its rows. Parameters as in `WeightClient`."""
+
+    card = CARD

@@ -13,11 +13,12 @@ from flwr.serverapp.strategy import FedProx as FlowerFedProx
 from grid import InProcessGrid
 from weights import TEST, client, codes, grid_of, make, members, mounted, net, run, same
 
-from fedkd_flwr.clients import FedCTClient, FedProxClient
+from fedkd_flwr.baselines.cards import FedProxConfig
+from fedkd_flwr.baselines.fedprox import FedProxClient
+from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.strategies import FedProxConfig
 from fedkd_flwr.wire.records import from_flower, numbered
 
 pytest.importorskip("torch")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
-from fedkd_flwr.algorithms.fedkt_prox import CARD, FedKTProxConfig, train_pooled
-from fedkd_flwr.algorithms.fedprox import FedProxConfig
+from fedkd_flwr.baselines.cards import FEDKT_PROX as CARD
+from fedkd_flwr.baselines.cards import FedKTProxConfig, FedProxConfig
 from fedkd_flwr.errors import ConfigError
 
 SIZES = {"num_public": 60, "num_classes": 3}
@@ -46,12 +46,11 @@ def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
         def train_epochs(self, X, y, *, epochs):
             return (X, y, epochs)
 
-    assert train_pooled(Model(), "X", "y", config=FedKTProxConfig(local_epochs=3), rounds=5, num_public=9) == (
+    assert CARD.train_pooled(Model(), "X", "y", config=FedKTProxConfig(local_epochs=3), rounds=5, num_public=9) == (
         "X",
         "y",
         12,
     )
-    assert CARD.train_pooled is train_pooled
 
 
 @pytest.mark.parametrize(

@@ -1,46 +1,42 @@
-"""PFNM: hidden units of the parties' nets are matched, so that units which do the same are averaged; and its card.
+"""PFNM: one round of weights, whose hidden units the server matches before it averages them.
 
-Yurochkin, Agarwal, Ghosh, Greenewald, Hoang, Khazaeni, "Bayesian Nonparametric Federated Learning of Neural Networks",
-ICML 2019 (arXiv 1905.12022), Algorithm 1 (single communication), layers by Section 3.3. The whole round is told in
-`fedkd_flwr.strategies.pfnm`.
+Yurochkin et al., ICML 2019 (arXiv 1905.12022). The whole round:
 
-| here | the paper's symbol | what |
-|---|---|---|
-| a *unit* of a party | v_jl | a hidden unit's weights: from the input and to the next layer, and its bias |
-| a *centre* | theta_i | a unit of the server's net; its units are noisy copies of it, of variance sigma^2 |
-| ``owners`` | m_i | how many parties have a unit of this centre |
-| ``gamma`` | gamma_0 | how readily a new centre appears (beta-Bernoulli process) |
+    server   nothing                                                              -> every party
+    party    epochs on its rows, from first weights of its own  -> weights of its net, and its rows of each class
+    server   units matched by a beta-Bernoulli process and the Hungarian algorithm -> a wider net -> every party
+
+Fully connected nets alone: the zoo's ``mlp``; all others are refused by name, because a unit of theirs is more than a
+row of weights. The server's net has as many hidden units as the matching finds, at least those of one party. The
+arithmetic is `fedkd_flwr.baselines.pfnm`.
+
+Weights and class counts leave the parties without noise, and there is no claim.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card, setting
-from fedkd_flwr.algorithms.exchange import LocalEpochsConfig, epochs_on_pooled
+from fedkd_flwr.baselines.cards import PFNM as CARD
+from fedkd_flwr.baselines.cards import PFNMConfig
+from fedkd_flwr.baselines.weight_exchange import MAX_ROWS, PartyWeights, WeightClient, WeightExchange
+from fedkd_flwr.clients.party import Answer, Instruction
+from fedkd_flwr.errors import DataError, PayloadError, explain
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.record.run_record import RoundRecord
+from fedkd_flwr.strategies.base import Stage
+from fedkd_flwr.wire.records import Reply, numbered
 
-__all__ = ["CARD", "PFNMConfig", "aggregate", "match_units"]
+__all__ = ["PFNM", "PFNMClient", "aggregate", "match_units"]
+
 
 Floats = NDArray[np.float64]
-
-
-class PFNMConfig(LocalEpochsConfig):
-    """Settings of PFNM."""
-
-    section: ClassVar[str] = "pfnm"
-
-    gamma: float = setting(1.0, gt=0, le=1e6)
-    """The paper's gamma_0: larger gives the server's net more hidden units."""
-    variance: float = setting(1.0, ge=1e-6, le=1e6)
-    """The paper's sigma^2, of a party's weights around those of the server's unit."""
-    prior_variance: float = setting(1.0, ge=1e-6, le=1e6)
-    """The paper's sigma_0^2, of the weights of the server's units around zero."""
-    passes: int = setting(5, ge=1, le=1000)
-    """How often each party's units are matched anew."""
 
 
 def match_units(
@@ -209,15 +205,82 @@ def aggregate(
     return [np.ascontiguousarray(array, dtype=np.float32) for array in made]
 
 
-CARD = Card(
-    name="pfnm",
-    title="PFNM",
-    paper='Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", ICML 2019',
-    config=PFNMConfig,
-    strategy="fedkd_flwr.strategies.pfnm:PFNM",
-    client="fedkd_flwr.clients.pfnm:PFNMClient",
-    sends="weights",
-    default_rounds=1,
-    one_shot=True,
-    train_pooled=epochs_on_pooled,
-)
+class PFNM(WeightExchange):
+    """One-shot matching of fully connected nets. Parameters as in `WeightExchange`.
+
+    Raises
+    ------
+    ConfigError
+        If the net is not the zoo's ``mlp``.
+    """
+
+    card = CARD
+    config: PFNMConfig
+    warning = (
+        "Weights of nets trained on private rows, and numbers of rows of each class, left the parties as they are, "
+        "without noise."
+    )
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.model.with_widths(self._widths(self.model.arrays()))  # another net is refused now
+
+    def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
+        """Return nothing in the round: parties start from weights of their own."""
+        return super().outgoing(stage, server_round) if stage == "evaluate" else {}
+
+    def read(self, reply: Reply, server_round: int) -> PartyWeights:
+        """Check a party's weights, and its rows of each class."""
+        arrays = dict(reply.arrays)
+        counts = arrays.pop("class-counts", np.zeros(0))
+        num_classes = self.spec.num_classes
+        if counts.dtype.kind not in "iu" or counts.shape != (num_classes,):
+            raise PayloadError(explain("class-counts", f"be {num_classes} whole numbers", f"{counts.dtype}"))
+        if not (counts.min() >= 0 and counts.max() < MAX_ROWS):
+            raise PayloadError(explain("class-counts", "be within 0..2^31", int(counts.min())))
+        answer = super().read(replace(reply, arrays=arrays), server_round)
+        return replace(answer, parts={**answer.parts, "class-counts": [counts.astype(np.int64)]})
+
+    def combine_answers(self, server_round: int, answers: Sequence[PartyWeights], this: RoundRecord) -> ArrayRecord:
+        """Match the units, and make the net of what they have in common."""
+        counts = np.array([answer.parts["class-counts"][0] for answer in answers])
+        nets = [answer.parts["model"] for answer in answers]
+        arrays = aggregate(nets, counts, config=self.config, rng=self.rng("order", server_round))
+        widths = self._widths(arrays)
+        self.note(f"PFNM's net has {', '.join(map(str, widths))} hidden units, the parties' {self._own_words}.")
+        self.model = self.model.with_widths(widths)
+        return self.take_up(arrays)
+
+    @property
+    def _own_words(self) -> str:
+        return ", ".join(map(str, self._widths(self._spare_arrays)))
+
+    @staticmethod
+    def _widths(arrays: Sequence[NDArray[Any]]) -> list[int]:
+        return [len(bias) for bias in arrays[1:-1:2]]
+
+
+class PFNMClient(WeightClient):
+    """Sends the weights of a net it trained alone, and how many rows of each class it holds.
+
+    Parameters as in `WeightClient`; its ``model`` must be the zoo's ``mlp``.
+    """
+
+    card = CARD
+
+    def learn(self, instruction: Instruction) -> Answer:
+        """Train a net alone; return its weights and the class counts."""
+        party = self.party
+        model = party.model(seed=instruction.seed("train", instruction.server_round)).initialize()
+        self.train(model, instruction)
+        counts = np.bincount(party.y, minlength=party.public.num_classes)
+        return Answer(values={**numbered("model", model.arrays()), "class-counts": counts.astype(np.int64)})
+
+    def received(self, instruction: Instruction, *stream: str | int) -> Classifier:
+        """Return the server's net, which is wider than this party's."""
+        arrays = self.weights(instruction)
+        fresh = self.party.model(seed=instruction.seed(*stream))
+        try:
+            return fresh.with_widths([len(array) for array in arrays[1:-1:2]]).set_arrays(arrays)
+        except (DataError, TypeError) as error:
+            raise PayloadError(f"The server's model does not fit this party's: {error}") from error

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkd_flwr.algorithms.pfnm import CARD, PFNMConfig, aggregate, match_units
+from fedkd_flwr.baselines.cards import PFNM as CARD
+from fedkd_flwr.baselines.cards import PFNMConfig
+from fedkd_flwr.baselines.pfnm import aggregate, match_units
 
 VAGUE = PFNMConfig(prior_variance=1e6)
 
