@@ -21,7 +21,7 @@ from pathlib import Path
 
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report.figure import BLUE, GREY, ORANGE, Canvas
+from fedkd_flwr.report.canvas import BLUE, GREY, ORANGE, Canvas
 from fedkd_flwr.report.formatting import size
 
 STYLES = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREY, "^", "-."))

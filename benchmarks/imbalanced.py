@@ -25,7 +25,7 @@ from density_votes import MADE
 from sklearn.datasets import make_classification
 
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report.useless import useless
+from fedkd_flwr.report.model_warnings import model_warnings
 
 TABLES = {"fraud": MADE["fraud"], "six classes": MADE["made6i"]}
 RULES = ("majority", "auto")
@@ -59,7 +59,7 @@ def figures(record: RunRecord) -> dict[str, Any]:
         "alone, balanced": balanced["solo-common"],
         "federated, balanced": balanced["federated-common"],
         "parties without some class": sum(any(r == 0 for r in of if r is not None) for of in recalls if of),
-        "warning": next(iter(useless(record)), ""),
+        "warning": next(iter(model_warnings(record)), ""),
     }
 
 

@@ -38,7 +38,7 @@ from fedkd_flwr.privacy.claims.claim import label_privacy  # noqa: E402
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse  # noqa: E402
 from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
 from fedkd_flwr.report import write_page  # noqa: E402
-from fedkd_flwr.report.standing import standing  # noqa: E402
+from fedkd_flwr.report.status import run_status  # noqa: E402
 
 PARTIES, ROUNDS, PUBLIC, CLASSES = 3, 60, 60, 3
 EPSILON = 0.5
@@ -108,7 +108,7 @@ def end_one(flower: FlowerHome, folder: Path, way: str, rng: random.Random) -> d
     else:
         os.kill(process.pid, getattr(signal, way))
     deadline = time.monotonic() + 90
-    while standing(RunRecord.load(path)).word == "running" and time.monotonic() < deadline:
+    while run_status(RunRecord.load(path)).word == "running" and time.monotonic() < deadline:
         time.sleep(0.2)
     time.sleep(8.0)  # parties that are at work finish, or are ended by Ray
     return {"way": way, "asked when struck": before, **checked(path, run_id, way)}
@@ -117,7 +117,7 @@ def end_one(flower: FlowerHome, folder: Path, way: str, rng: random.Random) -> d
 def checked(path: Path, run_id: str, way: str) -> dict[str, Any]:
     """Compare the record and page with the ledgers; ``false`` lists what they say that is not so."""
     record = RunRecord.load(path)
-    stands, left = standing(record), charged(path.parent, run_id)
+    stands, left = run_status(record), charged(path.parent, run_id)
     asked = [one.server_round for one in record.rounds]
     last, most = max(asked, default=0), max((max(rounds, default=0) for rounds in left.values()), default=0)
     ended = [one.server_round for one in record.rounds if one.ended]

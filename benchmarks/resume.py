@@ -430,10 +430,10 @@ def wait_for(path: Path, *, rounds: int, seconds: float = 180.0) -> Path:
 
 def finished(path: Path, seconds: float) -> RunRecord:
     """Wait until a run has written its end, or its process is gone."""
-    from fedkd_flwr.report.standing import standing
+    from fedkd_flwr.report.status import run_status
 
     until = time.monotonic() + seconds
-    while standing(record := RunRecord.load(path)).word == "running" and time.monotonic() < until:
+    while run_status(record := RunRecord.load(path)).word == "running" and time.monotonic() < until:
         time.sleep(0.5)
     return record
 

@@ -57,7 +57,7 @@ from fedkd_flwr.models.zoo import make_model, parse_params
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
-from fedkd_flwr.report.figure import Canvas
+from fedkd_flwr.report.canvas import Canvas
 from fedkd_flwr.stores.checkpoints import sealed
 from fedkd_flwr.wire.envelope import PublicSpec, digest
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels

@@ -5,8 +5,7 @@
 
 Each run is a ``flwr run``, as in ``benchmarks/simulate.py`` (Flower's simulation, Ray). In addition every seed is run
 once without noise, which also gives the accuracy of parties alone (SOLO). The epsilon drawn is that of the run's
-publishable claim, and not the one that was asked for. ``fedkd report --sweep sweep.json`` writes the
-page.
+publishable claim, and not the one that was asked for. ``--page sweep.html`` writes a page of it.
 """
 
 from __future__ import annotations
@@ -22,14 +21,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 import simulate
+from harness.sweep import Point, Sweep, accuracy_of
+from harness.sweep_page import write_sweep_page
+from harness.sweep_plot import accuracy_against_epsilon
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.exchange import ClaimConfig, EpsilonConfig, LabelNoiseConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report.sweep import Point, Sweep, accuracy_of, claim_of
-from fedkd_flwr.report.sweep_plot import accuracy_against_epsilon
+from fedkd_flwr.report.claims import claim_of
 
 Runner = Callable[[dict[str, Any]], RunRecord]
 
@@ -182,6 +183,7 @@ def main() -> None:
     parser.add_argument("--actors", type=int, default=2, help="parallel party processes (default 2)")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     parser.add_argument("--picture", type=Path, help="picture to draw: a file ending in .svg, .png or .pdf")
+    parser.add_argument("--page", type=Path, help="page to write, an HTML file")
     options = parser.parse_args()
     path = (
         Path(options.name) if options.name.endswith(".toml") else simulate.ROOT / "simulations" / f"{options.name}.toml"
@@ -205,6 +207,8 @@ def main() -> None:
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(found.to_json())
+    if options.page:
+        write_sweep_page(found, options.page)
     if options.picture:
         accuracy_against_epsilon(found, picture=options.picture)
 

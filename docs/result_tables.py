@@ -1,4 +1,4 @@
-"""The tables of ``docs/results.md``: what `fedkd bench` can run, and the runs that ``benchmarks/results/`` keeps."""
+"""The tables of ``docs/results.md``: what the harness can run, and the runs that ``benchmarks/results/`` keeps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.app.bench_tables import load_tables, needs
+from benchmarks.harness.tables import load_tables, needs
 
 __all__ = ["bench_tables", "kept_runs"]
 

@@ -7,7 +7,7 @@ import json
 import statistics
 from pathlib import Path
 
-from fedkd_flwr.report.figure import BLUE, GREEN, GREY, INK, ORANGE, PINK, Canvas
+from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, INK, ORANGE, PINK, Canvas
 
 ROOT = Path(__file__).parents[1]
 _RULES = (

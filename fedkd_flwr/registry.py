@@ -26,7 +26,6 @@ _CLI = [
     "schema",
     "simulate",
     "stop",
-    "bench",
 ]
 _SILO = ["bundle", "check", "devnet", "ledger", "rehearse"]
 #: The subcommands of ``fedkd``, as ``module:function``.

@@ -170,7 +170,6 @@ BESIDE = {"silo", "baselines", "audit"}
 STILL = {
     ("app.assembly", "silo.limits"),
     ("app.assembly", "silo.owner"),
-    ("app.bench", "audit.run"),
     ("app.client_app", "silo.egress"),
     ("app.server_app", "silo.rehearsal"),
     ("app.submit", "silo.bundles"),

@@ -11,11 +11,11 @@ PACKAGE = ROOT / "fedkd_flwr"
 LIMITS = {
     "__init__": 19,
     "algorithms": 2_458,
-    "app": 4_089,
+    "app": 3_531,
     "audit": 966,
     "baselines": 1_575,
     "checks": 157,
-    "cli": 1_377,
+    "cli": 1_169,
     "clients": 3_721,
     "data": 5_429,
     "errors": 251,
@@ -29,12 +29,12 @@ LIMITS = {
     "processes": 76,
     "record": 736,
     "registry": 45,
-    "report": 6_401,
+    "report": 4_784,
     "rounding": 36,
     "saved_model": 196,
     "seeds": 39,
     "settings": 631,
-    "silo": 4_949,
+    "silo": 4_929,
     "simulation": 1_248,
     "spreadsheets": 32,
     "stores": 2_164,
@@ -44,11 +44,13 @@ LIMITS = {
     "wire": 1_472,
 }
 
+KINDS = (".py", ".html", ".css", ".md")  # of code: templates of pages are code too
+
 
 def _lines(room: str) -> int:
     path = PACKAGE / room
-    files = path.rglob("*.py") if path.is_dir() else [path.with_suffix(".py")]
-    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+    files = path.rglob("*.*") if path.is_dir() else [path.with_suffix(".py")]
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files if file.suffix in KINDS)
 
 
 @pytest.mark.parametrize("room", LIMITS)

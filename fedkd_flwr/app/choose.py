@@ -20,7 +20,7 @@ from fedkd_flwr.algorithms import cards
 from fedkd_flwr.app import client_app, server_app
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived
+from fedkd_flwr.report import results
 from fedkd_flwr.report.paired import Paired, paired
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.simulation.in_process import InProcessGrid, quiet
@@ -226,7 +226,7 @@ def choose(
     ran = [record for by_seed in records.values() for record in by_seed.values()]
     if not ran:
         raise ConfigError("Every run failed. " + "; ".join(f"{one.name}, {one.failed}" for one in outcomes.values()))
-    lead = figure or derived.figure_used(ran[0], "own" if whose == "home" else "common")
+    lead = figure or results.figure_used(ran[0], "own" if whose == "home" else "common")
     kept = list(range(start, start + seeds))
     for name, outcome in outcomes.items():
         for seed, record in records[name].items():
@@ -292,7 +292,7 @@ def _note_missing(outcome: Outcome, record: RunRecord, beside: Sequence[RunRecor
 def _enter(outcome: Outcome, record: RunRecord, kind: str) -> None:
     for figure in FIGURES:
         means = record.mean_accuracies(figure)
-        server = derived.known(record.server, "common", figure) if kind == "federated" else None
+        server = results.known(record.server, "common", figure) if kind == "federated" else None
         for whose, value in (
             ("parties", means.get(f"{kind}-common")),
             ("home", means.get(f"{kind}-own")),
@@ -311,10 +311,10 @@ def _figures_by_name(outcome: Outcome) -> dict[str, list[float]]:
 
 def _enter_fixed(fixed: Outcome, test_rows: dict[str, list[int]], record: RunRecord) -> None:
     """Add what one fixed answer has on a seed's test rows, which all candidates meet, and how many they are."""
-    sizes = derived.test_rows(record)
+    sizes = results.test_rows(record)
     for whose, rows in (("parties", "common"), ("home", "own"), ("server", "common")):
         test_rows.setdefault(whose, []).append(sizes.get(rows, 0))
-        values = derived.baseline(record, rows), derived.fixed_answer(record, rows)
+        values = results.baseline(record, rows), results.fixed_answer(record, rows)
         for figure, value in zip(FIGURES, values, strict=True):
             fixed.figures.setdefault((whose, figure), []).append(math.nan if value is None else value)
 

@@ -1,4 +1,4 @@
-"""What a comparison of candidates says: a table of plain text, and which candidate is the best, if that can be said."""
+"""The result of `fedkd choose` as plain text: a table, and which candidate is the best, if that is clear."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["comparison_text"]
 
 
 def comparison_text(found: Comparison) -> str:
-    """Return the comparison as a table of plain text, with what can be said of it and what cannot.
+    """Return the comparison of candidates as plain text.
 
     The figure that candidates are ranked by stands in the first column, and the best candidate in the first line.
     """
@@ -25,7 +25,7 @@ def comparison_text(found: Comparison) -> str:
     titles = "".join(f"  {_title(whose, name, first=name == figures[0]):>16}" for whose, name in columns)
     seeds = "1 seed" if len(found.seeds) == 1 else f"{len(found.seeds)} seeds"
     which = f"{found.seeds[0]} to {found.seeds[-1]}" if len(found.seeds) > 1 else f"{found.seeds[0]}"
-    lines = [f"mean (standard deviation) over {seeds}, {which}{_rows_told(found)}"]
+    lines = [f"mean (standard deviation) over {seeds}, {which}{_rows_text(found)}"]
     lines.append(f"{'':<{width}}{titles}  {'KB up':>8}  {'s':>6}")
     for one in outcomes:
         if one.failed:
@@ -52,7 +52,7 @@ def comparison_text(found: Comparison) -> str:
 
 
 def _title(whose: str, figure: str, *, first: bool) -> str:
-    """Return the head of a column; the first one of those of somebody's models says whose they are.
+    """Return the heading of a column; the first column of a group also names whose models it is about.
 
     >>> _title("home", "balanced_accuracy", first=True), _title("home", "accuracy", first=False)
     ('home: bal. acc.', 'accuracy')
@@ -61,8 +61,8 @@ def _title(whose: str, figure: str, *, first: bool) -> str:
     return f"{of}{'bal. acc.' if figure == 'balanced_accuracy' else figure}"
 
 
-def _rows_told(found: Comparison) -> str:
-    """Return how many test rows there are, to follow the seeds; "" where it is not known."""
+def _rows_text(found: Comparison) -> str:
+    """Return how many test rows there are, as a clause after the seeds; "" where it is not known."""
     told = [
         f"{min(counts):,}{f' to {max(counts):,}' if len(set(counts)) > 1 else ''} {words}"
         for whose, words in (("parties", "common test rows"), ("home", "test rows at home, of all parties together"))
@@ -123,7 +123,7 @@ def _fixed_words(found: Comparison) -> str:
 
 
 def _ranked(found: Comparison) -> str:
-    """Return that others are not ranked, to follow the only candidate; "" where there is no other."""
+    """Return " that is ranked" where other candidates are not; else nothing."""
     return " that is ranked" if sum(one.name != ALONE for one in found.outcomes) > 1 else ""
 
 

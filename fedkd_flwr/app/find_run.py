@@ -107,11 +107,14 @@ def way_to_continue(record: RunRecord, path: Path) -> str:
     path : Path
         Its file.
     """
-    from fedkd_flwr.report.standing import standing
+    from fedkd_flwr.report.status import run_status
     from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage
 
     folder = path.parent / "checkpoint"
-    if standing(record).word not in ("failed", "stopped", "killed", "not known") or not (folder / CHECKPOINT).is_file():
+    if (
+        run_status(record).word not in ("failed", "stopped", "killed", "not known")
+        or not (folder / CHECKPOINT).is_file()
+    ):
         return ""
     try:
         if Lineage.load(folder).finished:

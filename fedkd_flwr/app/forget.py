@@ -8,14 +8,14 @@ from pathlib import Path
 from fedkd_flwr.app.find_run import OUTPUT, find_runs
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report.standing import standing
+from fedkd_flwr.report.status import run_status
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.files import file_name
 from fedkd_flwr.stores.party_state import runs_gone_on_from
 
 __all__ = ["forget_run"]
 
-_OF_MODELS = (".model", ".card.json", ".card.md", ".html", ".continues.json")
+_OF_MODELS = (".model", ".card.md", ".html", ".continues.json")
 
 
 def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: bool = False) -> list[Path]:
@@ -44,7 +44,7 @@ def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: 
     """
     folder = _folder(run, Path(root or OUTPUT).expanduser().absolute())
     record = folder / "record.json"
-    if record.is_file() and standing(RunRecord.load(record)).word == "running":
+    if record.is_file() and run_status(RunRecord.load(record)).word == "running":
         way_out = f"Stop it first: fedkd stop {folder.name}"
         raise ConfigError(explain(f"run {folder.name}", "have ended before it is forgotten", "running", way_out))
     kinds = (".npz", *(_OF_MODELS if models else ()))

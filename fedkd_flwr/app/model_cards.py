@@ -1,4 +1,4 @@
-"""Model cards beside the models that a run left: facts of the model's file, and what the run's record says of it."""
+"""Writes a card beside each model of a run, from the facts of the model's file and the run's record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["model_facts", "write_card", "write_cards"]
 
 
 def model_facts(path: Path) -> dict[str, Any]:
-    """Return what a model's file says of itself, as plain values.
+    """Return the facts that a model's file holds, as plain values.
 
     Raises
     ------
@@ -55,13 +55,13 @@ def model_facts(path: Path) -> dict[str, Any]:
 
 def write_card(
     path: Path, record: RunRecord, *, party: str = "", kind: str = "federated", at_silo: bool = False
-) -> list[Path]:
-    """Write the card of one model beside its file, as JSON and as Markdown, and return both paths.
+) -> Path:
+    """Write the card of one model beside its file, and return its path.
 
     Parameters
     ----------
     path : Path
-        The model's file: ``model.fedkd`` gets ``model.card.json`` and ``model.card.md``.
+        The model's file: ``model.fedkd`` gets ``model.card.md``.
     record : RunRecord
         What is known of the run: the card says no more.
     party : str
@@ -71,16 +71,15 @@ def write_card(
     at_silo : bool
         Whether the card is written at a silo, whose record holds what that silo knows.
     """
-    from fedkd_flwr.report.model_card import card_text, model_card
+    from fedkd_flwr.report.model_card import model_card
 
     facts = model_facts(path)
     card = model_card(record, facts, party=party, kind=kind, at_silo=at_silo, release=version("fedkd-flwr"))
-    texts = {".card.json": card.to_json(), ".card.md": card_text(card)}
-    return [write_atomic(path.with_suffix(suffix), text.encode()) for suffix, text in texts.items()]
+    return write_atomic(path.with_suffix(".card.md"), card.encode())
 
 
 def write_cards(record: RunRecord, folder: Path) -> None:
-    """Write the cards of the models in a run's folder; a card that cannot be written is said in the log."""
+    """Write the cards of the models in a run's folder; a card that cannot be written is logged."""
     models = [(folder / "model.fedkd", "", "federated")]
     for party in record.parties:
         file = folder / "parties" / file_name(party.name)

@@ -14,7 +14,7 @@ from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.processes import still_runs
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.runs import run_line
-from fedkd_flwr.report.standing import standing
+from fedkd_flwr.report.status import run_status
 
 __all__ = ["list_runs", "log_text", "stop_at_superlink", "stop_run", "superlink_log"]
 
@@ -58,7 +58,7 @@ def log_text(record: Path, *, follow: bool = False) -> Iterator[str]:
     """
     with record.with_name(LOG).open(encoding="utf-8", errors="replace") as file:
         while True:
-            ended = not follow or standing(RunRecord.load(record)).word != "running"  # before the last read
+            ended = not follow or run_status(RunRecord.load(record)).word != "running"  # before the last read
             while piece := file.read(1 << 16):
                 yield piece
             if ended:
@@ -88,7 +88,7 @@ def stop_run(path: Path, *, superlink: str = "", wait_s: float = 40.0) -> RunRec
         If the SuperLink did not stop it.
     """
     record = RunRecord.load(path)
-    stands = standing(record)
+    stands = run_status(record)
     if stands.word not in ("running", "not known"):
         raise ConfigError(explain(f"run {record.run_id}", "be going on", stands.word, stands.sentence))
     if path.with_name(LOG).exists():

@@ -29,7 +29,6 @@ def report(
         Path | None, typer.Option(metavar="FOLDER", help="Write rounds, parties and models as CSV files instead.")
     ] = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of records instead.")] = False,
-    sweep: Annotated[bool, typer.Option("--sweep", help="RUN is the file that benchmarks/sweep.py wrote.")] = False,
     output_dir: OutputDir = OUTPUT,
     as_json: AsJson = False,
 ) -> None:
@@ -54,32 +53,26 @@ def report(
 
         print_json(record_schema())
         return
-    if sweep:
-        from fedkd_flwr.report.sweep import Sweep
-        from fedkd_flwr.report.sweep_page import write_sweep_page
+    path = find_run(run, output_dir)
+    record = RunRecord.load(path)
+    if command := way_to_continue(record, path):
+        typer.echo(f"This run has no result; continue it with: {command}", err=True)
+    shown = record.publishable() if publishable else record
+    if table or as_json:
+        from fedkd_flwr.report.table import summary_table
 
-        page = write_sweep_page(Sweep.load(run), output or Path(run).with_suffix(".html"))
-    else:
-        path = find_run(run, output_dir)
-        record = RunRecord.load(path)
-        if command := way_to_continue(record, path):
-            typer.echo(f"This run has no result; continue it with: {command}", err=True)
-        shown = record.publishable() if publishable else record
-        if table or as_json:
-            from fedkd_flwr.report.table import summary_table
+        print_json(shown.as_dict()) if as_json else typer.echo(summary_table(shown))
+        return
+    if csv is not None:
+        from fedkd_flwr.report.csv_files import write_csv_files
 
-            print_json(shown.as_dict()) if as_json else typer.echo(summary_table(shown))
-            return
-        if csv is not None:
-            from fedkd_flwr.report.csv_files import write_csv_files
+        for file in write_csv_files(shown, csv):
+            typer.echo(file.absolute())
+        return
+    from fedkd_flwr.report.page import write_page
 
-            for file in write_csv_files(shown, csv):
-                typer.echo(file.absolute())
-            return
-        from fedkd_flwr.report.page import write_page
-
-        name = "report-publishable.html" if publishable else "report.html"
-        page = write_page(record, output or path.parent / name, publishable=publishable)
+    name = "report-publishable.html" if publishable else "report.html"
+    page = write_page(record, output or path.parent / name, publishable=publishable)
     typer.echo(page.absolute())
     if open_:
         open_page(page.absolute().as_uri())

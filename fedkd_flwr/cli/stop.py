@@ -30,7 +30,7 @@ def stop(
     from fedkd_flwr.app.find_run import find_run
     from fedkd_flwr.app.runs import stop_at_superlink, stop_run
     from fedkd_flwr.errors import DataError
-    from fedkd_flwr.report.standing import standing
+    from fedkd_flwr.report.status import run_status
 
     try:
         path = find_run(run, output_dir)
@@ -38,13 +38,13 @@ def stop(
         if not run.isdecimal():
             raise
         stop_at_superlink(run, superlink=superlink)  # its server runs elsewhere
-        said = {"run_id": run, "status": "stopped", "standing": f"The SuperLink stopped run {run}."}
+        said = {"run_id": run, "status": "stopped", "sentence": f"The SuperLink stopped run {run}."}
     else:
         record = stop_run(path, superlink=superlink)
-        stands = standing(record)
-        said = {"run_id": record.run_id, "status": stands.word, "standing": stands.sentence}
+        stands = run_status(record)
+        said = {"run_id": record.run_id, "status": stands.word, "sentence": stands.sentence}
     if as_json:
         print_json(said)
     else:
-        typer.echo(said["standing"])
+        typer.echo(said["sentence"])
     return 1 if said["status"] == "running" else 0

@@ -114,7 +114,7 @@ class _Files:
     def missing(self, path: str) -> DataError:
         """Return the error that says which file is missing and which key to set."""
         rule = f"be a folder with {path} (or {path}.gz) for the data set {self.name!r}"
-        way_out = "Give data-root=/path/to/data to fedkd simulate, --data-root /path/to/data to fedkd bench, "
+        way_out = "Give data-root=/path/to/data to fedkd simulate, --data-root /path/to/data to the benchmarks, "
         way_out += "or data-root in the run config of flwr run."
         seen = "" if self.root is None else str(self.root)
         return DataError(explain("data-root", rule, seen, way_out), code=Code.MISSING_FILE)

@@ -234,7 +234,7 @@ class RunRecord:
     round, before the final result leaves, and at the end, each time in one step. To follow a run, read the file again:
     ``doing`` says which part of the run, ``num_rounds`` how many rounds are planned, `open_round` which round was asked
     and has not ended, `seconds_left` how long the other rounds may take. ``status`` stays ``running`` if the process is
-    killed: `fedkd_flwr.report.standing` says what a reader can know then. ``claims`` count every round that was asked.
+    killed: `fedkd_flwr.report.status` says what a reader can know then. ``claims`` count every round that was asked.
     """
 
     run_id: str  # the name of its folder

@@ -1,23 +1,15 @@
 """A run record as a table, as pictures and as a page. matplotlib is imported only when a picture is drawn."""
 
 from fedkd_flwr.report.accuracy_plot import accuracy_plot
-from fedkd_flwr.report.bytes_plot import bytes_plot
-from fedkd_flwr.report.figure import Plot
+from fedkd_flwr.report.canvas import Plot
 from fedkd_flwr.report.page import write_page
 from fedkd_flwr.report.rounds_plot import rounds_plot
-from fedkd_flwr.report.sweep import Sweep
-from fedkd_flwr.report.sweep_page import write_sweep_page
-from fedkd_flwr.report.sweep_plot import accuracy_against_epsilon
 from fedkd_flwr.report.table import summary_table
 
 __all__ = [
     "Plot",
-    "Sweep",
-    "accuracy_against_epsilon",
     "accuracy_plot",
-    "bytes_plot",
     "rounds_plot",
     "summary_table",
     "write_page",
-    "write_sweep_page",
 ]

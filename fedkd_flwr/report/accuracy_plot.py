@@ -1,35 +1,36 @@
-"""The pictures of each party's accuracy, alone and with the federation: on common test rows, and at home."""
+"""The pictures of each party's accuracy, alone and with the federation: on common test rows, and on its own."""
 
 from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
+from typing import Any
 
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.report import derived
-from fedkd_flwr.report.dumbbells import dumbbells
-from fedkd_flwr.report.figure import GREEN, PINK, Canvas, Plot
+from fedkd_flwr.report import results
+from fedkd_flwr.report.canvas import BLUE, GREEN, INK, ORANGE, PINK, Canvas, Plot
 from fedkd_flwr.report.formatting import count, plain, share
 
-__all__ = ["accuracy_plot", "home_plot"]
+__all__ = ["accuracy_plot", "own_rows_plot"]
 
 _NAMED_PARTIES = 25  # more parties than this are drawn side by side, without names
 
 
-def home_plot(record: RunRecord) -> Plot:
-    """Draw the same on each party's own test rows: whoever gains on common rows may lose at home.
+def own_rows_plot(record: RunRecord) -> Plot:
+    """Draw each party's accuracy on its own test rows: a party that gains on common rows may lose on its own.
 
     Parameters and errors are those of `accuracy_plot`. Nothing is drawn, or said, where that plot shows own rows.
     """
-    if derived.rows_used(record) == "own":
+    if results.rows_used(record) == "own":
         return Plot(title="", svg="", caption="")
-    return _plot(record, "own", "home")
+    return _plot(record, "own", "own")
 
 
 def accuracy_plot(record: RunRecord) -> Plot:
     """Draw each party's accuracy alone and with the federation, from the worst alone to the best alone.
 
-    Where classes are imbalanced it is the balanced accuracy (`fedkd_flwr.report.derived.figure_used`).
+    Where classes are imbalanced it is the balanced accuracy (`fedkd_flwr.report.results.figure_used`).
     If only the server's model profits, the parties' accuracies alone are drawn beside that of the server's model.
 
     Parameters
@@ -42,26 +43,26 @@ def accuracy_plot(record: RunRecord) -> Plot:
     MissingExtraError
         If matplotlib is not installed.
     """
-    return _plot(record, derived.rows_used(record), "accuracy")
+    return _plot(record, results.rows_used(record), "accuracy")
 
 
 def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
-    figure = derived.figure_used(record, rows)
-    both = derived.pairs(record, rows, figure)
-    server, central = (derived.known(one, rows, figure) for one in (record.server, record.centralised))
+    figure = results.figure_used(record, rows)
+    both = results.pairs(record, rows, figure)
+    server, central = (results.known(one, rows, figure) for one in (record.server, record.centralised))
     if (rows, figure) == ("own", "balanced_accuracy"):  # a party's is the mean of its own classes alone: no comparison
         server = central = None
     name = figure.replace("_", " ")
     if not both and server is not None:
-        alone_only = [(p, derived.known(p.solo, rows, figure)) for p in record.parties]
+        alone_only = [(p, results.known(p.solo, rows, figure)) for p in record.parties]
         both = sorted(((p, value, math.nan) for p, value in alone_only if value is not None), key=lambda item: item[1])
     if not both:
-        where = "" if rows == derived.rows_used(record) else " on its own rows"
+        where = "" if rows == results.rows_used(record) else " on its own rows"
         caption = f"Not drawn: no party's {name}{where} is known both alone and with the federation."
         return Plot(title=f"{name.capitalize()} of each party{where}", svg="", caption=caption)
     gain = sum(after > alone for _, alone, after in both)
     lost = sum(after < alone for _, alone, after in both)
-    alone_mean, after_mean = derived.means(both)
+    alone_mean, after_mean = results.means(both)
     home = "At home, with" if rows == "own" else "With"
     reached = "" if figure == "accuracy" else f"{name} "
     title = (
@@ -79,14 +80,14 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
     with Canvas(1.75 + 0.235 * len(both) if named else 3.9) as canvas:
         axes = canvas.figure.add_subplot()
         names = [_label(p, rows) for p, _, _ in both]
-        dumbbells(axes, names, [a for _, a, _ in both], [b for _, _, b in both], named=named)
+        _draw(axes, names, [a for _, a, _ in both], [b for _, _, b in both], named=named)
         mark = axes.axvline if named else axes.axhline
         if server is not None:
             mark(server, color=GREEN, linestyle="--", linewidth=1.6, label=f"server's model {share(server)}")
         if central is not None:
             mark(central, color=PINK, linestyle=":", linewidth=1.9, label=f"centralised {share(central)}")
         what = "share that is right" if figure == "accuracy" else "mean recall of the classes"
-        words = f"{name}: {what}, on {derived.ROWS[rows]}"
+        words = f"{name}: {what}, on {results.ROWS[rows]}"
         axes.grid(axis="x" if named else "y")
         if named:
             axes.set_xlabel(words)
@@ -98,15 +99,15 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
         svg = canvas.svg(prefix)
     caption = (
         f"Each line is one party. It goes from the party's {name} alone (hollow circle) to its {name} with the "
-        f"federation (full circle), on {derived.ROWS[rows]}. An orange line means that the party lost, a hollow "
+        f"federation (full circle), on {results.ROWS[rows]}. An orange line means that the party lost, a hollow "
         "circle alone that both are equal."
         if after_too
-        else f"Each circle is one party's {name} alone, on {derived.ROWS[rows]}."
+        else f"Each circle is one party's {name} alone, on {results.ROWS[rows]}."
     )
     if rows == "own":
         caption += " Behind a party's name stand its test rows; of few rows a difference may be noise."
-    if derived.simulation_only(record):
-        caption += f" The parties' accuracies are {derived.SIMULATION_ONLY}."
+    if results.simulation_only(record):
+        caption += f" The parties' accuracies are {results.SIMULATION_ONLY}."
     if central is not None:
         caption += " Centralised is one model trained on all private rows pooled, which a federation avoids."
     return Plot(title=title, svg=svg, caption=caption)
@@ -115,3 +116,33 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
 def _label(party: PartyRecord, rows: str) -> str:
     name = plain(party.name, 24)
     return f"{name} ({party.solo[rows].n:,})" if rows == "own" else name
+
+
+def _draw(
+    axes: Any, names: Sequence[str], alone: Sequence[float], after: Sequence[float], *, named: bool = True
+) -> None:
+    """Draw a line for each party, from its figure alone to that with the federation; an orange line is a loss.
+
+    The two kinds of points differ in shape as well as in colour, so that a black-and-white print can be read.
+    """
+    places = list(range(len(names)))
+    colours = [ORANGE if b < a else "#9cc3dd" for a, b in zip(alone, after, strict=True)]
+    area = 40.0 if named else max(7.0, 900.0 / len(names))
+    edge = {"edgecolors": INK, "linewidths": 1.2 if named else 0.9}
+    hollow = {"s": area, "facecolors": "white", "label": "alone (SOLO)", **edge}
+    full: dict[str, Any] = {"s": area, "color": BLUE}
+    if not all(map(math.isnan, after)):  # NaN is not drawn, so the legend must not name it.
+        full["label"] = "with the federation"
+    lines, width = (axes.hlines, 2.4) if named else (axes.vlines, max(1.0, 140 / len(names)))
+    lines(places, alone, after, colors=colours, linewidth=width, zorder=1)
+    for values, zorder, look in ((alone, 3, hollow), (after, 2, full)):
+        axes.scatter(*((values, places) if named else (places, values)), zorder=zorder, **look)
+    if named:
+        axes.set_yticks(places)
+        # A name may hold dollar signs, which matplotlib would read as mathematics.
+        axes.set_yticklabels(names, parse_math=False)
+        axes.set_ylim(-0.7, len(names) - 0.3)
+        axes.tick_params(axis="y", length=0)
+    else:
+        axes.set_xticks([])
+        axes.set_xlim(-1, len(names))

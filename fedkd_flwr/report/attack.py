@@ -1,43 +1,25 @@
-"""What an attack found about a run, on its page: a table, and the ROC curve on logarithmic axes."""
+"""What a membership attack found about a run: tables, and the ROC curve on logarithmic axes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from fedkd_flwr.errors import MissingExtraError
-from fedkd_flwr.record.run_record import AttackFigures, Measured, RunRecord
-from fedkd_flwr.report.figure import BLUE, GREY, Canvas, Plot
-from fedkd_flwr.report.html import Html, table, tag
+from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, RunRecord
+from fedkd_flwr.report.canvas import BLUE, GREY, Canvas, Plot
+from fedkd_flwr.report.html import Table
 from fedkd_flwr.rounding import bound_text, least_text
 
-__all__ = ["attack", "found_texts", "interval_text", "roc_plot"]
+__all__ = ["attack_table", "claims_table", "found_texts", "interval_text", "roc_plot"]
 
 
-def attack(record: RunRecord) -> Iterator[Html]:
-    """Yield how well an attacker who saw all that left told members from fresh rows; nothing where none was tried."""
-    found = record.audit
-    if found is None:
-        return
-    yield tag(
-        "p",
-        "Each party trained on a random half of its rows; the other half are fresh rows of the same law. The attacker "
-        f"saw all that left the parties ({', '.join(found.sent)}), knew all rows and the recipe, repeated the run "
-        f"{found.shadows} times with other halves, and scored each row by how much likelier what left is if the row "
-        "was trained on.",
-    )
+def attack_table(found: AuditRecord) -> Table:
+    """Return how well an attacker who saw all that left told members from fresh rows."""
     rows = [_cells("all parties", found.everybody), *(_cells(name, of) for name, of in found.parties.items())]
     header = ["", "members", "attack AUC", "found at 1 % false alarms", "at 0.1 %"]
-    yield table(header, rows, numbers=range(1, 5), label="What the attack found")
-    yield tag(
-        "p",
-        "AUC 0.5 is guessing, 1 is certainty. Found is the share of members named at so many false alarms; a dash "
-        "stands where one fresh row is more than that share. In "
-        "brackets: 95 % intervals, DeLong's and Clopper and Pearson's, which take rows for independent. Without shadow "
-        f"runs the AUC is {interval_text(found.without_shadows)}. An attack shows what leaks at least: another may "
-        "find more. Only a claim says what leaks at most.",
-        class_="soft",
-    )
-    claimed = [
+    return Table("What the attack found", header, rows, range(1, 5))
+
+
+def claims_table(found: AuditRecord) -> Table:
+    """Return what is claimed, rounded up, beside what the attack proves at least, rounded down."""
+    rows = [
         (
             f"{of.unit} ({of.neighbouring_relation})",
             f"{bound_text(of.epsilon)} at delta {bound_text(of.delta)}",
@@ -45,17 +27,8 @@ def attack(record: RunRecord) -> Iterator[Html]:
         )
         for of in found.claims
     ]
-    if claimed:
-        header = ["claim for each", "claimed epsilon", "proven by this attack, at 95 %"]
-        yield table(header, claimed, numbers=range(1, 3), label="Claims, and what the attack proves")
-    try:
-        plot = roc_plot(record)
-    except MissingExtraError as error:
-        yield tag("p", str(error), class_="warn")
-        return
-    if plot.svg:
-        picture = tag("div", Html(plot.svg), class_="plot", tabindex="0", role="img", aria_label=plot.title)
-        yield tag("figure", picture, tag("figcaption", plot.caption))
+    header = ["claim for each", "claimed epsilon", "proven by this attack, at 95 %"]
+    return Table("Claims, and what the attack proves", header, rows, (1, 2))
 
 
 def _cells(name: str, of: AttackFigures) -> list[str]:
@@ -63,7 +36,7 @@ def _cells(name: str, of: AttackFigures) -> list[str]:
 
 
 def found_texts(of: AttackFigures) -> tuple[str, str]:
-    """Return the shares of members found at 1 % and 0.1 % false alarms; a dash where the fresh rows are too few."""
+    """Return the shares of members found at 1 % and 0.1 % false alarms; a dash where there are too few fresh rows."""
     at_percent, at_permille = interval_text(of.found_at_1_percent), interval_text(of.found_at_1_permille)
     return at_percent if of.fresh >= 100 else "–", at_permille if of.fresh >= 1000 else "–"
 

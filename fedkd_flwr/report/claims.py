@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fedkd_flwr.record.run_record import WITHHELD
+from fedkd_flwr.record.run_record import WITHHELD, RunRecord
 from fedkd_flwr.report.formatting import is_number, plain
 from fedkd_flwr.rounding import bound_text
 
@@ -20,6 +20,7 @@ __all__ = [
     "bounded",
     "claim_cells",
     "claim_meaning",
+    "claim_of",
     "claim_words",
     "ordered",
     "public",
@@ -206,3 +207,14 @@ def claim_words(claim: Claim) -> str:
         basis = f"NOT proven: {basis}"
     delta = f", delta {bound_text(claim.get('delta'))}" if bounded(claim) else ""
     return f"{who} against {whom}{delta} ({cells['data sets compared']}; {basis})"
+
+
+def claim_of(record: RunRecord, unit: str = "") -> dict[str, Any] | None:
+    """Return a run's first publishable claim with a finite epsilon, None if there is none.
+
+    ``unit`` ("record" or "party") selects claims about that unit; "" accepts any.
+    """
+    for claim in ordered(record.claims):
+        if public(claim) and is_number(claim.get("epsilon")) and unit in ("", claim.get("unit")):
+            return claim
+    return None

@@ -1,317 +1,245 @@
-"""Several runs beside each other: which settings differ, what each reached, and which differences are more than noise.
+"""Runs compared: which settings differ, what each run reached, and which differences are more than noise.
 
-Runs that differ only in their seed are one group. Differences between groups are paired: runs of one seed share their
+Runs that differ only in their seed are one group. Groups are compared seed by seed: runs of one seed share their
 parties and their test rows, so that what the seed does to both of them cancels out.
 """
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pandas as pd
 
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived
-from fedkd_flwr.report.formatting import is_number, plain
-from fedkd_flwr.report.paired import LEVEL, Paired, paired
+from fedkd_flwr.report import results
+from fedkd_flwr.report.claims import claim_of
+from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text
+from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL, Paired, paired
 from fedkd_flwr.report.runs import data_name
-from fedkd_flwr.report.sweep import claim_of
+from fedkd_flwr.rounding import bound_text
+from fedkd_flwr.terminal import columns
 
-__all__ = ["WHOSE", "Column", "Comparison", "Gap", "Group", "compare", "deviation", "verdict"]
+__all__ = ["Comparison", "Difference", "compare"]
 
-WHOSE = {
+_WHOSE = {
     "alone": "each party alone",
     "federated": "parties with the federation",
     "server": "the server's model",
     "centralised": "one model trained on all rows",
 }
-_PAIRED = ("federated", "server")
-_NAMED = 4  # further parties and seeds are counted, not named
+_NUMBERS = _WHOSE | {"kilobytes_up": "KB sent by a party, whole run", "rounds": "rounds", "seconds": "seconds"}
+_NUMBERS |= {"epsilon": "epsilon (publishable claim), largest of the runs"}
 
 # settings that do not change what a run finds
 _IDLE = {"seed", "name", "output-dir", "data-root", "resume-from", "save-party-models", "tracking", "round-timeout-s"}
 _IDLE |= {"node-settle-s", "node-deadline-s"}
-
-_DATA: tuple[str, ...] = (
-    "dataset",
-    "table",
-    "label",
-    "label-space",
-    "schema-path",
-    "synthetic-rows",
-    "synthetic-features",
-)
-_DATA += ("synthetic-classes",)
-_COMMON_ROWS: tuple[str, ...] = ("num-test", "public-from")
-_PUBLIC_ROWS: tuple[str, ...] = (*_COMMON_ROWS, "num-public", "num-private", "public-label")
-_OWN_ROWS: tuple[str, ...] = (
-    *_COMMON_ROWS,
-    "num-public",
-    "num-private",
-    "partitioner",
-    "dirichlet-alpha",
-    "second-dirichlet-alpha",
-    "classes-per-party",
-)
-_OWN_ROWS += ("shards-per-party", "min-party-rows", "class-order", "partition-path", "partition-index")
-_OWN_ROWS += ("party-test-fraction", "num-parties")
-
-
-@dataclass(kw_only=True)
-class Group:
-    """Runs that differ only in their seed.
-
-    Attributes
-    ----------
-    letter : str
-        By which it is spoken of: A for the group of the run that was given first.
-    records : list of RunRecord
-        By seed. Noise for privacy has no seed, so one seed may have several runs.
-    settings : dict
-        Those that differ between groups.
-    """
-
-    letter: str
-    records: list[RunRecord]
-    settings: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def seeds(self) -> list[int]:
-        """The seeds, each once."""
-        return sorted({record.seed for record in self.records})
-
-    @property
-    def name(self) -> str:
-        """The name that all its runs have, "" if there is none."""
-        names = {str(record.config.get("name", "")) for record in self.records}
-        return names.pop() if len(names) == 1 else ""
-
-    def values(self, of: Callable[[RunRecord], float | None]) -> list[float]:
-        """Return a number of each run; [] if a run has none."""
-        found = [of(record) for record in self.records]
-        return [value for value in found if value is not None] if all(map(is_number, found)) else []
-
-    def by_seed(self, of: Callable[[RunRecord], float | None]) -> dict[int, float]:
-        """Return the mean over the runs of each seed; {} if a run has none."""
-        values = self.values(of)
-        pairs = list(zip(self.records, values, strict=True)) if values else []
-        return {seed: statistics.fmean(v for r, v in pairs if r.seed == seed) for seed in self.seeds} if pairs else {}
+# settings that choose the data with the common test rows, the public rows, and each party's own test rows
+_DATA = ["dataset", "table", "label", "label-space", "schema-path", "num-test", "public-from"]
+_DATA += ["synthetic-rows", "synthetic-features", "synthetic-classes"]
+_PUBLIC = ["num-test", "public-from", "num-public", "num-private", "public-label"]
+_OWN = ["num-public", "num-private", "num-parties", "partitioner", "dirichlet-alpha", "second-dirichlet-alpha"]
+_OWN += ["classes-per-party", "shards-per-party", "min-party-rows", "class-order", "partition-path", "partition-index"]
+_OWN += ["party-test-fraction"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gap:
-    """By how much one group is above another, by a figure of the same models on the same rows.
+class Difference:
+    """By how much the models of one group are above those of the first group, seed by seed.
 
-    Attributes
-    ----------
-    first, second : str
-        Letters of the groups; the difference is ``second`` minus ``first``.
-    whose : str
-        ``federated`` or ``server``.
-    seeds : list of int
-        The seeds that both have.
-    difference : Paired
-        Over those seeds; of parties, the mean over those that both have.
-    parties : Paired or None
-        Of one seed alone: over its parties. It says nothing of other seeds.
-    better, worse, compared : int
-        Parties, counted once for each seed, that reach more with the second group, less, and all; 0 for the server.
+    It is ``second`` minus ``first``, of ``whose`` models (``federated`` or ``server``), over the seeds and parties that
+    both have. ``better`` and ``worse`` count parties, once for each seed, of those ``compared``; 0 for the server.
     """
 
     first: str
     second: str
     whose: str
     seeds: list[int]
-    difference: Paired
-    parties: Paired | None = None
+    paired: Paired
     better: int = 0
     worse: int = 0
     compared: int = 0
 
+    @property
+    def verdict(self) -> str:
+        """What can be said of the difference, in a few words."""
+        if self.paired.n > 1 and self.compared and not (self.better or self.worse):
+            return "each party reaches the same in every run"
+        return self.paired.verdict("seed")
 
-class Column(NamedTuple):
-    """A figure of a group: its key in JSON, its title, how to read it from a record, and its decimals.
-
-    A ``bound`` is shown as the largest over the runs, rounded up, without decimals of its own; anything else as a mean.
-    """
-
-    key: str
-    title: str
-    of: Callable[[RunRecord], float | None]
-    digits: int
-    bound: bool = False
-
-    def as_dict(self, values: Sequence[float]) -> dict[str, float | int | None]:
-        """Return what some runs say of it as plain JSON types."""
-        if self.bound:
-            return {"runs": len(values), "largest": max(values)}
-        return {"runs": len(values), "mean": statistics.fmean(values), "deviation": deviation(values)}
+    def sentence(self) -> str:
+        """Return the difference as a sentence."""
+        found = self.paired
+        seeds = f"{found.n} seeds" if found.n > 1 else f"seed {self.seeds[0]}"
+        width = f" ± {found.half:.3f} (standard error {found.error:.3f}, {seeds})" if found.known else f" ({seeds})"
+        text = f"{self.second} minus {self.first}, {_WHOSE[self.whose]}: {found.mean:+.3f}{width}: {self.verdict}"
+        if self.compared:
+            text += f". {self.better} of {self.compared} parties reach more, {self.worse} less"
+            text += f", counted over {found.n} seeds" if found.n > 1 else ""
+        return f"{text}."
 
 
 @dataclass(kw_only=True)
 class Comparison:
-    """What several runs say beside each other.
+    """The result of a comparison of runs.
 
     Attributes
     ----------
-    groups : list of Group
-        Each with its runs.
+    groups : dict of str to list of RunRecord
+        The runs of each group, by its letter: A for that of the run that was given first.
     differs : list of str
         The settings that differ between groups.
     figure, rows : str
-        By which figure they are compared, and on which test rows (`fedkd_flwr.report.derived`).
-    n : list of int
-        Numbers of test rows that occur.
-    gaps : list of Gap
+        By which figure they are compared, and on which test rows (`fedkd_flwr.report.results`).
+    values : DataFrame
+        A row for each number of each run: ``group``, ``seed``, ``run``, ``whose``, ``party``, ``value``.
+    differences : list of Difference
         Each group against the first.
     warnings : list of str
-        Why the runs should not be compared, where that was asked for nevertheless, and what could not be paired.
+        What could not be paired.
     """
 
-    groups: list[Group]
+    groups: dict[str, list[RunRecord]]
     differs: list[str]
     figure: str
     rows: str
-    n: list[int]
-    gaps: list[Gap] = field(default_factory=list)
+    values: pd.DataFrame
+    differences: list[Difference] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def value(self, whose: str) -> Callable[[RunRecord], float | None]:
-        """Return what reads the figure of some models from a record: the mean over parties."""
-
-        def of(record: RunRecord) -> float | None:
-            models = dict(derived.models(record))[whose]
-            found = derived.spread(derived.known(one, self.rows, self.figure) for one in models)
-            return found.mean if found else None
-
-        return of
-
-    def columns(self) -> list[Column]:
-        """Return what is shown of each group."""
-        return [
-            *(Column(whose, title, self.value(whose), 3) for whose, title in WHOSE.items()),
-            Column("kilobytes_up", "KB sent by a party, whole run", _kilobytes, 1),
-            Column("rounds", "rounds", lambda record: float(len(record.rounds)), 1),
-            Column("seconds", "seconds", lambda record: record.seconds or None, 1),
-            Column("epsilon", "epsilon (publishable claim), largest of the runs", _epsilon, 0, bound=True),
-        ]
+    def reached(self, group: str, key: str) -> list[float]:
+        """Return a number of each run of a group, of parties their mean; [] where a run lacks it."""
+        mine = self.values[(self.values.group == group) & (self.values.whose == key)]
+        found = [float(value) for value in mine.groupby(["seed", "run"]).value.mean()]
+        return found if len(found) == len(self.groups[group]) else []
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain JSON types."""
-        return {
-            "figure": self.figure,
-            "rows": self.rows,
-            "n": self.n,
-            "differs": self.differs,
-            "groups": [
-                {
-                    "letter": group.letter,
-                    "name": group.name,
-                    "runs": [record.run_id for record in group.records],
-                    "seeds": group.seeds,
-                    "settings": group.settings,
-                    "figures": {
-                        one.key: one.as_dict(values) for one in self.columns() if (values := group.values(one.of))
-                    },
-                }
-                for group in self.groups
-            ],
-            "differences": [
-                {
-                    "first": gap.first,
-                    "second": gap.second,
-                    "whose": gap.whose,
-                    "seeds": gap.seeds,
-                    **_plain_pairs(gap.difference),
-                    "over_parties_of_one_seed": _plain_pairs(gap.parties) if gap.parties else None,
-                    "parties_better": gap.better,
-                    "parties_worse": gap.worse,
-                    "parties_compared": gap.compared,
-                    "verdict": verdict(gap),
-                }
-                for gap in self.gaps
-            ],
-            "level": LEVEL,
-            "warnings": self.warnings,
-        }
+        """Return the comparison as plain JSON types, with the numbers of each run."""
+        groups = [
+            {
+                "letter": letter,
+                "runs": [record.run_id for record in records],
+                "seeds": [record.seed for record in records],
+                "settings": {key: _setting(records[0], key) for key in self.differs},
+                "figures": {key: found for key in _NUMBERS if (found := self.reached(letter, key))},
+            }
+            for letter, records in self.groups.items()
+        ]
+        differences = [asdict(one) | {"verdict": one.verdict} for one in self.differences]
+        known = {key: getattr(self, key) for key in ("figure", "rows", "differs", "warnings")}
+        return {**known, "groups": groups, "differences": differences, "level": LEVEL}
+
+    def text(self) -> str:
+        """Return the comparison as text, without a line break at the end."""
+        settings = [[plain(k), *(plain(_setting(r[0], k), 30) for r in self.groups.values())] for k in self.differs]
+        heads = [f"{letter} ({count(len(records), 'run')})" for letter, records in self.groups.items()]
+        table = [row for key in _NUMBERS if (row := self._row(key))]
+        parts = [
+            [f"WARNING: {warning}" for warning in self.warnings],
+            [f"{letter}  {_group_title(records)}" for letter, records in self.groups.items()],
+            columns([["setting", *self.groups], *settings]) if settings else [],
+            columns([[self._figure_title(), *heads], *table]),
+            [one.sentence() for one in self.differences],
+            list(self._explained(any("±" in cell for row in table for cell in row))),
+        ]
+        return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+    def _row(self, key: str) -> list[str]:
+        """Return a row of the table of numbers; [] where no group has this one."""
+        cells = []
+        for letter, records in self.groups.items():
+            values = self.reached(letter, key)
+            if key == "epsilon":  # a mean would be below the claim of some run
+                cells.append(bound_text(max(values)) if values else "–")
+            else:
+                alike = values[:1] if _repeats(records) and len({*values}) == 1 else values
+                cells.append(_mean_text(alike, 3 if key in _WHOSE else 1))
+        return [_NUMBERS[key], *cells] if {*cells} != {"–"} else []
+
+    def _figure_title(self) -> str:
+        """Return which figure is compared, on which rows and how many."""
+        records = [record for group in self.groups.values() for record in group]
+        n = sorted({one.n for record in records for one in results.figures(record) if one.rows == self.rows})
+        rare = sorted(found[1] for record in records if (found := results.rarest_class(record, self.rows)))
+        few = f", {_span(rare)} of them of the rarest class" if rare and self.figure != "accuracy" else ""
+        return f"{self.figure.replace('_', ' ')} on {results.ROWS[self.rows]}, n = {_span(n)}{few}"
+
+    def _explained(self, deviations: bool) -> Iterator[str]:
+        """Yield what the numbers are."""
+        for letter, records in self.groups.items():
+            if _repeats(records):
+                yield f"{letter}: runs with the same seed and settings repeat each other; other seeds tell noise."
+        if deviations:
+            yield "In the table: mean over runs ± their standard deviation; of parties first the mean of each run."
+        found = [one.paired for one in self.differences]
+        if any(one.known for one in found):
+            many = f" for all {len(found)} of them together (Bonferroni)" if len(found) > 1 else ""
+            yield f"Differences are paired by seed; ± is a {LEVEL:.0%} interval (Student's t){many}."
+        if any(one.n < LEAST_PAIRS or not (one.known or one.same) for one in found):
+            yield "Run both with more seeds to tell a difference from noise: fedkd simulate ... --seeds 5"
 
 
-def compare(records: Sequence[RunRecord], *, figure: str = "", force: bool = False) -> Comparison:
-    """Compare runs.
+def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
+    """Compare runs by what their models reached on test rows.
 
     Parameters
     ----------
     records : sequence of RunRecord
         Two or more. The first one's group is what the others are compared with.
     figure : {"", "accuracy", "balanced_accuracy", ...}
-        A key of `fedkd_flwr.report.derived.FIGURES`; by default balanced accuracy where the classes of any run are
+        A key of `fedkd_flwr.report.results.FIGURES`; by default balanced accuracy where the classes of any run are
         imbalanced, else accuracy.
-    force : bool
-        Compare also what cannot be compared; `Comparison.warnings` says why.
 
     Raises
     ------
     DataError
-        If there are fewer than two runs, one of them has no test figures, or (unless ``force``) they were measured on
-        other data or other test rows.
+        If there are fewer than two runs, one of them has no test figures, or they were measured on other data or other
+        test rows.
     """
     chosen = list({(record.run_id, record.started): record for record in records}.values())
     if len(chosen) < 2:
         raise DataError(explain("the comparison", "have two or more different runs", len(chosen)))
-    chosen, warnings = _tested(chosen, force=force)
-    rows = "common" if all(derived.rows_used(record) == "common" for record in chosen) else "own"
-    used = {derived.figure_used(record, rows) for record in chosen}
+    if without := [f"{plain(one.run_id)} ({plain(one.status)})" for one in chosen if not results.figures(one)]:
+        rule = "have figures of models on test rows"
+        raise DataError(explain("each run", rule, f"none in {', '.join(without)}", "Leave it out."))
+    rows = "common" if all(results.rows_used(record) == "common" for record in chosen) else "own"
+    for problem in _problems(chosen, rows):
+        raise DataError(f"These runs cannot be compared: {problem}. `fedkd runs` lists what each reached.")
+    used = {results.figure_used(record, rows) for record in chosen}
+    figure = figure or ("balanced_accuracy" if "balanced_accuracy" in used else "accuracy")
     groups = _groups(chosen)
-    found = Comparison(
-        groups=groups,
-        differs=_differing(groups),
-        figure=figure or ("balanced_accuracy" if "balanced_accuracy" in used else "accuracy"),
-        rows=rows,
-        n=sorted({one.n for record in chosen for one in derived.figures(record) if one.rows == rows}),
+    values = pd.DataFrame(
+        [
+            (letter, record.seed, f"{record.started} {record.run_id}", *number)
+            for letter, group in groups.items()
+            for record in group
+            for number in _numbers(record, rows, figure)
+        ],
+        columns=["group", "seed", "run", "whose", "party", "value"],
     )
-    for group in groups:
-        group.settings = {key: _setting(group.records[0], key) for key in found.differs}
-    problems = _problems(chosen, rows)
-    if problems and not force:
-        way_out = "Give --force to see them beside each other nevertheless, without paired differences."
-        raise DataError(f"These runs cannot be compared: {'; '.join(problems)}. {way_out}")
-    found.warnings = warnings + [f"These runs cannot really be compared: {problem}." for problem in problems]
-    if not any(group.values(found.value(whose)) for group in groups for whose in WHOSE):
-        known = ", ".join(key for key in derived.FIGURES if any(key in one.means for one in derived.figures(chosen[0])))
-        raise DataError(explain("the figure", f"be one that the runs have: {known}", found.figure))
-    if not problems:
-        found.gaps = _gaps(found)
-        if len(groups) > 1 and not found.gaps:
-            found.warnings.append("Nothing can be paired: the groups have no seed in common, or no party in it.")
+    if not values.whose.isin(_WHOSE).any():
+        known = ", ".join(key for key in results.FIGURES if any(key in one.means for one in results.figures(chosen[0])))
+        raise DataError(explain("the figure", f"be one that the runs have: {known}", figure))
+    differs = _differing([group[0] for group in groups.values()])
+    found = Comparison(groups=groups, differs=differs, figure=figure, rows=rows, values=values)
+    _add_differences(found)
     return found
 
 
-def verdict(gap: Gap) -> str:
-    """Return what can be said of a difference: a few words."""
-    if gap.difference.n > 1 and gap.compared and not (gap.better or gap.worse):
-        return "each party reaches the same in every run"
-    return gap.difference.verdict("seed")
-
-
-def deviation(values: Sequence[float]) -> float | None:
-    """Return the standard deviation over runs; None of a single one."""
-    return statistics.stdev(values) if len(values) > 1 else None
-
-
-def _tested(records: list[RunRecord], *, force: bool) -> tuple[list[RunRecord], list[str]]:
-    """Return the runs that have figures, and a warning about each of the others."""
-    without = [record for record in records if not derived.figures(record)]
-    if without and (not force or len(records) - len(without) < 2):
-        named = ", ".join(f"{plain(record.run_id)} ({plain(record.status)})" for record in without)
-        rule = "have figures of models on test rows"
-        way_out = "Leave it out." if len(without) == 1 else "Leave them out."
-        raise DataError(explain("each run", rule, f"none in {named}", way_out))
-    warnings = [
-        f"Run {plain(one.run_id)} ({plain(one.status)}) has no test figures and is left out." for one in without
-    ]
-    return [record for record in records if record not in without], warnings
+def _groups(records: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
+    """Return the runs by their settings, each group with a letter: A to Z, then A2 and so on."""
+    groups: dict[str, list[RunRecord]] = {}
+    for record in records:
+        keys = sorted({"algorithm", "num-parties", *record.config} - _IDLE)
+        groups.setdefault(repr([(key, _setting(record, key)) for key in keys]), []).append(record)
+    return {
+        chr(ord("A") + i % 26) + (str(i // 26 + 1) if i >= 26 else ""): sorted(
+            group, key=lambda record: (record.seed, record.started, record.run_id)
+        )
+        for i, group in enumerate(groups.values())
+    }
 
 
 def _setting(record: RunRecord, key: str) -> Any:
@@ -320,190 +248,149 @@ def _setting(record: RunRecord, key: str) -> Any:
     return facts[key] if key in facts else record.config.get(key)
 
 
-def _groups(records: Sequence[RunRecord]) -> list[Group]:
-    groups: dict[str, list[RunRecord]] = {}
-    for record in records:
-        keys = sorted({"algorithm", "num-parties", *record.config} - _IDLE)
-        audited = record.audit is not None  # its models learnt half of the rows
-        key = repr((record.simulation, audited, [(key, _setting(record, key)) for key in keys]))
-        groups.setdefault(key, []).append(record)
-    return [
-        Group(letter=_letter(i), records=sorted(found, key=lambda r: (r.seed, r.started, r.run_id)))
-        for i, found in enumerate(groups.values())
-    ]
-
-
-def _letter(number: int) -> str:
-    """Return A to Z, and then A2, B2 and so on."""
-    return chr(ord("A") + number % 26) + (str(number // 26 + 1) if number >= 26 else "")
-
-
-def _differing(groups: Sequence[Group]) -> list[str]:
+def _differing(records: Sequence[RunRecord]) -> list[str]:
     """Return the settings that differ; not those that one algorithm lacks and the others leave at their defaults."""
-    first = [group.records[0] for group in groups]
-    keys = dict.fromkeys(["algorithm", "num-parties", *(key for record in first for key in record.config)])
     found = []
-    for key in keys:
-        chosen = [r for r in first if key in r.config and (r.changed is None or key in r.changed)]
-        shared = key in ("algorithm", "num-parties") or all(key in record.config for record in first)
-        if key not in _IDLE and (shared or chosen) and len({repr(_setting(record, key)) for record in first}) > 1:
+    for key in dict.fromkeys(["algorithm", "num-parties", *(key for record in records for key in record.config)]):
+        chosen = any(key in r.config and (r.changed is None or key in r.changed) for r in records)
+        shared = key in ("algorithm", "num-parties") or all(key in record.config for record in records)
+        if key not in _IDLE and (shared or chosen) and len({repr(_setting(record, key)) for record in records}) > 1:
             found.append(key)
     return found
 
 
-def _problems(records: Sequence[RunRecord], rows: str) -> list[str]:
-    """Return why runs cannot be compared: other data, or other test rows."""
-    first, *others = records
-    for other in others:
-        if first.simulation != other.simulation:
-            return [f"{_two(first, other)}: one is a simulation, the other is not"]
-        if data_name(first.config) != data_name(other.config):
-            names = f"{plain(data_name(first.config), 40)} and {plain(data_name(other.config), 40)}"
-            return [f"{_two(first, other)} have other data sets, {names}"]
-        if (first.audit is None) != (other.audit is None):
-            return [f"{_two(first, other)}: one was audited, so that its models learnt half of the rows"]
-        if first.classes != other.classes:
-            return [f"{_two(first, other)} have other classes"]
-        settings = (*_DATA, *(_OWN_ROWS if rows == "own" else _COMMON_ROWS))
-        if first.config.get("public-from") == "test":  # public and test rows are cut from one file
-            settings += ("num-public",)
-        changed = [key for key in settings if _setting(first, key) != _setting(other, key)]
-        if changed:
-            kind = "other data" if set(changed) & set(_DATA) else "other test rows"
-            said = ", ".join(f"{key} {_setting(first, key)!r} and {_setting(other, key)!r}" for key in changed[:3])
-            return [f"{_two(first, other)} have {kind}: {plain(said, 160)}"]
+def _numbers(record: RunRecord, rows: str, figure: str) -> Iterator[tuple[str, str, float]]:
+    """Yield the numbers of a run: (kind, party or "", value)."""
+    measured = [("alone", p.name, p.solo) for p in record.parties]
+    measured += [("federated", p.name, p.federated) for p in record.parties]
+    measured += [("server", "", record.server), ("centralised", "", record.centralised)]
+    for whose, name, metrics in measured:
+        if (value := results.known(metrics, rows, figure)) is not None:
+            yield whose, name, value
+    yield "rounds", "", float(len(record.rounds))
+    if sent := sum(one.bytes_up / len(one.answered) for one in record.rounds if one.answered):
+        yield "kilobytes_up", "", sent / 1000
+    if record.seconds and is_number(record.seconds):
+        yield "seconds", "", record.seconds
+    if claim := claim_of(record):
+        yield "epsilon", "", float(claim["epsilon"])
+
+
+def _problems(records: Sequence[RunRecord], rows: str) -> Iterator[str]:
+    """Yield why runs cannot be compared: other data, or other test rows."""
+    first, mine = records[0], _facts(records[0], rows)
     by_seed: dict[int, RunRecord] = {}
     for record in records:
+        for key, value in _facts(record, rows).items():
+            if value != mine[key]:
+                yield f"{_two(first, record)} differ in {key}: {plain(mine[key], 60)} and {plain(value, 60)}"
         other = by_seed.setdefault(record.seed if record.simulation else 0, record)
-        if other.seed == record.seed and _rows_of(other, rows) != _rows_of(record, rows):
-            return [f"{_two(other, record)} have seed {record.seed}, and yet other test rows"]
+        if other.seed == record.seed and _test_rows(other, rows) != _test_rows(record, rows):
+            yield f"{_two(other, record)} have seed {record.seed}, and yet other test rows"
         if other.fingerprint != record.fingerprint:  # in a simulation, seed and settings choose the public rows
-            same = [_setting(other, key) for key in _PUBLIC_ROWS] == [_setting(record, key) for key in _PUBLIC_ROWS]
+            same = all(_setting(other, key) == _setting(record, key) for key in _PUBLIC)
             if same or not record.simulation:
-                return [f"{_two(other, record)} had other public rows: the data were changed between them"]
-    return []
+                yield f"{_two(other, record)} had other public rows: the data were changed between them"
+
+
+def _facts(record: RunRecord, rows: str) -> dict[str, Any]:
+    """Return what all runs that are compared must have in common."""
+    settings = [*_DATA, *(_OWN if rows == "own" else [])]
+    settings += ["num-public"] if record.config.get("public-from") == "test" else []  # cut from one file
+    return {
+        "whether they are simulations": record.simulation,
+        "whether they were audited, so that models learnt half of the rows": record.audit is not None,
+        "the data set": data_name(record.config),
+        "the classes": record.classes,
+        **{key: _setting(record, key) for key in settings},
+    }
 
 
 def _two(first: RunRecord, second: RunRecord) -> str:
     return f"runs {plain(first.run_id, 24)} and {plain(second.run_id, 24)}"
 
 
-def _rows_of(record: RunRecord, rows: str) -> dict[str, Any]:
-    """Return what a record knows of its test rows, by whose they are: their number, and how many of each class."""
-    found: dict[str, set[Any]] = {}
-    for party in record.parties:
-        for one in (party.solo, party.federated):
-            if (m := one.get(rows)) is not None:
-                found.setdefault(party.name if rows == "own" else "", set()).add((m.n, tuple(m.support)))
-    return found
+def _test_rows(record: RunRecord, rows: str) -> set[Any]:
+    """Return what a record knows of its test rows: whose they are, their number, and how many of each class."""
+    measured = [(p.name, one.get(rows)) for p in record.parties for one in (p.solo, p.federated)]
+    return {(name if rows == "own" else "", m.n, tuple(m.support)) for name, m in measured if m is not None}
 
 
-def _gaps(found: Comparison) -> list[Gap]:
-    """Return the differences of each group to the first, for all models that both have.
-
-    A warning is added to ``found`` where the parties of two groups are not the same.
-    """
+def _add_differences(found: Comparison) -> None:
+    """Add the differences of each group to the first, for all models that both have, and warn where parties lack."""
     base, *others = found.groups
-    pairs = []
-    for whose in _PAIRED:
+    pairs: list[tuple[str, str, pd.DataFrame, pd.DataFrame]] = []
+    for whose in ("federated", "server"):
+        mine = found.values[found.values.whose == whose]
+        means = mine.groupby(["group", "seed", "party"]).value.mean().unstack("group").reindex(columns=[*found.groups])
         for group in others:
-            values = _by_seed(found, whose, base, group)
-            if values:
-                pairs.append((whose, group, values))
-    gaps = []
-    for whose, group, values in pairs:
-        both = [pair for seed in values for pair in _parties(found, base, group, seed)] if whose == "federated" else []
-        one_seed = paired([b for _, b in both], [a for a, _ in both]) if len(values) == 1 and len(both) > 1 else None
-        before, after = zip(*values.values(), strict=True)
-        gaps.append(
-            Gap(
-                first=base.letter,
-                second=group.letter,
+            one, other = (found.groups[letter][0] for letter in (base, group))
+            same = not one.simulation or one.config.get("num-parties") == other.config.get("num-parties")
+            both = means[[base, group]].dropna() if same else means.iloc[:0]  # else a name is another party's
+            by_seed = (both if same else means[[base, group]]).groupby("seed").mean().dropna()
+            if same and whose == "federated":
+                found.warnings += _lacking(means[[base, group]])
+            if len(by_seed):
+                pairs.append((whose, group, by_seed, both if whose == "federated" else both.iloc[:0]))
+    for whose, group, by_seed, both in pairs:
+        found.differences.append(
+            Difference(
+                first=base,
+                second=group,
                 whose=whose,
-                seeds=list(values),
-                difference=paired(after, before, comparisons=len(pairs)),
-                parties=one_seed,
-                better=sum(b > a for a, b in both),
-                worse=sum(b < a for a, b in both),
+                seeds=[int(seed) for seed in by_seed.index],
+                paired=paired(list(by_seed[group]), list(by_seed[base]), comparisons=len(pairs)),
+                better=int((both[group] > both[base]).sum()),
+                worse=int((both[group] < both[base]).sum()),
                 compared=len(both),
             )
         )
-    found.warnings += [told for group in others if (told := _missing(found, base, group))]
-    return gaps
+    if others and not pairs:
+        found.warnings.append("Nothing can be paired: the groups have no seed in common, or no party in it.")
 
 
-def _by_seed(found: Comparison, whose: str, base: Group, group: Group) -> dict[int, tuple[float, float]]:
-    """Return by seed what both groups reach: of parties, the mean over those that have a figure in both."""
-    of = found.value(whose)
-    before, after = base.by_seed(of), group.by_seed(of)
-    means = {seed: (before[seed], after[seed]) for seed in sorted(before.keys() & after.keys())}
-    if whose != "federated" or not _same_parties(base, group):
-        return means
-    shared = {seed: _parties(found, base, group, seed) for seed in means}
-    return {
-        seed: (statistics.fmean(a for a, _ in both), statistics.fmean(b for _, b in both))
-        for seed, both in shared.items()
-        if both
-    }
+def _lacking(means: pd.DataFrame) -> list[str]:
+    """Return a warning that names the parties of which one side alone has figures; [] if there is none."""
+    first, second = means.columns
+    shared = means.groupby("seed").filter(lambda of_seed: bool(of_seed.notna().any().all()))
+    lacking = [
+        f"{group} lacks {plain(party, 24)} (seed {seed})"
+        for group in (first, second)
+        for seed, party in shared.index[shared[group].isna()]
+    ]
+    more = f", and so on for {len(lacking) - 4} more" if len(lacking) > 4 else ""
+    text = f"{first} and {second} do not have the same parties: {'; '.join(lacking[:4])}{more}. Their difference is "
+    text += "over the parties that both have; the means of each group are over all that it has."
+    return [text] if lacking else []
 
 
-def _same_parties(base: Group, group: Group) -> bool:
-    """Tell whether a party's name means the same party in both: not in simulations of so many and so many parties."""
-    one, other = (found.records[0] for found in (base, group))
-    return not one.simulation or one.config.get("num-parties") == other.config.get("num-parties")
+def _repeats(records: Sequence[RunRecord]) -> bool:
+    """Tell whether several runs have one seed: they repeat each other but for noise that has none."""
+    return len(records) > 1 and len({record.seed for record in records}) == 1
 
 
-def _missing(found: Comparison, base: Group, group: Group) -> str:
-    """Return a warning that names the parties of which one side alone has figures; "" if there is none."""
-    if not _same_parties(base, group):
-        return ""
-    told = []
-    for seed in sorted({*base.seeds} & {*group.seeds}):
-        before, after = _figures(found, base, seed).keys(), _figures(found, group, seed).keys()
-        for side, names in ((base, after - before), (group, before - after)):
-            if names:
-                shown = ", ".join(plain(name, 24) for name in sorted(names)[:_NAMED])
-                more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-                told.append(f"{side.letter} lacks {shown}{more} (seed {seed})")
-    if not told:
-        return ""
-    rest = f", and so on for {len(told) - _NAMED} more" if len(told) > _NAMED else ""
-    return (
-        f"{base.letter} and {group.letter} do not have the same parties: {'; '.join(told[:_NAMED])}{rest}. Their "
-        "difference is over the parties that both have; the means of each group are over all that it has."
-    )
+def _group_title(records: Sequence[RunRecord]) -> str:
+    """Return what a group is: its name, its runs and its seeds."""
+    seeds = rounds_text([record.seed for record in records]).replace("round", "seed")
+    seeds = f"all with the same seed, {records[0].seed}" if _repeats(records) else seeds
+    ids = ", ".join(plain(record.run_id, 24) for record in records[:3])
+    ids += f" and {len(records) - 3} more" if len(records) > 3 else ""
+    names = {str(record.config.get("name", "")) for record in records}
+    name = plain(names.pop(), 40) if len(names) == 1 else ""
+    return f"{name}{': ' if name else ''}{count(len(records), 'run')}, {seeds} ({ids})"
 
 
-def _figures(found: Comparison, group: Group, seed: int) -> dict[str, float]:
-    """Return the figure of each party with the federation, for one seed; of several runs of it, their mean."""
-    values: dict[str, list[float]] = {}
-    for record in group.records:
-        for party in record.parties if record.seed == seed else []:
-            if (value := derived.known(party.federated, found.rows, found.figure)) is not None:
-                values.setdefault(party.name, []).append(value)
-    return {name: statistics.fmean(ones) for name, ones in values.items()}
+def _span(numbers: Sequence[int]) -> str:
+    return " to ".join(f"{n:,}" for n in dict.fromkeys((numbers[0], numbers[-1])))
 
 
-def _parties(found: Comparison, base: Group, group: Group, seed: int) -> list[tuple[float, float]]:
-    """Return the figures of each party that both groups have, for one seed."""
-    before, after = _figures(found, base, seed), _figures(found, group, seed)
-    return [(before[name], after[name]) for name in sorted(before.keys() & after.keys())]
+def _mean_text(values: Sequence[float], digits: int) -> str:
+    """Return the mean of some runs and their standard deviation.
 
-
-def _kilobytes(record: RunRecord) -> float | None:
-    sent = [one.bytes_up / len(one.answered) for one in record.rounds if one.answered]
-    return sum(sent) / 1000 if any(sent) else None
-
-
-def _epsilon(record: RunRecord) -> float | None:
-    claim = claim_of(record)
-    return float(claim["epsilon"]) if claim else None
-
-
-def _plain_pairs(found: Paired) -> Mapping[str, float | int | None]:
-    return {
-        "difference": found.mean,
-        "standard_error": found.error if found.known else None,
-        "half_interval": found.half if found.known else None,
-        "n": found.n,
-    }
+    >>> _mean_text([0.5, 0.7], 3), _mean_text([0.5], 3), _mean_text([], 3)
+    ('0.600 ± 0.141', '0.500', '–')
+    """
+    if not values:
+        return "–"
+    spread = f" ± {pd.Series(values).std():,.{digits}f}" if len(values) > 1 else ""
+    return f"{sum(values) / len(values):,.{digits}f}{spread}"

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived, sections
-from fedkd_flwr.report.class_gain_plot import class_gain_plot
-from fedkd_flwr.report.class_mix_plot import class_mix_plot
-from fedkd_flwr.report.confusion_plot import confusion_plot
+from fedkd_flwr.report import results, tables
+from fedkd_flwr.report.class_plots import class_mix_plot, confusion_plot, reliability_plot
 from fedkd_flwr.report.formatting import plain
-from fedkd_flwr.report.html import Html, save_document, table, tag
-from fedkd_flwr.report.metrics_section import metrics
+from fedkd_flwr.report.html import Table, drawn, save_page
+from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.recommendation import Recommendation, recommendation
-from fedkd_flwr.report.reliability_plot import reliability_plot
-from fedkd_flwr.report.useless import useless
 
 __all__ = ["owner_advice", "write_owner_page"]
 
@@ -28,7 +23,7 @@ _MODELS = {
 
 def owner_advice(record: RunRecord) -> Recommendation | None:
     """Return which model the party of the record should use; None without both models measured on its own rows."""
-    figure = derived.figure_used(record, "own")
+    figure = results.figure_used(record, "own")
     return recommendation(record.parties[0], classes=record.classes, figure=figure)
 
 
@@ -61,45 +56,18 @@ def write_owner_page(record: RunRecord, path: Path, *, models: Mapping[str, Path
         headline = "Your own test rows do not tell which model is better"
     else:
         headline = f"Recommended: {advice.verdict}"
-    top = [
-        tag("p", f"{record.algorithm} · run {record.run_id} · {plain(party.name, 60)}", class_="soft"),
-        tag("h1", headline),
-        *([tag("p", advice.why)] if advice else []),
-        *(tag("p", warning, class_="bad") for warning in useless(record)),
-        tag(
-            "p",
-            "This page is for the owner of this silo. It was computed here from private rows, lies in the state-dir "
-            "with the models, and is sent to nobody. A privacy claim of the run does not cover it: do not pass it on.",
-            class_="soft",
-        ),
-    ]
-    files = [(_MODELS[kind], str(file)) for kind, file in models.items()]
-    kept: list[Html] = [table(["model", "file"], files, label="Your models")] if files else []
-    if len(files) > 1:
-        kept.append(tag("p", "They were made in this run. Use any of them: `fedkd predict FILE rows.csv`."))
-    return save_document(
+    plots, missing = drawn((class_mix_plot, confusion_plot, reliability_plot), record)
+    return save_page(
         path,
-        f"{plain(party.name, 40)} in run {plain(record.run_id, 40)}: {headline}",
-        tag("header", *top),
-        tag("section", tag("h2", "Your models"), *(kept or [tag("p", "No model could be kept.")])),
-        _pictures(record),
-        tag("section", tag("h2", "Metrics"), *metrics(record)),
-        tag("section", tag("h2", "What the run asked"), *sections.configuration(record)),
+        "owner.html",
+        title=f"{plain(party.name, 40)} in run {plain(record.run_id, 40)}: {headline}",
+        record=record,
+        headline=headline,
+        advice=advice,
+        warnings=model_warnings(record),
+        models=Table("Your models", ["model", "file"], [(_MODELS[kind], str(file)) for kind, file in models.items()]),
+        plots=[plot for plot in plots if plot.svg],
+        missing=missing,
+        results=results,
+        tables=tables,
     )
-
-
-def _pictures(record: RunRecord) -> Html:
-    try:
-        drawn = [make(record) for make in (class_gain_plot, confusion_plot, reliability_plot, class_mix_plot)]
-    except MissingExtraError as error:
-        return tag("section", tag("h2", "Pictures"), tag("p", str(error), class_="warn"))
-    figures = [
-        tag(
-            "figure",
-            tag("div", Html(plot.svg), class_="plot", tabindex="0", role="img", aria_label=plot.title),
-            tag("figcaption", plot.caption),
-        )
-        for plot in drawn
-        if plot.svg
-    ]
-    return tag("section", tag("h2", "Pictures"), *figures) if figures else Html("")

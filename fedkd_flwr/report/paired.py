@@ -1,4 +1,4 @@
-"""A difference seen in pairs, and whether it is more than noise."""
+"""Differences between paired values, and whether they are more than noise."""
 
 from __future__ import annotations
 

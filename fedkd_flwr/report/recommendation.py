@@ -1,4 +1,4 @@
-"""What a party's own test rows say of its two models: which one to use, and with what evidence.
+"""Which of its two models a party should use, by the evidence of its own test rows.
 
 The two models were tested on the same rows, but a record holds their figures and not their answers row by row. Their
 errors are therefore taken as independent, which overstates the standard error where both fail on the same rows.
@@ -14,23 +14,22 @@ from typing import Literal
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord
-from fedkd_flwr.report import derived
+from fedkd_flwr.report import results
 
 __all__ = [
     "LEAST_ROWS",
     "LEVEL",
     "Difference",
     "Recommendation",
-    "class_differences",
     "difference",
     "only_class",
     "recommendation",
 ]
 
-LEVEL = 0.95  # of confidence: of one difference, or of all classes together
+LEVEL = 0.95  # of confidence
 LEAST_ROWS = 10  # of fewer test rows no difference is clear: the interval is an approximation
 
-Verdict = Literal["stay alone", "federated", "both, by class", "no recommendation"]
+Verdict = Literal["stay alone", "federated", "no recommendation"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,31 +116,20 @@ def difference(alone: Metrics | None, after: Metrics | None, figure: str = "accu
     values = getattr(alone, figure), getattr(after, figure)
     if None in values:
         return None
-    rarest = None
     if figure == "accuracy":
-        error = _error([values], [alone.n])
+        shares, sizes = [values], [alone.n]
     else:
-        by_class = class_differences(alone, after)
-        if not by_class or None in alone.support:
+        recalls = zip(alone.recall, after.recall, alone.support, strict=False)
+        known = [(one, two, n) for one, two, n in recalls if one is not None and two is not None and n]
+        if not known or None in alone.support:
             return None
-        sizes = [d.n for d in by_class.values()]
-        error, rarest = _error([(d.alone, d.after) for d in by_class.values()], sizes), min(sizes)
+        shares, sizes = [(one, two) for one, two, _ in known], [n for *_, n in known]
+    error, rarest = _error(shares, sizes), None if figure == "accuracy" else min(sizes)
     return Difference(alone=values[0], after=values[1], error=error, n=alone.n, rarest=rarest)
 
 
-def class_differences(alone: Metrics | None, after: Metrics | None) -> dict[int, Difference]:
-    """Return the difference of recall for each class whose recalls are known and that has test rows."""
-    found: dict[int, Difference] = {}
-    if alone is None or after is None:
-        return found
-    for c, (one, two, n) in enumerate(zip(alone.recall, after.recall, alone.support, strict=False)):
-        if one is not None and two is not None and n:
-            found[c] = Difference(alone=one, after=two, error=_error([(one, two)], [n]), n=n)
-    return found
-
-
 def only_class(measured: Metrics) -> int | None:
-    """Return the class of all test rows, where there are others: a model that always gives it is right on each.
+    """Return the one class that all test rows have; None where there are several, or that is not known.
 
     >>> only_class(Metrics(n=9, support=[0, 9])), only_class(Metrics(n=9, support=[1, 8]))
     (1, None)
@@ -153,11 +141,9 @@ def only_class(measured: Metrics) -> int | None:
 def recommendation(
     party: PartyRecord, *, classes: Sequence[str] = (), figure: str = "accuracy"
 ) -> Recommendation | None:
-    """Return which of a party's models its own test rows speak for; None where they were not measured on both.
+    """Return which model a party should use; None where both were not measured on its own test rows.
 
-    A difference counts only where it is more than noise, and test rows are of several classes. A class counts
-    where recall changes by more than noise, at `LEVEL` for all its classes together, and F1 in the same direction: a
-    model that gives this class to every row has a full recall too.
+    A difference counts only where it is more than noise, and test rows are of several classes.
 
     Parameters
     ----------
@@ -182,10 +168,6 @@ def recommendation(
     if found is None or alone is None or after is None:
         return None
     why = f"{figure.replace('_', ' ').capitalize()} on own test rows: {found.text()}."
-    won, lost = _changed_classes(alone, after)
-    if won and lost:
-        why += f" Better with the federation: {_named(won, classes)}. Better alone: {_named(lost, classes)}."
-        return Recommendation(verdict="both, by class", why=why)
     if found.clear():
         verdict: Verdict = "federated" if found.value > 0 else "stay alone"
     else:
@@ -195,33 +177,10 @@ def recommendation(
     if (only := only_class(alone)) is not None:
         verdict = "no recommendation"
         why += (
-            f" All own test rows are of class {derived.class_name(classes, only)}: they show nothing of other classes."
+            f" All own test rows are of class {results.class_name(classes, only)}: they show nothing of other classes."
         )
     common = difference(party.solo.get("common"), party.federated.get("common"), figure)
     if common is not None and common.clear() and verdict != "federated":
         better = "federation" if common.value > 0 else "model trained alone"
         why += f" On rows like those of all parties the {better} is better: {common.text()}."
     return Recommendation(verdict=verdict, why=why)
-
-
-def _changed_classes(alone: Metrics, after: Metrics) -> tuple[dict[int, Difference], dict[int, Difference]]:
-    """Return the classes that are clearly better with the federation, and those that are clearly worse."""
-    by_class = class_differences(alone, after)
-    won: dict[int, Difference] = {}
-    lost: dict[int, Difference] = {}
-    for c, change in by_class.items():
-        f1 = [one.f1[c] if c < len(one.f1) else None for one in (alone, after)]
-        if None in f1 or not change.clear(len(by_class)):
-            continue
-        if change.value > 0 and f1[1] > f1[0]:  # type: ignore[operator]
-            won[c] = change
-        elif change.value < 0 and f1[1] < f1[0]:  # type: ignore[operator]
-            lost[c] = change
-    return won, lost
-
-
-def _named(changes: dict[int, Difference], classes: Sequence[str]) -> str:
-    return ", ".join(
-        f"{derived.class_name(classes, c)} (recall {d.alone:.2f} alone, {d.after:.2f} with it, {d.n} rows)"
-        for c, d in changes.items()
-    )

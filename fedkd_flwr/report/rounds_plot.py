@@ -8,8 +8,8 @@ from typing import Any
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived
-from fedkd_flwr.report.figure import BLUE, GREEN, INK, ORANGE, PINK, Canvas, Plot
+from fedkd_flwr.report import results
+from fedkd_flwr.report.canvas import BLUE, GREEN, INK, ORANGE, PINK, Canvas, Plot
 from fedkd_flwr.report.formatting import is_number
 
 __all__ = ["rounds_plot"]
@@ -33,7 +33,7 @@ def rounds_plot(record: RunRecord) -> Plot:
         ("agreement with the consensus", [r.agreement for r in rounds], BLUE, "o", "-"),
         ("public rows with a label", [r.labelled_share for r in rounds], ORANGE, "s", "--"),
     ]
-    bands = [derived.spread(r.accuracy.values()) for r in rounds]
+    bands = [results.spread(r.accuracy.values()) for r in rounds]
     lower: list[_Line] = [
         ("parties' mean accuracy", [b.mean if b else None for b in bands], BLUE, "o", "-"),
         ("accuracy of the consensus labels", [r.consensus_accuracy for r in rounds], GREEN, "^", "--"),
@@ -76,21 +76,21 @@ def rounds_plot(record: RunRecord) -> Plot:
         caption = "The share of public rows with a label shows how often the vote reached a decision."
     if fixed is not None:
         caption += (
-            f" Accuracies of models are on {derived.ROWS[_accuracy_rows(record, bands)]}. The dotted line is the "
+            f" Accuracies of models are on {results.ROWS[_accuracy_rows(record, bands)]}. The dotted line is the "
             f"accuracy of always answering the commonest class, {fixed:.3f}: a model at or below it may find "
             "no other class."
         )
-        if derived.figure_used(record, _accuracy_rows(record, bands)) == "balanced_accuracy":
+        if results.figure_used(record, _accuracy_rows(record, bands)) == "balanced_accuracy":
             caption += " A class is rare, so that accuracy says little of it; a record has no other figure of a round."
-    judged = [found for r in rounds if _known([r.consensus_accuracy]) and (found := derived.consensus_rows(record, r))]
+    judged = [found for r in rounds if _known([r.consensus_accuracy]) and (found := results.consensus_rows(record, r))]
     if judged:
         (least, words), (most, _) = min(judged), max(judged)
         if least != most:
             bound = any(said.startswith("at most") for _, said in judged)
             words = f"at most {most:,} rows" if bound else f"{least:,} to {most:,} rows"
         caption += f" The accuracy of the consensus labels is of {words} in a round."
-    if any(bands) and derived.simulation_only(record):
-        caption += f" The parties' accuracies are {derived.SIMULATION_ONLY}."
+    if any(bands) and results.simulation_only(record):
+        caption += f" The parties' accuracies are {results.SIMULATION_ONLY}."
     if _known([r.agreement for r in rounds]):
         caption = (
             "Agreement is the share of labelled public rows on which a party's label equals the consensus, on average. "
@@ -108,7 +108,7 @@ def _draw_parties(axes: Any, record: RunRecord) -> None:
     x = [r.server_round for r in record.rounds]
     names = sorted({name for r in record.rounds for name in r.accuracy})
     if len(names) > _PARTY_LINES:
-        bands = [derived.spread(r.accuracy.values()) for r in record.rounds]
+        bands = [results.spread(r.accuracy.values()) for r in record.rounds]
         low = [b.lowest if b else math.nan for b in bands]
         high = [b.highest if b else math.nan for b in bands]
         label = f"lowest to highest of {len(names)} parties"
@@ -123,15 +123,15 @@ def _draw_parties(axes: Any, record: RunRecord) -> None:
         axes.plot(x, y, label=labels.pop(fell, None), linestyle="--" if fell else "-", **look)
 
 
-def _accuracy_rows(record: RunRecord, bands: Sequence[derived.Spread | None]) -> str:
+def _accuracy_rows(record: RunRecord, bands: Sequence[results.Spread | None]) -> str:
     """Return on which test rows the rounds' accuracies were measured: a server's model is tested on common rows."""
-    return derived.rows_used(record) if any(bands) else "common"
+    return results.rows_used(record) if any(bands) else "common"
 
 
-def _fixed_answer(record: RunRecord, bands: Sequence[derived.Spread | None]) -> float | None:
+def _fixed_answer(record: RunRecord, bands: Sequence[results.Spread | None]) -> float | None:
     """Return the accuracy of one fixed answer on the rows of the accuracies; None where no accuracy is drawn."""
     drawn = any(bands) or _known([r.server_accuracy for r in record.rounds])
-    return derived.baseline(record, _accuracy_rows(record, bands)) if drawn else None
+    return results.baseline(record, _accuracy_rows(record, bands)) if drawn else None
 
 
 def _beside(reached: float, fixed: float | None) -> str:
@@ -147,16 +147,16 @@ def _beside(reached: float, fixed: float | None) -> str:
 
 
 def _balanced(
-    record: RunRecord, measured: Sequence[Mapping[str, Metrics]], bands: Sequence[derived.Spread | None]
+    record: RunRecord, measured: Sequence[Mapping[str, Metrics]], bands: Sequence[results.Spread | None]
 ) -> str:
     """Return the balanced accuracy at the end where it leads, as a sentence: a rising accuracy may hide a loss."""
     rows = _accuracy_rows(record, bands)
-    figure = derived.figure_used(record, rows)
-    found = derived.spread(derived.known(one, rows, figure) for one in measured)
+    figure = results.figure_used(record, rows)
+    found = results.spread(results.known(one, rows, figure) for one in measured)
     return f". Balanced accuracy at the end: {found.mean:.3f}" if found and figure == "balanced_accuracy" else ""
 
 
-def _rounds_title(record: RunRecord, bands: Sequence[derived.Spread | None]) -> str:
+def _rounds_title(record: RunRecord, bands: Sequence[results.Spread | None]) -> str:
     last = record.rounds[-1].server_round
     fixed = _fixed_answer(record, bands)
     means = [b.mean for b in bands if b]

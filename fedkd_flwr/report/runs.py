@@ -1,4 +1,4 @@
-"""One line about each run: what `fedkd runs` lists."""
+"""One line for each run: the list that `fedkd runs` prints."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import PurePath
 from typing import Any
 
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import derived
+from fedkd_flwr.report import results
 from fedkd_flwr.report.formatting import plain, share
-from fedkd_flwr.report.standing import standing
+from fedkd_flwr.report.status import run_status
 from fedkd_flwr.terminal import columns
 
 __all__ = ["MainFigure", "data_name", "main_figure", "run_line", "runs_text"]
@@ -28,11 +28,11 @@ class MainFigure:
     value : float
         The figure; of parties their mean.
     figure : str
-        ``accuracy`` or ``balanced_accuracy`` (`fedkd_flwr.report.derived.figure_used`).
+        ``accuracy`` or ``balanced_accuracy`` (`fedkd_flwr.report.results.figure_used`).
     whose : str
         ``federated``, else ``server``, else ``alone``.
     rows : str
-        A key of `fedkd_flwr.report.derived.ROWS`.
+        A key of `fedkd_flwr.report.results.ROWS`.
     n : int
         Test rows; of each party's own: of all parties together.
     """
@@ -46,9 +46,9 @@ class MainFigure:
 
 def main_figure(record: RunRecord) -> MainFigure | None:
     """Return the figure by which to list a run; None if nobody was tested yet."""
-    known = {(one.who, one.rows): one for one in derived.figures(record)}
-    for rows in derived.ROWS:
-        figure = derived.figure_used(record, rows)
+    known = {(one.who, one.rows): one for one in results.figures(record)}
+    for rows in results.ROWS:
+        figure = results.figure_used(record, rows)
         for whose in _WHOSE:
             if (one := known.get((whose, rows))) and figure in one.means:
                 return MainFigure(value=one.means[figure], figure=figure, whose=whose, rows=rows, n=one.n)
@@ -67,8 +67,8 @@ def data_name(config: Mapping[str, Any]) -> str:
 
 
 def run_line(record: RunRecord) -> dict[str, Any]:
-    """Return what is said of one run, as plain JSON types."""
-    found, stands = main_figure(record), standing(record)
+    """Return the facts that the list shows of one run, as plain JSON types."""
+    found, stands = main_figure(record), run_status(record)
     return {
         "run_id": record.run_id,
         "name": str(record.config.get("name", "")),
@@ -79,14 +79,14 @@ def run_line(record: RunRecord) -> dict[str, Any]:
         "parties": len(record.parties),
         "rounds": sum(one.ended for one in record.rounds),
         "status": stands.word,
-        "standing": stands.sentence,
+        "sentence": stands.sentence,
         "seed": record.seed,
         "figure": None if found is None else vars(found),
     }
 
 
 def runs_text(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table of plain text of what `run_line` returned; a run with only a ``status`` says that."""
+    """Return the list of runs as plain text; of a record that cannot be read only its ``status`` is known."""
     table = [("id", "name", "started (UTC)", "algorithm", "data", "parties", "rounds", "status", "result")]
     for line in lines:
         table.append(

@@ -6,18 +6,17 @@ Only what a reader may copy is wider: a word such as a path, and a command, whic
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.report import claims, derived, run_privacy
-from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
-from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
-from fedkd_flwr.report.home import home_warning
-from fedkd_flwr.report.public_set import agreement_line, consensus_line, fit_line
-from fedkd_flwr.report.reasons import note_sentence
-from fedkd_flwr.report.standing import progress, standing
-from fedkd_flwr.report.useless import useless
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.report import claims, results, run_privacy, traffic
+from fedkd_flwr.report.formatting import plain, rounds_text, share
+from fedkd_flwr.report.model_warnings import model_warnings
+from fedkd_flwr.report.own_rows import losers_warning
+from fedkd_flwr.report.results import SIMULATION_ONLY
+from fedkd_flwr.report.sentences import note_sentence
+from fedkd_flwr.report.status import run_status
+from fedkd_flwr.report.summary import summary
 from fedkd_flwr.terminal import columns
 
 __all__ = ["notes", "summary_table", "warnings"]
@@ -40,7 +39,7 @@ def summary_table(record: RunRecord) -> str:
     >>> print(summary_table(RunRecord(run_id="7", algorithm="fedct", status="completed")).splitlines()[1])
     fedct, run 7: completed
     """
-    stands = standing(record)
+    stands = run_status(record)
     lines = ["═" * WIDTH, *_wrapped("", f"{_title(record)}: {stands.word}")]
     if stands.word != "completed":
         lines += _wrapped("", stands.sentence)
@@ -65,7 +64,7 @@ def _title(record: RunRecord) -> str:
 
 
 def warnings(record: RunRecord) -> list[str]:
-    """Return all warnings of the table: who loses at home, models that are no use, and claims that are not proven."""
+    """Return all warnings of the table: who loses on own rows, useless models, and claims that are not proven."""
     return [*_of_models(record), *run_privacy.unproven(claims.ordered(record.claims))]
 
 
@@ -78,101 +77,40 @@ def notes(record: RunRecord) -> list[str]:
 
 
 def _of_models(record: RunRecord) -> list[str]:
-    lost = home_warning(record)
-    return [*([lost] if lost else []), *useless(record)]
+    lost = losers_warning(record)
+    return [*([lost] if lost else []), *model_warnings(record)]
 
 
 def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
     """Yield (label, value) for each line of the table's upper part."""
-    yield "parties", derived.answered(record)
-    yield "rounds", str(len(record.rounds)) if record.status == "completed" else progress(record)
-    if line := consensus_line(record):
-        yield "consensus", line
-    if line := fit_line(record):
-        yield "public set fit", line
-    rounds = derived.heard(record)
-    for label, values in (
-        ("agreement", [r.agreement for r in rounds]),
-        ("labelled share", [r.labelled_share for r in rounds]),
-        ("consensus accuracy", [r.consensus_accuracy for r in rounds]),
-        ("replaced by noise", [None if r.kept_share is None else 1 - r.kept_share for r in rounds]),
-        ("server model's accuracy", [r.server_accuracy for r in rounds] if len(rounds) > 1 else []),
-    ):
-        if any(is_number(v) for v in values):
-            ends = [rounds[0], rounds[-1]] if label == "consensus accuracy" else []
-            of = [f" of {found[1]}" if (found := derived.consensus_rows(record, r)) else "" for r in ends] or [""] * 2
-            later = f"first round {share(values[0])}{of[0]}, last {share(values[-1])}{of[1]}"
-            yield label, later if len(values) > 1 else share(values[0]) + of[0]
-    if line := agreement_line(record):
-        yield "agreement by party", line
-    for rows, where in ROWS.items():
-        figure = derived.figure_used(record, rows)
-        both = derived.pairs(record, rows, figure)
-        alone = derived.spread(a for _, a, _ in both)
-        alone = alone or derived.spread(derived.known(p.solo, rows, figure) for p in record.parties)
-        after = derived.spread(b for _, _, b in both)
-        after = after or derived.spread(derived.known(p.federated, rows, figure) for p in record.parties)
-        if alone or after:
-            label = f"accuracy, {rows} rows" if figure == "accuracy" else figure.replace("_", " ")
-            yield label, f"on {where}: mean (lowest to highest party)"
-        if alone:
-            yield "  alone (SOLO)", alone.text()
-        if after:
-            gain = sum(b > a for _, a, b in both)
-            worse = sum(b < a for _, a, b in both)
-            tail = f"; better than alone: {gain} of {count(len(both), 'party', 'parties')}" if both else ""
-            tail += f", worse: {worse}" if worse else ""
-            yield "  with the federation", after.text() + tail
-    if "common" in record.server or record.server_model:
-        name = f" ({plain(record.server_model)})" if record.server_model else ""
-        yield "server's model", _reached(record, record.server) + name
-    if "common" in record.centralised:
-        name = f"{plain(record.centralised_model)} on " if record.centralised_model else "on "
-        pooled = f" ({name}all private rows pooled: simulation only)"
-        yield "centralised", _reached(record, record.centralised) + pooled
-    if (fixed := derived.figures(record)) and "baseline" in fixed[0].means:
-        answer = "accuracy of always answering the commonest class"
-        on = f"{fixed[0].n:,} {fixed[0].rows} test rows{derived.rarest_rows(record, fixed[0].rows)}"
-        yield "baseline", f"{share(fixed[0].means['baseline'])} ({answer}; {on}){_own_baseline(record, fixed[0].rows)}"
-    yield from _bytes(record)
-    started = f" (start-up apart: {time_span(record.startup_seconds)})"
-    yield "time", time_span(record.seconds) + (started if record.startup_seconds > 0 else "")
-
-
-def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
-    """Return a model's figures on the common test rows: balanced accuracy first where that leads."""
-    accuracy = share(derived.known(measured, "common"))
-    if (figure := derived.figure_used(record, "common")) == "accuracy":
-        return accuracy
-    return f"{figure.replace('_', ' ')} {share(derived.known(measured, 'common', figure))}, accuracy {accuracy}"
-
-
-def _own_baseline(record: RunRecord, rows: str) -> str:
-    """Return what one fixed answer reaches on own rows, by the figure that leads there; nothing where it was said."""
-    balanced = derived.figure_used(record, "own") == "balanced_accuracy"
-    reached = derived.fixed_answer(record, "own") if balanced else derived.baseline(record, "own")
-    if reached is None or (rows == "own" and not balanced):
-        return ""
-    figure = "balanced accuracy of one fixed answer" if balanced else "mean over parties"
-    return f"; on own rows {reached:.3f} ({figure})"
+    group = ""
+    for line in summary(record):
+        if line.group and line.group != group:
+            rows = line.group.rpartition(", ")[2].removesuffix(" rows")
+            name = line.group if line.group.startswith("accuracy") else line.group.rpartition(", ")[0]
+            yield name, f"on {results.ROWS[rows]}: mean (lowest to highest party)"
+        group = line.group
+        indent = "  " if group or line.label.startswith(("final ", "sharing ")) else ""
+        value = f"{line.first}, last {line.value}" if line.first else line.value
+        yield f"{indent}{line.label}", f"{value} {line.note}".strip()
 
 
 def _class(record: RunRecord, c: int) -> str:
-    return plain(derived.class_name(record.classes, c), 40)
+    return plain(results.class_name(record.classes, c), 40)
 
 
 def _metrics(record: RunRecord) -> list[str]:
     """Return one line for each kind of model and of test rows, with all figures; none where only accuracy is known."""
-    found = derived.figures(record)
+    found = results.figures(record)
     if not any(one.means.keys() - {"accuracy"} for one in found):
         return []
-    header = ["metrics (means)", "n", *derived.FIGURES.values()]
+    header = ["metrics (means)", "n", *results.FIGURES.values()]
     body = [
-        [f"{one.who}, {one.rows}", f"{one.n:,}", *(share(one.means.get(f)) for f in derived.FIGURES)] for one in found
+        [f"{one.who}, {one.rows}", f"{one.n:,}", *(share(one.means.get(f)) for f in results.FIGURES)] for one in found
     ]
     ranked = record.num_classes == 2 and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
     which = [f"AUC and AP are of class '{_class(record, 1)}'."] if ranked else []
-    partly = derived.of_fewer(found, {one.who: one.who for one in found})
+    partly = results.of_fewer(found, {one.who: one.who for one in found})
     if any(one.rows == "own" and one.who in ("server", "centralised") for one in found):
         which.append(
             "Own rows: of parties' models the mean over parties, of the server's and the centralised model all these "
@@ -181,51 +119,25 @@ def _metrics(record: RunRecord) -> list[str]:
     return columns([header, *body], left=1) + [line for text in (*partly, *which) for line in _wrapped("", text)]
 
 
-def _bytes(record: RunRecord) -> Iterator[tuple[str, str]]:
-    sent = derived.traffic(record)
-    if sent.up is not None or sent.down is not None:
-        later = ""
-        if sent.up_later is not None:
-            later = f" (up: {size(sent.up_first)} in the first round, {size(sent.up_later)} later)"
-        yield "bytes a party and round", f"{size(sent.up)} up, {size(sent.down)} down{later}"
-    if record.final_bytes_down and record.parties:
-        yield (
-            f"  final {derived.final_result(record)}",
-            f"{size(record.final_bytes_down / len(record.parties))} down a party, once",
-        )
-    model, averageable = derived.model_sharing(record)
-    if model is not None:
-        rival = "FedAvg of the same model" if averageable else "the model itself; FedAvg cannot average it"
-        yield "  sharing models instead", f"{size(model)} up, {size(model)} down ({rival})"
-
-
 def _parties(record: RunRecord) -> list[str]:
     """Return one line per party, or, of many parties, those of the best, the median and the worst."""
-    rows = derived.rows_used(record)
-    figure = derived.figure_used(record, rows)
-    chosen: list[tuple[str, PartyRecord]]
-    if len(record.parties) <= _MANY_PARTIES:
-        chosen = [("", p) for p in record.parties]
-    else:
-        ranked = sorted(record.parties, key=lambda p: _known(derived.known(p.federated or p.solo, rows, figure)))
+    rows = results.rows_used(record)
+    figure = results.figure_used(record, rows)
+    chosen = [("", p) for p in record.parties]
+    if len(chosen) > _MANY_PARTIES:
+        known = [(results.known(p.federated or p.solo, rows, figure), p) for p in record.parties]
+        ranked = [p for _, p in sorted(known, key=lambda one: -1.0 if one[0] is None else one[0])]
         chosen = [("best: ", ranked[-1]), ("median: ", ranked[len(ranked) // 2]), ("worst: ", ranked[0])]
     own = rows == "common" and any("own" in p.federated or "own" in p.solo for p in record.parties)
     name = "party" if figure == "accuracy" else f"party ({figure.replace('_', ' ')})"
-    header = [name, "model", "alone", "with fed.", "gain"] + (["own alone", "own with"] if own else [])
-    body = [header]
+    body = [[name, "model", "alone", "with fed.", "gain"] + (["own alone", "own with"] if own else [])]
     for prefix, party in chosen:
-        alone, after = (derived.known(one, rows, figure) for one in (party.solo, party.federated))
-        cells = [plain(prefix + party.name, 26), plain(party.model, 22), share(alone), share(after)]
-        both = is_number(alone) and is_number(after)
-        cells.append(f"{after - alone:+.3f}" if both else "–")  # type: ignore[operator]
+        alone, after = (results.known(one, rows, figure) for one in (party.solo, party.federated))
+        gain = "–" if alone is None or after is None else f"{after - alone:+.3f}"
+        body.append([plain(prefix + party.name, 26), plain(party.model, 22), share(alone), share(after), gain])
         if own:
-            cells += [share(derived.known(one, "own", figure)) for one in (party.solo, party.federated)]
-        body.append(cells)
+            body[-1] += [share(results.known(one, "own", figure)) for one in (party.solo, party.federated)]
     return columns(body, left=2)
-
-
-def _known(value: float | None) -> float:
-    return value if value is not None and is_number(value) else -1.0
 
 
 def _footer(record: RunRecord) -> Iterator[str]:
@@ -243,9 +155,9 @@ def _footer(record: RunRecord) -> Iterator[str]:
         yield from _wrapped(whose, "; ".join(f"{key}: {value}" for key, value in cells.items()))
     for sentence in (*run_privacy.trust(found), *run_privacy.noise_effect(record)):
         yield from _wrapped("privacy: ", sentence)
-    if derived.simulation_only(record) and any(p.solo or p.federated for p in record.parties):
+    if results.simulation_only(record) and any(p.solo or p.federated for p in record.parties):
         yield from _wrapped("note: ", f"the parties' accuracies are {SIMULATION_ONLY}.")
-    gone = derived.left_out(record)
+    gone = traffic.left_out(record)
     for entry in gone[:_MANY_NOTES]:
         cause = f": {entry.failure}" if entry.failure else ""
         yield from _wrapped("left out: ", f"{entry.who} in {rounds_text(entry.rounds)}: {entry.code}{cause}")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from fedkd_flwr.errors import MissingExtraError
-from fedkd_flwr.report.figure import BLUE, Canvas, Plot
+from fedkd_flwr.report.canvas import BLUE, Canvas, Plot
 from fedkd_flwr.report.formatting import plain
-from fedkd_flwr.report.html import Html, save_document, table, tag
+from fedkd_flwr.report.html import Table, drawn, save_page
 from fedkd_flwr.silo.check import Level
 from fedkd_flwr.silo.check_silo import Looked
 
@@ -68,31 +66,13 @@ def write_check_page(looked: Looked, path: Path) -> Path:
     body = [[_WORDS[one.level], one.subject, one.what, one.why, one.way_out] for one in looked.findings]
     worst = max((one.level for one in looked.findings), default=Level.READY)
     headline = {Level.READY: "Ready", Level.WARNING: "Ready, with warnings", Level.FAULT: "Not ready"}[worst]
-    note = "This page is for the owner of this silo. It was computed from private rows: do not pass it on."
-    return save_document(
+    plots, missing = drawn((shift_plot, _class_plot), looked)
+    return save_page(
         path,
-        f"fedkd check: {headline}",
-        tag("header", tag("h1", headline), tag("p", note, class_="soft")),
-        tag("section", tag("h2", "Pictures"), *_drawn(looked, shift_plot, _class_plot)),
-        tag(
-            "section",
-            tag("h2", "Findings"),
-            table(["", "about", "what", "why it matters", "what to do"], body, label="Findings"),
-        ),
+        "check.html",
+        title=f"fedkd check: {headline}",
+        headline=headline,
+        plots=plots,
+        missing=missing,
+        findings=Table("Findings", ["", "about", "what", "why it matters", "what to do"], body),
     )
-
-
-def _drawn(looked: Looked, *plots: Callable[[Looked], Plot]) -> list[Html]:
-    try:
-        made = [plot(looked) for plot in plots]
-    except MissingExtraError as error:
-        return [tag("p", str(error), class_="warn")]
-    return [
-        tag(
-            "figure",
-            tag("div", Html(plot.svg), class_="plot", tabindex="0", role="img", aria_label=plot.title),
-            tag("figcaption", plot.caption),
-        )
-        for plot in made
-        if plot.svg
-    ] or [tag("p", "Nothing could be drawn: the rows could not be read.")]

@@ -1,4 +1,4 @@
-"""What a silo shows its owner at the end of a run: a page in its state-dir, and a line in its own log."""
+"""The page and the log line that a silo's owner gets at the end of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger("flwr.party")
 def owners_page(
     config: RunConfig, *, run_id: str, party: str, model_name: str, public: PublicSet, y: np.ndarray, path: Path
 ) -> Callable[[Finished, Mapping[str, Path]], None]:
-    """Return what `fedkd_flwr.clients.party.Party.show` calls at a silo.
+    """Return the function that shows the owner what a run left; `fedkd_flwr.clients.party.Party` calls it at its end.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import PayloadError, TooFewPartiesError, explain
 from fedkd_flwr.record.run_record import Rejection, RoundRecord, RunRecord, now_text
-from fedkd_flwr.report.reasons import reason_sentence
+from fedkd_flwr.report.sentences import reason_sentence
 from fedkd_flwr.strategies.reception import PartyAnswer, Reception, registered_names
 from fedkd_flwr.strategies.waiting import WatchedGrid, question
 from fedkd_flwr.wire.envelope import PublicSpec

@@ -110,7 +110,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     from fedkd_flwr.data.look import note_lines
     from fedkd_flwr.errors import explain
     from fedkd_flwr.record.run_record import RunRecord
-    from fedkd_flwr.report import derived
+    from fedkd_flwr.report import results
     from fedkd_flwr.report.table import notes, summary_table, warnings
     from fedkd_flwr.settings.config import parse_run_config
     from fedkd_flwr.simulation.party_processes import ProcessGrid
@@ -147,9 +147,9 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
         grid.close()
     record = RunRecord.load(folder / "record.json")
     report = folder / "report.html"
-    balanced = derived.figure_used(record, derived.rows_used(record)) == "balanced_accuracy"
-    fixed = {rows: derived.baseline(record, rows) for rows in derived.ROWS}
-    fixed_balanced = {rows: derived.fixed_answer(record, rows) for rows in derived.ROWS if balanced}
+    balanced = results.figure_used(record, results.rows_used(record)) == "balanced_accuracy"
+    fixed = {rows: results.baseline(record, rows) for rows in results.ROWS}
+    fixed_balanced = {rows: results.fixed_answer(record, rows) for rows in results.ROWS if balanced}
     pooled = record.centralised.get("own") or record.server.get("own")  # measured on all own rows together
     if pooled is not None and pooled.baseline is not None:
         fixed[TOGETHER] = pooled.baseline
@@ -163,7 +163,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
         reason=record.reason,
         figures=record.figures_by_model(),
         balanced=record.figures_by_model("balanced_accuracy") if balanced else {},
-        n=derived.test_rows(record),
+        n=results.test_rows(record),
         baseline={rows: value for rows, value in fixed.items() if value is not None},
         balanced_baseline={rows: value for rows, value in fixed_balanced.items() if value is not None},
         warnings=warnings(record),

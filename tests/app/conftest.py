@@ -3,7 +3,7 @@
 import pytest
 
 from fedkd_flwr.errors import MissingExtraError
-from fedkd_flwr.report.figure import Canvas
+from fedkd_flwr.report.canvas import Canvas
 
 
 @pytest.fixture

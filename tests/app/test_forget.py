@@ -59,7 +59,7 @@ def test_what_a_run_continues_is_forgotten_with_it(root):
 
 
 def test_all_that_a_run_left_a_party_is_deleted_with_its_models_and_nothing_of_a_party_of_a_like_name(tmp_path):
-    kinds = ("model", "alone.model", "card.json", "alone.card.md", "html")
+    kinds = ("model", "alone.model", "card.md", "alone.card.md", "html")
     for kind in kinds:
         _touch(tmp_path / f"runs/71/parties/a.{kind}")
         _touch(tmp_path / f"runs/71/parties/a-b.{kind}")

@@ -23,7 +23,7 @@ from fedkd_flwr.errors import ConfigError, TooFewPartiesError
 from fedkd_flwr.privacy.claims.claim import label_privacy
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import summary_table, write_page
-from fedkd_flwr.report.standing import standing
+from fedkd_flwr.report.status import run_status
 from fedkd_flwr.simulation.simulation_process import StarterGone
 from fedkd_flwr.stores import record_file
 from fedkd_flwr.strategies import (
@@ -186,7 +186,7 @@ def test_a_record_that_cannot_be_written_any_more_ends_the_run_before_anything_i
         _run(tmp_path, full, in_round=1)
     assert asked == [1]
     record, _ = _left(tmp_path)
-    assert standing(record, alive=False).headline == "This run was killed in round 1"
+    assert run_status(record, alive=False).headline == "This run was killed in round 1"
 
 
 def test_a_folder_that_cannot_be_written_is_said_before_anybody_is_asked(tmp_path):
@@ -205,7 +205,7 @@ def test_a_killed_process_leaves_a_record_and_a_page_that_are_true(tmp_path):
     assert child.exitcode == -signal.SIGKILL
     record, page = _left(tmp_path)
     assert record.status == "running"
-    stands = standing(record)
+    stands = run_status(record)
     assert (stands.word, stands.headline) == ("killed", "This run was killed in round 2")
     assert "1 of 3 rounds ended; round 2 began with 3 parties" in stands.sentence
     # the page is the last one that the process wrote, and says so

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from report.conftest import failed_record, make_record, make_sweep, no_pictures, sweep_claim
+from report.conftest import failed_record, make_record, no_pictures
 
 from fedkd_flwr.cli.main import main
 
-__all__ = ["failed_record", "fedkd", "make_record", "make_sweep", "no_pictures", "sweep_claim"]
+__all__ = ["failed_record", "fedkd", "make_record", "no_pictures"]
 
 
 class Done(NamedTuple):

@@ -68,8 +68,6 @@ REPORT = [
     ("report", "100", "--output", "{root}/file.txt/x.html"),
     ("report", "100", "--output", "{root}/empty"),
     ("report", "100", "--csv", "{root}/file.txt"),
-    ("report", "--sweep", "{root}/none.json"),
-    ("report", "--sweep", "{root}/file.txt"),
     ("report", "100", "--unknown"),
 ]
 OF_RUNS = [
@@ -104,11 +102,6 @@ OTHERS = [
     ("audit", "dataset=nothing"),
     ("audit", "--shadows", "5"),
     ("audit", "--parties", "many"),
-    ("bench",),
-    ("bench", "--list", "fedkt-99"),
-    ("bench", "--list", "--checkout", "{root}/empty"),
-    ("bench", "fedkt-1", "--data-root", "{root}/none"),
-    ("bench", "fedkt-1", "--data-root", ""),
     ("bundle", "{root}/none"),
     ("bundle", "{root}/empty"),
     ("choose",),

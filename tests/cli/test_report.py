@@ -69,8 +69,3 @@ def test_the_schema_takes_what_is_written_and_nothing_else(fedkd, saved, make_re
         with pytest.raises(jsonschema.ValidationError):
             validator.validate({**written, path: wrong})
     assert record_schema()["$defs"]["Metrics"]["properties"]["n"] == {"type": "integer"}
-
-
-def test_the_page_of_a_sweep_lies_beside_its_results(fedkd, tmp_path, make_sweep, no_pictures):
-    (tmp_path / "s.json").write_text(make_sweep().to_json(), encoding="utf-8")
-    assert fedkd("report", "--sweep", tmp_path / "s.json").out.strip() == str(tmp_path / "s.html")

@@ -1,4 +1,4 @@
-"""Invented run records and sweeps. Their numbers mean nothing; their structure is that of real results."""
+"""Invented run records. Their numbers mean nothing; their structure is that of real results."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sample_claims import SWEPT
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord, Rejection, RoundRecord, RunRecord
-from fedkd_flwr.report.sweep import Point, Sweep
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> $\\frac{$ \u202e\x1b[31m &lt;"
 
@@ -166,31 +164,6 @@ def hostile_record() -> RunRecord:
         setattr(record, name, HOSTILE)
     record.server = {"common": Metrics(n=2000, accuracy=0.8)}
     return record
-
-
-@pytest.fixture
-def sweep_claim() -> dict[str, Any]:
-    return dict(SWEPT)
-
-
-@pytest.fixture
-def make_sweep(sweep_claim) -> Callable[..., Sweep]:
-    def make(**changes: Any) -> Sweep:
-        accuracies = ((8.0, 0.81), (1.0, 0.71), (2.0, 0.76))
-        settings = {
-            "name": "fedkt-adult",
-            "varied": "epsilon",
-            "measure": "the server's model",
-            "claim": sweep_claim,
-            "seeds": [1, 2, 3],
-            "points": [Point(value=e, epsilon=e, accuracies=[a - 0.02, a, a + 0.03]) for e, a in accuracies],
-            "without_noise": [0.82, 0.83, 0.84],
-            "alone": [0.66, 0.67, 0.68],
-            "command": "python benchmarks/sweep.py <b>",
-        }
-        return Sweep(**settings | changes)
-
-    return make
 
 
 @pytest.fixture

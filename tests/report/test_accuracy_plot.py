@@ -4,7 +4,7 @@ import pytest
 from pages import texts
 
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.report.accuracy_plot import accuracy_plot, home_plot
+from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
 
 
 def test_few_parties_are_named_worst_alone_lowest(make_record):
@@ -54,7 +54,7 @@ def test_a_mean_of_all_classes_is_not_drawn_beside_means_of_the_classes_that_eac
             n=50, accuracy=0.9, balanced_accuracy=balanced, support=(45, 5)
         )
     record.centralised["own"] = Metrics(n=150, accuracy=0.9, balanced_accuracy=0.6, support=(135, 15))
-    plot = home_plot(record)
+    plot = own_rows_plot(record)
     assert "balanced accuracy" in plot.title
     assert not [text for text in texts(plot.svg) if text.startswith("centralised")]
     assert "entralised" not in plot.caption

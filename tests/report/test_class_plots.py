@@ -1,4 +1,4 @@
-"""The pictures by class: who holds what, recall, confusion, calibration."""
+"""The pictures by class: who holds what, confusion, calibration."""
 
 from dataclasses import replace
 
@@ -7,12 +7,9 @@ from pages import texts
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.report.class_gain_plot import class_gain_plot, class_gains
-from fedkd_flwr.report.class_mix_plot import class_mix_plot
-from fedkd_flwr.report.confusion_plot import confusion_plot, pooled
-from fedkd_flwr.report.reliability_plot import merged, reliability_plot
+from fedkd_flwr.report.class_plots import class_mix_plot, confusion_plot, merged, pooled, reliability_plot
 
-MAKERS = (class_mix_plot, class_gain_plot, confusion_plot, reliability_plot)
+MAKERS = (class_mix_plot, confusion_plot, reliability_plot)
 
 
 def _confusion(classes):
@@ -62,22 +59,6 @@ def test_the_class_mix_says_who_holds_how_much_and_what_is_missing():
     assert {"p0 (8)", "p1 (16)", "flu"} <= set(texts(plot.svg))
 
 
-def test_recall_is_weighted_by_rows_and_losing_classes_are_orange():
-    assert class_gains(_record(), "common")[0] == (0, 0.5, 0.25, 8)
-    plot = class_gain_plot(_record())
-    assert plot.title.endswith("1 lost")
-    assert "#d55e00" in plot.svg.lower()
-    held_back = _record()
-    held_back.parties[0].solo["common"].recall[0] = None
-    assert class_gains(held_back, "common")[0] == (0, 0.5, 0.25, 4)
-
-
-def test_of_many_classes_those_that_changed_most_are_drawn():
-    plot = class_gain_plot(_record(classes=40))
-    assert "Of 40 classes the 30 that changed most are drawn." in plot.caption
-    assert "class 10 (8)" in texts(plot.svg)
-
-
 def test_confusion_matrices_add_up_and_the_worst_confusion_is_the_title():
     assert pooled([None, Metrics(n=1)]) == []
     assert pooled([Metrics(n=2, confusion=[[1, 0], None])]) == []  # held back in part
@@ -91,13 +72,6 @@ def test_bins_of_one_place_are_merged_and_the_gap_has_a_direction():
         (16, pytest.approx(0.9), pytest.approx(0.5)),
     ]
     assert "too sure of itself, by 0.30" in reliability_plot(_record()).title
-
-
-def test_a_picture_of_two_classes_has_room_for_what_its_axis_says():
-    assert "class (rows, once for each party)" in texts(class_gain_plot(_record(classes=2)).svg)
-    caption = class_gain_plot(_record()).caption
-    assert "counts once for each party" in caption
-    assert "both are equal" in caption
 
 
 @pytest.mark.parametrize("make", [confusion_plot, reliability_plot])

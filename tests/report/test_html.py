@@ -1,28 +1,59 @@
-from fedkd_flwr.report.html import Html, join, save_document, table, tag
+import pytest
+
+from fedkd_flwr.report.canvas import Plot
+from fedkd_flwr.report.html import Table, environment, save_page
 
 
-def test_text_and_attributes_are_escaped_and_markup_is_not():
-    assert tag("p", "<b>", tag("i", "&"), title='"') == '<p title="&quot;">&lt;b&gt;<i>&amp;</i></p>'
-    assert join(["<", Html("<br>")]) == "&lt;<br>"
+def rendered(source, **values):
+    return environment().from_string(source).render(**values)
 
 
-def test_control_characters_are_replaced_and_line_breaks_stay():
-    assert join(["a\x1b\nb\u202e"]) == "a\ufffd\nb\ufffd"
+def test_text_and_attributes_are_escaped_by_default_whatever_a_template_does_with_them():
+    hostile = """<b>"'&\x1b\u202e"""
+    escaped = "&lt;b&gt;&#34;&#39;&amp;\ufffd\ufffd"
+    assert rendered("<p title='{{ x }}'>{{ x }}</p>", x=hostile) == f"<p title='{escaped}'>{escaped}</p>"
+    joined = (
+        "{% from 'parts.html' import table %}{{ table(t) }}{{ ('a' ~ x) }}{{ [x, x] | join('<') }}{{ x | capitalize }}"
+    )
+    text = rendered(joined, x=hostile, t=Table(hostile, [hostile], [[hostile]]))
+    assert "<b>" not in text
+    assert "\x1b" not in text
+    assert text.count(escaped) == 7
+
+
+def test_line_breaks_stay():
+    assert rendered("{{ x }}", x="a\x1b\nb") == "a\ufffd\nb"
+
+
+def test_a_name_that_no_page_gave_is_an_error_and_not_a_gap():
+    import jinja2
+
+    with pytest.raises(jinja2.UndefinedError):
+        rendered("{{ x }}")
 
 
 def test_number_columns_are_aligned_to_the_right():
-    text = table(["name", "size"], [["a", "1"]], numbers=[1], label="Sizes")
-    assert '<td>a</td><td class="num">1</td>' in text
+    text = rendered(
+        "{% from 'parts.html' import table %}{{ table(t) }}", t=Table("Sizes", ["a", "b"], [["c", "1"]], (1,))
+    )
+    assert '<td>c</td><td class="num">1</td>' in text
     assert 'aria-label="Sizes"' in text
+
+
+def _save(path, headline, plots=()):
+    return save_page(
+        path, "check.html", title="t", headline=headline, plots=plots, missing="", findings=Table("", [], [])
+    )
 
 
 def test_an_existing_page_is_replaced_and_no_other_file_is_left(tmp_path):
     target = tmp_path / "new" / "report.html"
-    save_document(target, "first", tag("h1", "3 parties"))
-    save_document(target, "second", tag("h1", "4 parties"))
+    _save(target, "3 parties")
+    _save(target, "4 parties")
     assert "4 parties" in target.read_text(encoding="utf-8")
     assert [p.name for p in target.parent.iterdir()] == ["report.html"]
 
 
 def test_text_without_a_utf_8_form_is_written_as_a_question_mark(tmp_path):
-    assert "a?b" in save_document(tmp_path / "a.html", "t", Html("a\ud800b")).read_text(encoding="utf-8")
+    picture = Plot(title="", svg="<svg>a\ud800b</svg>", caption="")
+    assert "a?b" in _save(tmp_path / "a.html", "", [picture]).read_text(encoding="utf-8")

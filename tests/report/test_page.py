@@ -1,4 +1,5 @@
 import dataclasses
+import re
 import sys
 
 import pytest
@@ -12,7 +13,7 @@ from fedkd_flwr.report import run_privacy, write_page
 @pytest.mark.parametrize(("parties", "rounds"), [(1, 1), (5, 10), (10, 5), (100, 1), (100, 10)])
 def test_a_page_needs_nothing_else(make_record, tmp_path, parties, rounds):
     page = check_safe_and_alone(written(make_record(parties, rounds), tmp_path))
-    assert page.tags.count("svg") == (4 if rounds > 1 else 3)  # the parties' two, bytes, and rounds
+    assert page.tags.count("svg") == (3 if rounds > 1 else 2)  # the parties' two, and rounds
 
 
 def test_every_text_and_key_of_a_hostile_record_is_escaped(hostile_record, tmp_path, hostile):
@@ -50,7 +51,7 @@ def test_the_command_that_it_names_finds_the_run_from_any_folder(make_record, tm
     )
     record.config["output-dir"] = "/my results"
     page = write_page(record, tmp_path / "a.html").read_text(encoding="utf-8")
-    assert f"fedkd report {record.run_id} --output-dir &#x27;/my results&#x27; --publishable" in page
+    assert f"fedkd report {record.run_id} --output-dir &#39;/my results&#39; --publishable" in page
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -59,7 +60,7 @@ def test_it_says_its_language_title_and_width(make_record, tmp_path):
     assert text.startswith('<!DOCTYPE html>\n<html lang="en">')
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
     assert "<title>fedct, run 7300123456789012345: With the federation" in text
-    assert "default-src &#x27;none&#x27;" in text
+    assert "default-src 'none'" in text
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -131,7 +132,7 @@ def test_accuracies_that_noise_at_the_party_would_hide_are_marked(
     record.simulation, record.claims = simulation, [{**claims[0], "adversary": adversary}]
     text = written(record, tmp_path)
     assert ("known in simulation only; at real silos they stay with the party" in text) is marked
-    assert ("alone</dt><dd>0" in text) is True
+    assert ("alone (SOLO)</dt><dd>0" in text) is True
     assert (text.count("; simulation only</small>") >= 2) is marked
 
 
@@ -144,10 +145,10 @@ def test_a_run_whose_result_is_the_servers_model_shows_it_beside_parties_alone(m
         party.federated = {}
     text = written(record, tmp_path)
     page = check_safe_and_alone(text)
-    assert "<h1>The server&#x27;s model reaches 0.89; a party alone" in text
+    assert "<h1>The server&#39;s model reaches 0.89; a party alone" in text
     assert "accuracy with the federation," not in text
     assert "The accuracy of the server's model rises from 0.500 to 0.893 in 3 rounds" in page.text
-    assert page.tags.count("svg") == 3
+    assert page.tags.count("svg") == 2
     assert "labels down" not in text  # the server sends a model
     assert "nan" not in page.text
 
@@ -218,3 +219,25 @@ def test_running_again_needs_the_changed_settings_alone(make_record, tmp_path):
     record.changed = None  # a record that does not know
     again = Page(written(record, tmp_path)).text.split("How to run this again")[1]
     assert "quorum = 0.9" in again
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_what_sending_models_instead_would_take_stands_beside_the_bytes_of_a_round(make_record, tmp_path):
+    def card(record):
+        return re.search("sharing models instead (.*?) time [0-9]", Page(written(record, tmp_path)).text)[1]
+
+    record = make_record(4, 1, model="mlp")
+    record.rounds[0].bytes_up, record.rounds[0].bytes_down = 4 * 5_000, 4 * 5_000
+    assert card(record) == "2.6 MB up, 2.6 MB down (FedAvg of the same model), 520 times the bytes of a round"
+    # what comes once at the end counts: an exchange of one round has its whole way down there
+    record.rounds[0].bytes_down, record.final_bytes_down = 0, 4 * 5_000
+    assert card(record).endswith(", 520 times the bytes of a round")
+    record.parties[3].model_bytes = None  # a simulation weighs the first models only
+    assert card(record).endswith("; 3 of 4 models weighed")
+    for party in record.parties:
+        party.model_bytes = 1_000
+    assert "0.2 times" in card(record)
+    trees = make_record(4, 1, model="decision-tree")
+    assert "the model itself; FedAvg cannot average it" in card(trees)
+    trees.sends = "weights"
+    assert "sharing models instead" not in written(trees, tmp_path)

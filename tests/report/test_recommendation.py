@@ -5,7 +5,7 @@ import pytest
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord
-from fedkd_flwr.report.recommendation import class_differences, difference, only_class, recommendation
+from fedkd_flwr.report.recommendation import difference, only_class, recommendation
 
 
 def _party(alone, after, common=None):
@@ -101,44 +101,6 @@ def test_balanced_accuracy_has_the_error_of_the_mean_recall():
     assert difference(partly, partly, "balanced_accuracy") is None  # the mean of some recalls is another figure
 
 
-def test_both_models_are_recommended_where_each_is_better_in_a_class():
-    found = recommendation(
-        _party(_classes(200, [0.9, 0.1, 0.5]), _classes(200, [0.5, 0.8, 0.5])), classes=["flu", "cold", "measles"]
-    )
-    assert found.verdict == "both, by class"
-    assert "Better with the federation: cold (recall 0.10 alone, 0.80 with it, 200 rows)." in found.why
-    assert "Better alone: flu" in found.why
-    assert "measles" not in found.why
-
-
-def test_a_class_whose_recall_grows_because_it_swallows_others_is_not_won():
-    alone = _classes(200, [0.9, 0.6], f1=[0.8, 0.7])
-    after = _classes(200, [0.3, 1.0], f1=[0.4, 0.6])
-    assert recommendation(_party(alone, after)).verdict == "stay alone"
-
-
-def test_a_class_whose_recall_falls_while_its_f1_grows_is_not_lost():
-    alone = _classes(200, [0.9, 0.3], f1=[0.5, 0.4])
-    after = _classes(200, [0.7, 0.9], f1=[0.6, 0.8])
-    assert recommendation(_party(alone, after)).verdict == "federated"
-
-
-@pytest.mark.parametrize(("by", "verdict"), [(0.11, "no recommendation"), (0.13, "both, by class")])
-def test_the_more_classes_the_more_a_recall_has_to_change(by, verdict):
-    """Of 200 rows a change of .11 is 2.2 standard errors: clear for one class, not for one of three (2.39)."""
-    up, down = 0.5 + by / 2, 0.5 - by / 2
-    alone, after = _classes(200, [down, up, 0.5]), _classes(200, [up, down, 0.5])
-    assert class_differences(alone, after)[0].clear()
-    assert recommendation(_party(alone, after)).verdict == verdict
-
-
-def test_a_class_whose_f1_is_held_back_is_neither_won_nor_lost():
-    alone, after = _classes(200, [0.9, 0.1]), _classes(200, [0.1, 0.9])
-    assert recommendation(_party(alone, after)).verdict == "both, by class"
-    assert recommendation(_party(replace(alone, f1=[None, 0.1]), after)).verdict == "no recommendation"
-    assert recommendation(_party(replace(alone, f1=[]), after)).verdict == "no recommendation"
-
-
 @pytest.mark.parametrize(
     ("own", "common", "said"),
     [
@@ -183,8 +145,3 @@ def test_without_both_models_measured_at_home_there_is_none():
     assert recommendation(PartyRecord(name="a", solo={"own": Metrics(n=3, accuracy=1.0)})) is None
     assert recommendation(_party(Metrics(n=3), Metrics(n=3))) is None
     assert difference(Metrics(n=3, accuracy=1.0), Metrics(n=4, accuracy=1.0)) is None  # not the same rows
-
-
-def test_classes_without_rows_or_held_back_have_no_difference():
-    alone = Metrics(n=5, recall=[1.0, None, 0.0], support=[5, None, 0])
-    assert list(class_differences(alone, alone)) == [0]

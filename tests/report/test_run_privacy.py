@@ -5,7 +5,7 @@ from sample_claims import AT_SERVER, LABELS, PARTY, RECORD
 
 from fedkd_flwr.record.run_record import WITHHELD, RoundRecord, RunRecord
 from fedkd_flwr.report import claims, run_privacy
-from fedkd_flwr.report.standing import standing
+from fedkd_flwr.report.status import run_status
 
 
 def test_several_claims_are_explained():
@@ -113,4 +113,4 @@ def test_a_run_that_continues_another_and_asked_nobody_does_not_say_that_nothing
     assert "nothing was released" not in text
     assert "nothing to claim" not in text
     assert run_privacy.headline(record) == ("–", f"nothing new was released; see {told}, which this run continues")
-    assert f"it was to continue {told}" in standing(record).sentence
+    assert f"it was to continue {told}" in run_status(record).sentence

@@ -1,0 +1,184 @@
+"""A matplotlib figure in the style of the pages, written as SVG text.
+
+Only matplotlib's `Figure` class is used, never pyplot: no window opens and no global state remains. The colours are
+those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which people with any common form of colour blindness can
+tell apart; two of them are darkened so that they can be read on white.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+import textwrap
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from fedkd_flwr.errors import MissingExtraError
+
+__all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PINK", "Canvas", "Plot"]
+
+BLUE, ORANGE, GREEN, PINK, INK, GREY = "#0072B2", "#D55E00", "#007A5A", "#AA4488", "#222222", "#8a8a8a"
+_WIDTH = 6.8  # inches
+_SHADES = 20  # of a heatmap; matplotlib writes the colour bar of 50 and more as an image
+_PALEST = 0.005
+_STYLE = {
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "svg.fonttype": "none",  # keep text as text, so that a reader can search it and a screen reader can speak it
+    "svg.hashsalt": "fedkd-flwr",  # fixed, so that the same record always gives the same SVG
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """A picture for a page.
+
+    Attributes
+    ----------
+    title : str
+        The finding in one sentence.
+    svg : str
+        An ``<svg>`` element, or "" if the record holds nothing to draw.
+    caption : str
+        What the picture shows, or why there is none.
+    """
+
+    title: str
+    svg: str
+    caption: str
+
+
+class Canvas:
+    """A context manager that holds one figure in this module's style, and restores matplotlib's settings at the end.
+
+    Parameters
+    ----------
+    height : float
+        In inches; the width is fixed.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+
+    def __init__(self, height: float) -> None:
+        logger = logging.getLogger("matplotlib")
+        level = logger.level
+        logger.setLevel(logging.ERROR)  # where its cache cannot be written it takes another, and warns twice
+        try:
+            import matplotlib
+            import matplotlib.style
+            from matplotlib.backends.backend_svg import FigureCanvasSVG
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise MissingExtraError(
+                'Plots need matplotlib, which is not installed. Run: pip install "fedkd-flwr[report]"'
+            ) from error
+        finally:
+            logger.setLevel(level)
+        self._settings = ExitStack()
+        # Start from matplotlib's defaults: the user's own settings may ask for LaTeX or other fonts.
+        self._settings.enter_context(matplotlib.style.context(["default", _STYLE]))
+        self.figure: Any = Figure(figsize=(_WIDTH, height), layout="constrained")
+        FigureCanvasSVG(self.figure)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._settings.close()
+
+    def title(self, text: str) -> None:
+        """Write the title above the axes, left-aligned and wrapped."""
+        lines = "\n".join(textwrap.wrap(text, 78))
+        self.figure.suptitle(lines, x=0.01, ha="left", fontsize=10.5, weight="bold", parse_math=False)
+
+    def legend(self, axes: Any, *, columns: int = 0) -> None:
+        """Place the legend above the axes, where it covers no data; ``columns=0`` chooses the number of columns."""
+        handles, _ = axes.get_legend_handles_labels()
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.0),
+            ncols=columns or (len(handles) if len(handles) < 4 else 2),
+            borderaxespad=0.2,
+            columnspacing=1.2,
+            handletextpad=0.5,
+        )
+
+    def heatmap(self, axes: Any, shares: Sequence[Sequence[float]], *, top: float) -> Any:
+        """Draw rows of shares within 0..top as coloured cells, the first row on top; return what a colour bar needs.
+
+        Cells are vector shapes: a page may load no image, not even one that stands in the page itself. Cells too pale
+        to be seen are not drawn, and NaN is not.
+        """
+        import matplotlib
+        from matplotlib.collections import PatchCollection
+        from matplotlib.patches import Rectangle
+
+        seen = [
+            (i, j, value) for i, row in enumerate(shares) for j, value in enumerate(row) if value >= _PALEST * top > 0
+        ]
+        cells = PatchCollection([Rectangle((j - 0.5, i - 0.5), 1.0, 1.0) for i, j, _ in seen], linewidth=0)
+        cells.set_array([value for _, _, value in seen])
+        cells.set_cmap(matplotlib.colormaps["Blues"].resampled(_SHADES))
+        cells.set_clim(0.0, top)
+        axes.add_collection(cells)
+        axes.set_xlim(-0.5, len(shares[0]) - 0.5)
+        axes.set_ylim(len(shares) - 0.5, -0.5)
+        axes.tick_params(length=0)
+        for side in axes.spines.values():
+            side.set_visible(False)
+        return cells
+
+    def save(self, path: Path) -> None:
+        """Write the figure to a file, in the format of the file name's ending (``.svg``, ``.png`` or ``.pdf``)."""
+        self.figure.savefig(path, dpi=150)
+
+    def svg(self, prefix: str) -> str:
+        """Return the figure as an ``<svg>`` element without outside references.
+
+        Its ids start with ``prefix``, so that one page can hold several pictures.
+        """
+        target = io.StringIO()
+        # Without a date, two drawings of one record are equal.
+        nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        with warnings.catch_warnings():
+            # A name may use letters that matplotlib's font lacks; the browser draws text with its own fonts.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+            self.figure.savefig(target, format="svg", metadata=nothing)
+        return _for_page(target.getvalue(), prefix)
+
+
+def _for_page(svg: str, prefix: str) -> str:
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<style\b.*?</style>", "", svg, flags=re.DOTALL)  # an SVG's style sheet would apply to the whole page
+
+    def inside_tag(match: re.Match[str]) -> str:
+        tag = re.sub(r'\bid="', f'id="{prefix}-', match[0])
+        tag = re.sub(r'\b(?:xlink:)?href="#', f'href="#{prefix}-', tag)
+        return tag.replace("url(#", f"url(#{prefix}-")
+
+    svg = re.sub(r"<[^<>]+>", inside_tag, svg)  # text is escaped, so each bracket belongs to a tag
+    opening, rest = svg.split(">", 1)
+    opening = re.sub(r'\s(?:width|height|xmlns(?::\w+)?|version)="[^"]*"', "", opening)
+    return f'{opening} xmlns="http://www.w3.org/2000/svg" aria-hidden="true" focusable="false">{rest}'

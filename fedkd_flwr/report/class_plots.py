@@ -1,0 +1,239 @@
+"""The pictures by class: each party's rows, which classes are mistaken for which, and calibration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fedkd_flwr.metrics import BINS, Metrics
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.report import results
+from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, INK, Canvas, Plot
+from fedkd_flwr.report.formatting import plain
+
+__all__ = ["class_mix_plot", "confusion_plot", "merged", "pooled", "reliability_plot"]
+
+_NAMED_PARTIES = 40
+_NAMED_CLASSES = 40
+_CELLS = 300  # of more cells the counts are not written
+_NAMED_IN_MATRIX = 15
+_WRITTEN = 12  # of more classes the shares are not written
+
+_Bin = tuple[float, float, float]
+"""Rows, their mean confidence, and the share of them that is right."""
+
+
+def class_mix_plot(record: RunRecord) -> Plot:
+    """Draw each party's share of rows by class as a heatmap, with its rows.
+
+    Parameters and errors are those of `accuracy_plot`.
+    """
+    held = [p for p in record.parties if sum(p.class_counts)]
+    title = "Which classes each party holds"
+    if not held:
+        return Plot(title=title, svg="", caption="Not drawn: the parties' class counts are not in the record.")
+    num_classes = max(len(p.class_counts) for p in held)
+    most = max(held, key=lambda p: sum(p.class_counts))
+    least = min(held, key=lambda p: sum(p.class_counts))
+    missing = sum(sum(n == 0 for n in p.class_counts) for p in held) / len(held)
+    title = f"{sum(most.class_counts):,} rows; {missing:.0f} of {num_classes} classes are missing"
+    if len(held) > 1:
+        title = (
+            f"{len(held)} parties with {sum(least.class_counts):,} to {sum(most.class_counts):,} rows; "
+            f"on average a party lacks {missing:.1f} of {num_classes} classes"
+        )
+    shares = [[n / sum(p.class_counts) for n in p.class_counts] for p in held]
+    top = max(map(max, shares))
+    named = len(held) <= _NAMED_PARTIES
+    with Canvas(1.3 + (max(0.235 * len(held), 1.2) if named else 4.0)) as canvas:
+        axes = canvas.figure.add_subplot()
+        image = canvas.heatmap(axes, shares, top=top)
+        if len(held) * num_classes <= _CELLS and num_classes <= 15:
+            for i, party in enumerate(held):
+                for c, n in enumerate(party.class_counts):
+                    colour = "white" if shares[i][c] > top / 2 else "#222222" if n else "#8a8a8a"
+                    axes.text(c, i, f"{n:,}", ha="center", va="center", fontsize=7.5, color=colour)
+        if named:
+            labels = [f"{plain(p.name, 24)} ({sum(p.class_counts):,})" for p in held]
+            axes.set_yticks(range(len(held)))
+            axes.set_yticklabels(labels, parse_math=False)
+            axes.set_ylabel("party (rows)")
+        else:
+            axes.set_yticks([])
+            axes.set_ylabel(f"{len(held)} parties, by name")
+        if num_classes <= _NAMED_CLASSES:
+            names = [plain(results.class_name(record.classes, c), 16) for c in range(num_classes)]
+            long = max(map(len, names)) * num_classes > 60
+            axes.set_xticks(range(num_classes))
+            turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if long else {}
+            axes.set_xticklabels(names, parse_math=False, **turned)
+        else:
+            axes.set_xlabel(f"{num_classes} classes, in the schema's order")
+        canvas.figure.colorbar(image, ax=axes, label="share of the party's rows", fraction=0.035, pad=0.02)
+        canvas.title(title)
+        svg = canvas.svg("mix")
+    caption = (
+        "Each row is one party, each column one class; darker means a larger share of the party's rows. The numbers "
+        "are private rows, those kept for testing among them. The more the parties differ, the harder a vote is."
+    )
+    return Plot(title=title, svg=svg, caption=caption)
+
+
+def pooled(measured: Iterable[Metrics | None]) -> list[list[int]]:
+    """Return the sum of confusion matrices that are known as a whole; [] if none is.
+
+    >>> pooled([Metrics(n=3, confusion=[[1, 1], [0, 1]]), Metrics(n=1, confusion=[[0, 1], [0, 0]]), None])
+    [[1, 2], [0, 1]]
+    """
+    total: list[list[int]] = []
+    for found in measured:
+        if found is None or not _is_whole(found):
+            continue
+        whole = [row for row in found.confusion if row is not None]
+        total = total or [[0] * len(whole) for _ in whole]
+        if len(total) == len(whole):
+            total = [[a + b for a, b in zip(x, y, strict=True)] for x, y in zip(total, whole, strict=True)]
+    return total
+
+
+def _is_whole(found: Metrics) -> bool:
+    return bool(found.confusion) and None not in found.confusion
+
+
+def confusion_plot(record: RunRecord) -> Plot:
+    """Draw confusion matrices side by side: all parties alone, all with the federation, or the server's model.
+
+    Parameters and errors are those of `accuracy_plot`.
+    """
+    rows = results.rows_used(record)
+    candidates = {
+        "alone (SOLO)": pooled(p.solo.get(rows) for p in record.parties),
+        "with the federation": pooled(p.federated.get(rows) for p in record.parties),
+        "server's model": pooled([record.server.get(rows)]),
+    }
+    shown = {name: matrix for name, matrix in candidates.items() if matrix}
+    if "with the federation" in shown and "alone (SOLO)" in shown:
+        shown.pop("server's model", None)  # two panels can be read on a narrow page, three cannot
+    if not shown:
+        return Plot(title="Which classes are confused", svg="", caption="Not drawn: no confusion matrix is known.")
+    last, matrix = list(shown.items())[-1]
+    title = _title(last, matrix, record)
+    classes = len(matrix)
+    height = 3.9 if len(shown) > 1 else 5.0
+    with Canvas(height + 0.3) as canvas:
+        all_axes = canvas.figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
+        for axes, (name, counts) in zip(all_axes, shown.items(), strict=True):
+            image = _draw(canvas, axes, counts, record, size=7.0 if len(shown) > 1 else 8.5)
+            axes.set_title(name, fontsize=9.5, weight="normal")
+            axes.set_xlabel("predicted class" if classes <= _NAMED_IN_MATRIX else f"predicted: {classes} classes")
+        all_axes[0].set_ylabel("true class")
+        canvas.figure.colorbar(image, ax=all_axes.tolist(), label="share of the true class", fraction=0.035, pad=0.02)
+        canvas.title(title)
+        svg = canvas.svg("confusion")
+    whose = results.models_shown(record, rows, _is_whole, server="server's model" in shown)
+    caption = (
+        f"{whose}, on {results.ROWS[rows]}. {results.rows_counted(rows)} Each line is a true "
+        "class and adds up to 1; "
+        "the diagonal is its recall. A dark column off the diagonal is a class that swallows others."
+    )
+    return Plot(title=title, svg=svg, caption=caption)
+
+
+def _draw(canvas: Canvas, axes: Any, counts: list[list[int]], record: RunRecord, *, size: float) -> Any:
+    shares = [[n / sum(row) if sum(row) else float("nan") for n in row] for row in counts]
+    image = canvas.heatmap(axes, shares, top=1.0)
+    axes.set_aspect("equal")
+    if len(counts) <= _WRITTEN:
+        for i, row in enumerate(shares):
+            for j, value in enumerate(row):
+                if value == value and value >= 0.005:
+                    words = f"{value:.2f}".removeprefix("0") if value < 0.995 else "1"
+                    colour = "white" if value > 0.5 else "#222222"
+                    axes.text(j, i, words, ha="center", va="center", fontsize=size, color=colour)
+    ticks = range(len(counts)) if len(counts) <= _NAMED_IN_MATRIX else []
+    names = [plain(results.class_name(record.classes, c), 14) for c in ticks]
+    axes.set_xticks(ticks)
+    axes.set_yticks(ticks)
+    axes.set_yticklabels(names, parse_math=False, fontsize=8)
+    turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names), default=0) > 2 else {}
+    axes.set_xticklabels(names, parse_math=False, fontsize=8, **turned)
+    return image
+
+
+def _title(whose: str, counts: list[list[int]], record: RunRecord) -> str:
+    """Return the largest confusion in words: the pair of classes with the most wrong rows of one class."""
+    wrong = [(n / sum(row), n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if i != j and n]
+    if not wrong:
+        return f"Nothing is confused ({whose})"
+    share, n, i, j = max(wrong)
+    true, taken = (plain(results.class_name(record.classes, c), 30) for c in (i, j))
+    return f"Most confused ({whose}): {share:.0%} of {true} is taken for {taken}, {n:,} of {sum(counts[i]):,} rows"
+
+
+def merged(measured: Iterable[Metrics | None]) -> list[_Bin]:
+    """Return the bins of several models together, from the lowest confidence.
+
+    >>> merged([Metrics(n=4, reliability=[[4, 0.5, 0.25]]), Metrics(n=4, reliability=[[4, 0.52, 0.75]]), None])
+    [(8.0, 0.51, 0.5)]
+    """
+    sums: dict[int, list[float]] = {}
+    for found in measured:
+        for n, sure, right in found.reliability if found is not None else []:
+            place = min(max(math.ceil(sure * BINS - 1e-9) - 1, 0), BINS - 1)
+            total = sums.setdefault(place, [0.0, 0.0, 0.0])
+            for i, value in enumerate((n, n * sure, n * right)):
+                total[i] += value
+    return [(n, sure / n, right / n) for _, (n, sure, right) in sorted(sums.items())]
+
+
+def reliability_plot(record: RunRecord) -> Plot:
+    """Draw the share of right answers over confidence: all parties alone, all with the federation, the server's model.
+
+    Parameters and errors are those of `accuracy_plot`.
+    """
+    rows = results.rows_used(record)
+    candidates = [
+        ("alone (SOLO)", merged(p.solo.get(rows) for p in record.parties), INK, "o", "--"),
+        ("with the federation", merged(p.federated.get(rows) for p in record.parties), BLUE, "s", "-"),
+        ("server's model", merged([record.server.get(rows)]), GREEN, "D", "-."),
+    ]
+    lines = [line for line in candidates if line[1]]
+    if not lines:
+        caption = "Not drawn: no model gave probabilities, or they are not in the record."
+        return Plot(title="How sure, and how right", svg="", caption=caption)
+    name, bins = lines[-1][0], lines[-1][1]
+    error, gap = _errors(bins)
+    how = "too sure of itself" if gap > 0 else "not sure enough"
+    title = f"Confidence and truth differ by {error:.2f} on average ({name}); on balance it is {how}, by {abs(gap):.2f}"
+    if abs(gap) < 0.005:
+        title = f"Confidence and truth differ by {error:.2f} on average ({name}), in both directions"
+    with Canvas(3.6) as canvas:
+        axes = canvas.figure.add_subplot()
+        axes.plot([0, 1], [0, 1], color=GREY, linewidth=1.0, linestyle=":", label="as sure as right")
+        for label, found, colour, marker, style in lines:
+            most = max(n for n, _, _ in found)
+            x, y = [sure for _, sure, _ in found], [right for _, _, right in found]
+            axes.plot(x, y, color=colour, linestyle=style, linewidth=1.5, label=label)
+            axes.scatter(x, y, s=[8 + 60 * n / most for n, _, _ in found], color=colour, marker=marker, zorder=3)
+        axes.set_xlabel("confidence: the probability that the model gives to its answer")
+        axes.set_ylabel("share of answers that are right")
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_ylim(-0.02, 1.05)
+        axes.grid()
+        canvas.title(title)
+        canvas.legend(axes)
+        svg = canvas.svg("reliability")
+    whose = results.models_shown(record, rows, lambda found: found.reliability, server=bool(candidates[2][1]))
+    caption = (
+        f"{whose}, on {results.ROWS[rows]}, in {BINS} bins of confidence; a larger mark "
+        "holds more rows. Below the dotted line a model is right less often than it says."
+    )
+    return Plot(title=title, svg=svg, caption=caption)
+
+
+def _errors(bins: Sequence[_Bin]) -> tuple[float, float]:
+    """Return the expected calibration error, and by how much confidence exceeds truth on balance."""
+    total = sum(n for n, _, _ in bins)
+    error = sum(n * abs(sure - right) for n, sure, right in bins) / total
+    return error, sum(n * (sure - right) for n, sure, right in bins) / total

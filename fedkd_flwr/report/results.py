@@ -1,0 +1,344 @@
+"""What the models of a run reached on test rows: the table, the pictures and the page all take it from here."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fedkd_flwr.metrics import Metrics, imbalanced
+from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
+from fedkd_flwr.report.formatting import count, is_number, plain
+
+__all__ = [
+    "FIGURES",
+    "ROWS",
+    "SIMULATION_ONLY",
+    "Figures",
+    "Spread",
+    "baseline",
+    "class_name",
+    "consensus_rows",
+    "figure_used",
+    "figures",
+    "fixed_answer",
+    "known",
+    "means",
+    "models",
+    "models_shown",
+    "of_fewer",
+    "pairs",
+    "rarest_class",
+    "rarest_clause",
+    "rarest_in_brackets",
+    "rows_counted",
+    "rows_measured",
+    "rows_used",
+    "simulation_only",
+    "spread",
+    "test_rows",
+]
+
+SIMULATION_ONLY = "known in simulation only; at real silos they stay with the party"
+FIGURES = {
+    "balanced_accuracy": "bal.acc",
+    "accuracy": "acc",
+    "baseline": "base",
+    "macro_f1": "F1",
+    "roc_auc": "AUC",
+    "average_precision": "AP",
+    "log_loss": "log loss",
+    "brier": "Brier",
+    "calibration_error": "ECE",
+}
+"""Figures of `Metrics` that are one number, with their names in a table (docs/metrics.md explains them)."""
+ROWS = {"common": "common test rows", "own": "each party's own test rows"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """The mean, the lowest and the highest of some numbers."""
+
+    mean: float
+    lowest: float
+    highest: float
+
+    def span(self) -> str:
+        """Return ``lowest to highest``."""
+        return f"{self.lowest:.3f} to {self.highest:.3f}"
+
+    def text(self) -> str:
+        """Return ``mean (lowest to highest)``."""
+        return f"{self.mean:.3f} ({self.span()})"
+
+
+def spread(values: Iterable[object]) -> Spread | None:
+    """Return the spread of the finite numbers among ``values``, or None if there are none."""
+    known = [float(v) for v in values if is_number(v)]  # type: ignore[arg-type]
+    if not known:
+        return None
+    return Spread(mean=statistics.fmean(known), lowest=min(known), highest=max(known))
+
+
+def known(measured: Mapping[str, Metrics], rows: str, figure: str = "accuracy") -> float | None:
+    """Return one figure on some test rows, None where it is not known.
+
+    Parameters
+    ----------
+    measured : mapping of str to Metrics
+        ``solo`` or ``federated`` of a party, ``server`` or ``centralised`` of a record.
+    rows : str
+        A key of `ROWS`.
+    figure : str
+        A field of `Metrics` that holds one number.
+    """
+    value: float | None = getattr(measured.get(rows), figure, None)
+    return value if is_number(value) else None
+
+
+def rows_used(record: RunRecord) -> str:
+    """Return the key of the test rows to report first: those that most models of parties were tested on.
+
+    It is ``"common"`` where there are as many of both, or none. One party that reports on rows that nobody else has
+    must not hide what the others report.
+    """
+    measured = [one for p in record.parties for one in (p.solo, p.federated)]
+    return max(ROWS, key=lambda rows: sum(rows in one for one in measured))
+
+
+def rows_measured(record: RunRecord) -> list[str]:
+    """Return the test rows on which some party's model was measured."""
+    return [rows for rows in ROWS if any(rows in p.solo or rows in p.federated for p in record.parties)]
+
+
+def pairs(record: RunRecord, rows: str, figure: str = "accuracy") -> list[tuple[PartyRecord, float, float]]:
+    """Return (party, figure alone, figure with the federation) for each party that has both.
+
+    The party with the lowest figure alone comes first. ``rows`` and ``figure`` as in `known`.
+    """
+    found = ((p, known(p.solo, rows, figure), known(p.federated, rows, figure)) for p in record.parties)
+    both = [(p, alone, after) for p, alone, after in found if alone is not None and after is not None]
+    return sorted(both, key=lambda item: (item[1], item[2], item[0].name))
+
+
+def means(both: list[tuple[PartyRecord, float, float]]) -> tuple[float, float]:
+    """Return the mean accuracy alone and the mean accuracy with the federation, given non-empty `pairs`."""
+    return statistics.fmean(alone for _, alone, _ in both), statistics.fmean(after for _, _, after in both)
+
+
+def rows_counted(rows: str) -> str:
+    """Return a sentence on how test rows are counted over all parties."""
+    return "Each test row counts once for each party that was tested on it." if rows == "common" else ""
+
+
+def models_shown(record: RunRecord, rows: str, has: Callable[[Metrics], object], *, server: bool) -> str:
+    """Return in words whose models a picture shows.
+
+    Parameters
+    ----------
+    rows : str
+        Which test rows.
+    has : callable
+        Tells whether metrics hold what is drawn. Some parties' may not: those of models without probabilities, and of
+        silos that keep a class to themselves.
+    server : bool
+        Whether the server's model is drawn.
+    """
+    measured = {"alone": [p.solo for p in record.parties], "with the federation": [p.federated for p in record.parties]}
+    counts = {name: sum(bool((m := one.get(rows)) and has(m)) for one in of) for name, of in measured.items()}
+    counts = {name: count for name, count in counts.items() if count}
+    if not counts:
+        return "The server's model"
+    found = "All parties together" if len(record.parties) > 1 else plain(record.parties[0].name, 60)
+    if set(counts.values()) != {len(record.parties)}:
+        told = (f"{name}: {count} of {len(record.parties)}" for name, count in counts.items())
+        found = f"Parties together ({', '.join(told)})"
+    return found + (", and the server's model" if server else "")
+
+
+def figure_used(record: RunRecord, rows: str) -> str:
+    """Return the figure to report first on these test rows: ``"balanced_accuracy"`` or ``"accuracy"``.
+
+    It is balanced accuracy where the classes of all test rows are `imbalanced`, or where nobody reports an accuracy. A
+    figure that half as many models have as the other one, or fewer, does not lead: it would hide the rest.
+    """
+    found = [m for _, measured in models(record) for one in measured if (m := one.get(rows))]
+    supports = [m.support for m in found if m.support and None not in m.support]
+    rare = imbalanced(sum(c or 0 for c in counts) for counts in zip(*supports, strict=True))
+    having = {name: sum(getattr(m, name) is not None for m in found) for name in ("accuracy", "balanced_accuracy")}
+    has = {name for name, count in having.items() if count and 2 * count > max(having.values())}
+    return "balanced_accuracy" if "balanced_accuracy" in has and (rare or "accuracy" not in has) else "accuracy"
+
+
+def baseline(record: RunRecord, rows: str) -> float | None:
+    """Return the accuracy of always answering the commonest class of these test rows; None where it is not known.
+
+    Of each party's own test rows: the mean over the parties, each with the commonest class of its own rows.
+    """
+    for _, measured in models(record):
+        if found := spread(known(one, rows, "baseline") for one in measured):
+            return found.mean
+    return None
+
+
+def fixed_answer(record: RunRecord, rows: str) -> float | None:
+    """Return the balanced accuracy of any fixed answer on these test rows: 1 / classes that occur, None if not known.
+
+    Of each party's own test rows: the mean over the parties.
+    """
+    for _, measured in models(record):
+        supports = [m.support for one in measured if (m := one.get(rows)) and m.support and None not in m.support]
+        if supports:
+            return statistics.fmean(1 / sum(map(bool, support)) for support in supports)
+    return None
+
+
+def consensus_rows(record: RunRecord, done: RoundRecord) -> tuple[int, str] | None:
+    """Return on how many public rows a round's consensus accuracy was measured, as a number and in words.
+
+    None where that is not known. The record holds how many rows have a label; where the true class of some of them may
+    not be known, it is "at most" so many. Known rows are left out, whichever rule they chose; where the vote labels
+    some rows only, the record does not say how many of these are known ones.
+    """
+    known = sum(number for number in record.settings("known-rows") if isinstance(number, int))
+    if is_number(done.labelled_share):
+        rows = round(done.labelled_share * record.num_public)  # type: ignore[operator]
+    elif drawn := [rows for rows in record.settings("transfer-rows") if isinstance(rows, int)]:
+        rows = min(drawn[0], record.num_public or drawn[0])
+    elif record.sends == "weights" and record.num_public:
+        rows = record.num_public
+    else:
+        return None
+    sure = record.simulation and (not known or rows == record.num_public)
+    rows = min(rows, record.num_public - known) if known and record.num_public else rows
+    words = f"{rows:,} row{'' if rows == 1 else 's'}"
+    return rows, words if sure else f"at most {words}"
+
+
+def rarest_class(record: RunRecord, rows: str) -> tuple[int, int] | None:
+    """Return the class with the fewest of these test rows, and how many it has; None where a party holds that back.
+
+    Each party's own test rows are counted together, classes without rows are passed over.
+    """
+    for _, measured in models(record):
+        supports = [m.support for one in measured if (m := one.get(rows))]
+        if supports and all(support and None not in support for support in supports):
+            add = max if rows == "common" else sum
+            counts = [(add(n or 0 for n in held), c) for c, held in enumerate(zip(*supports, strict=True))]
+            held, c = min(count for count in counts if count[0])
+            return c, held
+    return None
+
+
+def rarest_clause(record: RunRecord, rows: str) -> str:
+    """Return how many test rows the rarest class has, as a clause; "" where accuracy leads."""
+    if figure_used(record, rows) == "accuracy" or (found := rarest_class(record, rows)) is None:
+        return ""
+    c, held = found
+    return f", {held:,} of them of the rarest class, '{plain(class_name(record.classes, c), 40)}'"
+
+
+def rarest_in_brackets(record: RunRecord, rows: str) -> str:
+    """Return how many test rows the rarest class has, in brackets; "" where accuracy leads."""
+    if figure_used(record, rows) == "accuracy" or (found := rarest_class(record, rows)) is None:
+        return ""
+    return f" (by {count(found[1], 'test row', 'test rows')} of the rarest class)"
+
+
+def models(record: RunRecord) -> list[tuple[str, list[Mapping[str, Metrics]]]]:
+    """Return who is measured, and the metrics of all such models by test rows."""
+    return [
+        ("alone", [p.solo for p in record.parties]),
+        ("federated", [p.federated for p in record.parties]),
+        ("server", [record.server]),
+        ("centralised", [record.centralised]),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """The means of figures over the models of one kind on test rows of one kind.
+
+    Attributes
+    ----------
+    who : str
+        ``alone``, ``federated``, ``server`` or ``centralised``.
+    rows : str
+        A key of `ROWS`.
+    n : int
+        Test rows; of each party's own: of all parties together.
+    means : dict of str to float
+        By key of `FIGURES`; figures that nobody reports are left out.
+    models : int
+        How many models were measured.
+    fewer : dict of str to (int, int)
+        Figures that only some of the models have, with their number and their test rows: a model has no AUC on rows of
+        one class.
+    """
+
+    who: str
+    rows: str
+    n: int
+    means: dict[str, float]
+    models: int = 1
+    fewer: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def figures(record: RunRecord) -> list[Figures]:
+    """Return one entry for each kind of model and of test rows that was measured."""
+    found = []
+    for rows in ROWS:
+        for who, measured in models(record):
+            if ms := [m for one in measured if (m := one.get(rows))]:
+                having = {name: [m for m in ms if is_number(getattr(m, name))] for name in FIGURES}
+                found.append(
+                    Figures(
+                        who=who,
+                        rows=rows,
+                        n=_counted(ms, rows),
+                        means={name: statistics.fmean(getattr(m, name) for m in h) for name, h in having.items() if h},
+                        models=len(ms),
+                        fewer={name: (len(h), _counted(h, rows)) for name, h in having.items() if 0 < len(h) < len(ms)},
+                    )
+                )
+    return found
+
+
+def _counted(measured: Sequence[Metrics], rows: str) -> int:
+    return max(m.n for m in measured) if rows == "common" else sum(m.n for m in measured)
+
+
+def test_rows(record: RunRecord) -> dict[str, int]:
+    """Return how many test rows there are of each kind; of the parties' own: of all of them together."""
+    return {one.rows: one.n for one in sorted(figures(record), key=lambda one: one.n)}
+
+
+def of_fewer(found: Sequence[Figures], who: Mapping[str, str]) -> list[str]:
+    """Return sentences on figures that only some parties have: of how many, and on how many test rows.
+
+    ``who`` names the kinds of models. Kinds of which the same is true share a sentence.
+    """
+    same: dict[tuple[str, int, int, int], list[str]] = {}
+    for one in found:
+        counts: dict[tuple[int, int], list[str]] = {}
+        for name, counted in one.fewer.items():
+            counts.setdefault(counted, []).append(FIGURES[name])
+        for (k, n), names in counts.items():
+            same.setdefault((", ".join(names), k, one.models, n), []).append(f"{who[one.who]}, {one.rows}")
+    return [
+        f"{names}: of {k} of {many} parties, {n:,} rows ({'; '.join(kinds)})."
+        for (names, k, many, n), kinds in same.items()
+    ]
+
+
+def simulation_only(record: RunRecord) -> bool:
+    """Tell whether the parties' accuracies are known only because this run is a simulation.
+
+    At real silos a party that hides its labels from the server by noise does not report accuracies either.
+    """
+    return record.simulation and any(claim.get("adversary") == "server" for claim in record.claims)
+
+
+def class_name(classes: Sequence[str], number: int) -> str:
+    """Return a class's name, ``class 3`` where the record names none."""
+    return str(classes[number]) if number < len(classes) else f"class {number}"

@@ -1,0 +1,160 @@
+"""The most important figures of a run: the upper part of its table, and the boxes at the top of its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.report import results, traffic
+from fedkd_flwr.report.formatting import count, is_number, number, plain, share, size, time_span
+
+__all__ = ["Line", "consensus_line", "summary"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure of a run.
+
+    Attributes
+    ----------
+    label, value, note : str
+        What it is, the figure, and what else must be known of it.
+    first : str
+        The same in the first round, where the figure is of the last one.
+    group : str
+        What several lines are about, such as ``accuracy, common rows``.
+    """
+
+    label: str
+    value: str
+    note: str = ""
+    first: str = ""
+    group: str = ""
+
+
+def summary(record: RunRecord, *, publishable: bool = False) -> Iterator[Line]:
+    """Yield the most important figures; a figure that is not known is left out."""
+    hidden = publishable and not record.length_told  # only the first round is in the record
+    yield Line("parties", traffic.answered(record), "in the first round" if hidden and record.rounds else "")
+    if not hidden:
+        planned = "" if record.status == "completed" or not record.num_rounds else f" of {record.num_rounds}"
+        yield Line("rounds", f"{sum(r.ended for r in record.rounds)}{planned}")
+    if record.consensus_rule:
+        yield Line("consensus", consensus_line(record))
+    if line := _by_party([(p.name, p.public_fit) for p in record.parties]):
+        yield Line("public set fit", line)
+    yield from _over_rounds(record)
+    if line := _by_party([(p.name, p.agreement) for p in record.parties]):
+        yield Line("agreement by party", line)
+    for rows in results.ROWS:
+        yield from _of_parties(record, rows)
+    if "common" in record.server or record.server_model:
+        name = f"({plain(record.server_model)})" if record.server_model else ""
+        yield Line("server's model", _reached(record, record.server), name)
+    if "common" in record.centralised:
+        name = f"{plain(record.centralised_model)} on " if record.centralised_model else "on "
+        pooled = f"({name}all private rows pooled: simulation only)"
+        yield Line("centralised", _reached(record, record.centralised), pooled)
+    if (fixed := results.figures(record)) and "baseline" in fixed[0].means:
+        on = f"{fixed[0].n:,} {fixed[0].rows} test rows{results.rarest_clause(record, fixed[0].rows)}"
+        note = f"(accuracy of always answering the commonest class; {on}){_own_baseline(record, fixed[0].rows)}"
+        yield Line("baseline", share(fixed[0].means["baseline"]), note)
+    yield from _bytes(record)
+    started = f"(start-up apart: {time_span(record.startup_seconds)})" if record.startup_seconds > 0 else ""
+    yield Line("time", time_span(record.seconds), started)
+
+
+def consensus_line(record: RunRecord) -> str:
+    """Return which rule made the consensus, and why; "" where none was chosen."""
+    rule, reason = record.consensus_rule, record.consensus_reason
+    return f"{rule}: {reason}" if rule and reason else str(rule)
+
+
+def _by_party(found: Sequence[tuple[str, float | None]]) -> str:
+    """Return the mean and the range of a figure of each party, and whose is the lowest; "" where none is known."""
+    known = sorted((value, name) for name, value in found if value is not None and is_number(value))
+    spread = results.spread(value for value, _ in known)
+    return f"{spread.text()}; lowest: {plain(known[0][1], 30)}" if spread is not None else ""
+
+
+def _over_rounds(record: RunRecord) -> Iterator[Line]:
+    """Yield the figures that each round has: of the last round, and of the first one."""
+    rounds = traffic.known_rounds(record)
+    for label, values in (
+        ("agreement", [r.agreement for r in rounds]),
+        ("labelled share", [r.labelled_share for r in rounds]),
+        ("consensus accuracy", [r.consensus_accuracy for r in rounds]),
+        ("replaced by noise", [None if r.kept_share is None else 1 - r.kept_share for r in rounds]),
+        ("server model's accuracy", [r.server_accuracy for r in rounds] if len(rounds) > 1 else []),
+    ):
+        if any(is_number(v) for v in values):
+            ends = [rounds[0], rounds[-1]] if label == "consensus accuracy" else []
+            of = [f" of {found[1]}" if (found := results.consensus_rows(record, r)) else "" for r in ends] or [""] * 2
+            first = f"first round {share(values[0])}{of[0]}" if len(values) > 1 else ""
+            yield Line(label, share(values[-1]) + of[1], first=first)
+
+
+def _of_parties(record: RunRecord, rows: str) -> Iterator[Line]:
+    """Yield what the parties' models reach on test rows of one kind: mean, lowest and highest party."""
+    figure = results.figure_used(record, rows)
+    group = f"accuracy, {rows} rows" if figure == "accuracy" else f"{figure.replace('_', ' ')}, {rows} rows"
+    both = results.pairs(record, rows, figure)
+    alone = results.spread(a for _, a, _ in both)
+    alone = alone or results.spread(results.known(p.solo, rows, figure) for p in record.parties)
+    after = results.spread(b for _, _, b in both)
+    after = after or results.spread(results.known(p.federated, rows, figure) for p in record.parties)
+    if alone:
+        yield Line("alone (SOLO)", share(alone.mean), f"({alone.span()})", group=group)
+    if after:
+        tail = _better([b - a for _, a, b in both])
+        yield Line("with the federation", share(after.mean), f"({after.span()}){tail}", group=group)
+
+
+def _better(gains: list[float]) -> str:
+    if not gains:
+        return ""
+    worse = sum(gain < 0 for gain in gains)
+    better = f"; better than alone: {sum(gain > 0 for gain in gains)} of {count(len(gains), 'party', 'parties')}"
+    return better + (f", worse: {worse}" if worse else "")
+
+
+def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
+    """Return a model's figures on the common test rows: balanced accuracy first where that leads."""
+    accuracy = share(results.known(measured, "common"))
+    if (figure := results.figure_used(record, "common")) == "accuracy":
+        return accuracy
+    return f"{figure.replace('_', ' ')} {share(results.known(measured, 'common', figure))}, accuracy {accuracy}"
+
+
+def _own_baseline(record: RunRecord, rows: str) -> str:
+    """Return what one fixed answer reaches on own rows, by the figure that leads there; "" where that is known."""
+    balanced = results.figure_used(record, "own") == "balanced_accuracy"
+    reached = results.fixed_answer(record, "own") if balanced else results.baseline(record, "own")
+    if reached is None or (rows == "own" and not balanced):
+        return ""
+    figure = "balanced accuracy of one fixed answer" if balanced else "mean over parties"
+    return f"; on own rows {reached:.3f} ({figure})"
+
+
+def _bytes(record: RunRecord) -> Iterator[Line]:
+    """Yield what travelled, and what sending models instead would take."""
+    sent = traffic.traffic(record)
+    if sent.up is None and sent.down is None:
+        return
+    later = ""
+    if sent.up_later is not None:
+        later = f"(up: {size(sent.up_first)} in the first round, {size(sent.up_later)} later)"
+    yield Line("bytes a party and round", f"{size(sent.up)} up, {size(sent.down)} down", later)
+    final = record.final_bytes_down / len(record.parties) if record.parties else 0.0
+    if final:
+        yield Line(f"final {traffic.final_result(record)}", f"{size(final)} down a party, once")
+    model, averageable = traffic.model_sharing(record)
+    exchanged = (sent.up or 0.0) + (sent.down or 0.0) + final / len(traffic.known_rounds(record))
+    if model is not None and exchanged > 0:
+        rival = "FedAvg of the same model" if averageable else "the model itself; FedAvg cannot average it"
+        weighed = sum(p.model_bytes is not None for p in record.parties)  # a simulation weighs the first models only
+        of = f"; {weighed:,} of {len(record.parties):,} models weighed" if weighed < len(record.parties) else ""
+        note = f"({rival}), {number(2 * model / exchanged)} times the bytes of a round{of}"
+        yield Line("sharing models instead", f"{size(model)} up, {size(model)} down", note)

@@ -1,0 +1,123 @@
+"""Who answered in a run, who was left out and why, and how many bytes travelled."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from dataclasses import dataclass, field
+
+from fedkd_flwr.record.run_record import RoundRecord, RunRecord
+from fedkd_flwr.report.formatting import plain
+from fedkd_flwr.report.results import spread
+
+__all__ = [
+    "LeftOut",
+    "Traffic",
+    "answered",
+    "final_result",
+    "known_rounds",
+    "left_out",
+    "model_sharing",
+    "traffic",
+]
+
+# FedAvg can average a model if a word of its name begins like one of these; trees have no weights to average.
+_AVERAGEABLE = ("mlp", "cnn", "logistic", "linear", "net", "lenet", "resnet", "vgg", "sgd")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """Bytes of arrays on the wire.
+
+    Attributes
+    ----------
+    up, down : float or None
+        Bytes per party and round, as the mean over rounds. None if the record holds no sizes: a valid reply is
+        never empty, so a record without any bytes up is one whose sizes were left out.
+    up_first, up_later : float or None
+        Bytes up per party in the first round, and the mean over the later rounds.
+    """
+
+    up: float | None
+    down: float | None
+    up_first: float | None
+    up_later: float | None
+
+
+def known_rounds(record: RunRecord) -> list[RoundRecord]:
+    """Return the rounds in which it is known who answered: those that ended, and the one that a run failed in."""
+    failed = record.status == "failed"
+    return [r for r in record.rounds if r.ended or (failed and (r.answered or r.rejected))]
+
+
+def traffic(record: RunRecord) -> Traffic:
+    """Return how many bytes travelled, per party that answered (up) or was asked (down)."""
+    rounds = known_rounds(record)
+    told = any(r.bytes_up for r in rounds)
+    ups = [r.bytes_up / len(r.answered) for r in rounds if r.answered and told]
+    downs = [r.bytes_down / r.asked for r in rounds if r.asked > 0 and told]
+    return Traffic(
+        up=statistics.fmean(ups) if ups else None,
+        down=statistics.fmean(downs) if downs else None,
+        up_first=ups[0] if ups else None,
+        up_later=statistics.fmean(ups[1:]) if len(ups) > 1 else None,
+    )
+
+
+def model_sharing(record: RunRecord) -> tuple[float | None, bool]:
+    """Return the mean size of a party's model in bytes, and whether FedAvg could average the models.
+
+    FedAvg averages weights, so every party must have the same kind of model, and that kind must have weights. The size
+    is None if it is not known, and where weights are what the parties send: that is no alternative then.
+    """
+    if record.sends == "weights":
+        return None, False
+    sizes = spread(p.model_bytes for p in record.parties)
+    kinds = {p.model.lower() for p in record.parties}
+    words = re.split(r"[^a-z0-9]+", next(iter(kinds), ""))
+    averageable = len(kinds) == 1 and any(word.startswith(_AVERAGEABLE) for word in words)
+    return (sizes.mean if sizes else None), averageable
+
+
+def final_result(record: RunRecord) -> str:
+    """Return what the parties get at the end, in a word: labels, averages (of scores) or the server's model.
+
+    >>> final_result(RunRecord(run_id="7", algorithm="fedmd", returns="scores"))
+    'averages'
+    """
+    return {"labels": "labels", "scores": "averages", "weights": "model"}.get(record.returns, "result")
+
+
+@dataclass(kw_only=True)
+class LeftOut:
+    """A party, or a node without a name, that was left out for one reason, and the rounds in which this happened."""
+
+    who: str
+    code: str
+    rounds: list[int] = field(default_factory=list)
+    failure: str = ""  # the cause, where it is known: in simulation
+
+
+def left_out(record: RunRecord) -> list[LeftOut]:
+    """Return who was left out and why: one entry per party and reason, in the order in which they first occurred."""
+    found: dict[tuple[str, str], LeftOut] = {}
+    for r in record.rounds:
+        for x in r.rejected:
+            who = plain(x.party) if x.party else f"node {plain(x.node_id)} (its party is not known)"
+            entry = found.setdefault((who, x.code), LeftOut(who=who, code=plain(x.code), failure=plain(x.failure)))
+            entry.rounds.append(r.server_round)
+    return list(found.values())
+
+
+def answered(record: RunRecord) -> str:
+    """Return as text how many parties answered of how many were asked, over all rounds."""
+    got = [len(r.answered) for r in known_rounds(record)]
+    asked = [r.asked for r in known_rounds(record)]
+    if not got:
+        return "no round was finished"
+    every = ", in every round" if len(got) > 1 and min(got) == max(got) else ""
+    return f"{_range(got)} answered of {_range(asked)} asked{every}"
+
+
+def _range(values: list[int]) -> str:
+    return f"{min(values)}" if min(values) == max(values) else f"{min(values)} to {max(values)}"

@@ -1,0 +1,221 @@
+"""The figures of a benchmark table, and what is said about them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import replace
+
+import pytest
+from report.conftest import sample
+
+from benchmarks.harness.pictures import draw_bench
+from benchmarks.harness.results import BenchTable, Line, figure_of, lines_of
+
+
+@pytest.fixture(scope="module")
+def record():
+    return sample(3, 2)
+
+
+def test_figures_are_those_of_the_record(record):
+    assert figure_of(record, "federated") == record.mean_accuracies()["federated-common"]
+    assert figure_of(record, "solo-own") == record.mean_accuracies()["solo-own"]
+    for way in ("up", "down"):
+        sent = [getattr(r, f"bytes_{way}") / r.asked for r in record.rounds]
+        assert figure_of(record, f"{way}-kb") == sum(sent) / 1e3
+    assert figure_of(record, "up-kb") != figure_of(record, "down-kb")
+    assert figure_of(record, "consensus") == record.rounds[-1].consensus_accuracy
+    assert figure_of(record, "centralised") == record.centralised["common"].accuracy
+    assert figure_of(record, "server") is None
+    assert figure_of(record, "balanced-solo") == record.mean_accuracies("balanced_accuracy").get("solo-common")
+    first = statistics.fmean(record.rounds[0].accuracy.values())
+    assert figure_of(record, "federated@1") == first
+    assert figure_of(record, "federated@99") is None
+    assert figure_of(record, "auc") is None
+    for wrong in ("beauty", "solo-there", "beauty@1"):
+        with pytest.raises(ValueError, match="no figure"):
+            figure_of(record, wrong)
+
+
+def test_the_error_of_a_difference_counts_both_spreads_and_the_verdict_its_sign():
+    values = {1: 0.80, 2: 0.82, 3: 0.84}
+    line = Line(row="a", figure="server", values=values, printed=0.83, deviation=0.01, trials=4)
+    assert line.mean == pytest.approx(0.82)
+    assert line.difference == pytest.approx(-0.01)
+    assert line.error == pytest.approx(math.sqrt(0.02**2 / 3 + 0.01**2 / 4))
+    assert line.verdict == "within one deviation"
+    assert Line(row="a", figure="server", values=values, printed=0.9).verdict == "worse"
+    assert Line(row="a", figure="auc", values=values, printed=0.9).verdict == "as good or better"
+    assert Line(row="a", figure="server", values={1: 0.8}, printed=0.7).verdict == "one run"
+    assert Line(row="a", figure="server", values={}).mean is None
+
+
+def test_a_shortfall_that_many_runs_make_sure_is_said_though_it_is_within_one_deviation():
+    values = dict(enumerate([0.80, 0.82, 0.84] * 4))
+    assert (
+        Line(row="a", figure="server", values=values, printed=0.83).verdict
+        == "short of the print, within one deviation"
+    )
+    assert (
+        Line(row="a", figure="auc", values=values, printed=0.81).verdict == "short of the print, within one deviation"
+    )
+
+
+@pytest.mark.parametrize(
+    ("printed", "verdict"),
+    [
+        (0.8200, "as good or better"),
+        (0.8297, "within one deviation"),  # 1.97 standard errors
+        (0.8300, "short of the print, within one deviation"),  # 2.03
+        (0.8370, "short of the print, within one deviation"),  # 0.997 of a deviation
+        (0.8371, "worse"),  # 1.003
+    ],
+)
+def test_a_mean_is_short_from_two_standard_errors_on_and_worse_from_one_deviation_on(printed, verdict):
+    """Of twelve runs .80, .82 and .84 by turns: deviation .02 sqrt(8/11) = .01706, standard error .00492."""
+    values = dict(enumerate([0.80, 0.82, 0.84] * 4))
+    values[0] += 1e-9  # so that a mean of .82 is not below a print of .82 by rounding
+    line = Line(row="a", figure="server", values=values, printed=printed)
+    assert line.spread == pytest.approx(0.02 * math.sqrt(8 / 11))
+    assert line.error == pytest.approx(line.spread / math.sqrt(12))
+    assert line.verdict == verdict
+
+
+@pytest.mark.parametrize("figure", ["auc", "seconds", "up-kb", "down-kb"])
+def test_of_an_attack_of_time_and_of_bytes_less_is_better(figure):
+    values = {1: 2.0, 2: 2.2}
+    assert Line(row="a", figure=figure, values=values, printed=3.0).verdict == "as good or better"
+    assert Line(row="a", figure=figure, values=values, printed=1.0).verdict == "worse"
+
+
+def test_a_deviation_without_a_number_of_trials_adds_nothing_to_the_error():
+    line = Line(row="a", figure="server", values={1: 0.8, 2: 0.9}, printed=0.9, deviation=0.1)
+    assert line.error == pytest.approx(0.05)
+
+
+def _found(*lines, **more):
+    return BenchTable(name="t", title="T", source="S", lines=list(lines), **more)
+
+
+def test_pairs_are_compared_seed_by_seed_and_one_pair_says_nothing():
+    a = Line(row="a", figure="server", values={1: 0.5, 2: 0.7, 3: 0.9, 4: 0.1})
+    b = Line(row="b", figure="server", values={1: 0.6, 2: 0.8, 3: 1.001})
+    said = _found(a, b, against=[("b", "a")]).compared()
+    assert len(said) == 1
+    assert "+0.1003 ± " in said[0]
+    assert "more than noise, n = 3" in said[0]
+    one = Line(row="a", figure="server", values={1: 0.5})
+    assert "one pair, n = 1" in _found(one, b, against=[("b", "a")]).compared()[0]
+    assert not _found(a, against=[("b", "a")]).compared()
+
+
+def test_the_more_pairs_of_rows_a_table_compares_the_wider_each_interval():
+    """Student's t of two degrees of freedom has a closed form: (2 p - 1) / sqrt(2 p (1 - p))."""
+    rows = {"a": [0.5, 0.5, 0.5], "b": [0.6, 0.7, 0.8], "c": [0.50, 0.51, 0.49]}
+    lines = [Line(row=row, figure="server", values=dict(enumerate(values))) for row, values in rows.items()]
+    for against in ([("b", "a")], [("b", "a"), ("c", "a")]):
+        p = 1 - 0.05 / 2 / len(against)
+        half = (2 * p - 1) / math.sqrt(2 * p * (1 - p)) * 0.1 / math.sqrt(3)
+        said = _found(*lines, against=against).compared()
+        assert said[0] == f"b − a, server: +0.2000 ± {half:.4f} (standard error 0.0577): within noise, n = 3"
+        assert len(said) == len(against)
+
+
+def test_rows_are_compared_by_the_figure_that_the_first_of_them_shows_first_and_both_have():
+    shown = {"a": ["solo", "server", "federated"], "b": ["federated", "server"]}
+    lines = [Line(row=row, figure=f, values={1: 0.5, 2: 0.6}) for row, figures in shown.items() for f in figures]
+    assert _found(*lines, against=[("a", "b")]).compared()[0].startswith("a − b, server:")
+    assert _found(*lines, against=[("b", "a")]).compared()[0].startswith("b − a, federated:")
+
+
+def test_a_row_takes_figures_from_its_records_and_from_the_published_table_where_there_is_none(record):
+    record = replace(record, seconds=7.0)
+    taken = {1: {"seconds": 3.0, "federated": 0.5}, 2: {"seconds": 99.0, "federated": 0.0}, 3: {"federated": 0.7}}
+    first, second = lines_of(
+        "a", ["seconds", "federated"], {2: record}, {"seconds": 5.0}, {"seconds": 0.1}, 4, taken=taken
+    )
+    assert (first.values, second.values) == (
+        {1: 3.0, 2: 7.0},
+        {1: 0.5, 2: record.mean_accuracies()["federated-common"], 3: 0.7},
+    )
+    assert (first.printed, first.deviation, first.trials) == (5.0, 0.1, 4)
+    assert (second.printed, second.deviation) == (None, None)
+
+
+def test_rows_that_lack_the_same_runs_for_one_reason_stand_in_one_line():
+    missing = {
+        "a, seed 13": "not run yet",
+        "a, seed 14": "not run yet",
+        "a, seed 15": "too few",
+        "b, seed 13": "not run yet",
+        "e, seed 13": "not run yet",
+        "c": "not run yet",
+        "d": "not run yet",
+    }
+    lines = [line for line in _found(missing=missing).markdown().splitlines() if "missing" in line]
+    assert lines == [
+        "- **missing**: seeds 13, 14 of a: not run yet",
+        "- **missing**: seed 15 of a: too few",
+        "- **missing**: seed 13 of b; e: not run yet",
+        "- **missing**: c; d: not run yet",
+    ]
+
+
+def test_rows_that_agree_in_each_pair_are_not_said_to_differ_by_noise():
+    a, b = (Line(row=name, figure="server", values={1: 0.5, 2: 0.7, 3: 0.9}) for name in "ab")
+    assert _found(a, b, against=[("b", "a")]).compared()[0].endswith("the same in each pair, n = 3")
+
+
+def test_equal_gaps_are_not_said_to_be_more_than_noise():
+    a, b = (Line(row=name, figure="server", values={1: v, 2: v + 0.1, 3: v}) for name, v in (("a", 0.5), ("b", 0.6)))
+    said = _found(a, b, against=[("b", "a")]).compared()[0]
+    assert said == "b − a, server: +0.1000: equal in each pair, so its noise is not known, n = 3"
+
+
+def test_the_table_stands_in_columns_and_the_picture_holds_both(tmp_path):
+    line = Line(row="a", figure="server", values={1: 0.5, 2: 0.7}, printed=0.65, deviation=0.1, trials=3)
+    found = _found(line, Line(row="a", figure="up-kb", values={1: 12.0, 2: 13.0}), notes={"a": "mind"})
+    lines = found.table().splitlines()
+    assert len({len(one) for one in lines}) == 1
+    assert [cell.strip() for cell in lines[2].split("|")[1:8]] == [
+        "a",
+        "server",
+        "2",
+        "0.6000",
+        "0.1414",
+        "0.6500 ± 0.1",
+        "-0.0500",
+    ]
+    assert "- a: mind" in found.markdown()
+    assert draw_bench(found, tmp_path / "x.svg")
+    assert "printed in the paper" in (tmp_path / "x.svg").read_text()
+    assert not draw_bench(_found(found.lines[1]), tmp_path / "y.svg")
+    curves = [
+        Line(row=row, figure=f"server@{at}", values={1: 0.5, 2: 0.6}, printed=0.4) for row in "ab" for at in (1, 2)
+    ]
+    assert draw_bench(_found(*curves), tmp_path / "z.svg")
+
+
+def _at(row, epsilons, **more):
+    return [
+        Line(row=f"{row}, epsilon {at}", figure="server", values={1: 0.5, 2: 0.6}, printed=0.4, **more)
+        for at in epsilons
+    ]
+
+
+def test_rows_that_differ_in_epsilon_are_drawn_over_it_beside_those_without_noise(tmp_path):
+    lines = [*_at("wine, even", (0.5, 1, 2)), *_at("wine, uneven", (1, 2, 4))]
+    lines.append(Line(row="wine, even, no noise", figure="server", values={1: 0.9}))
+    lines.append(Line(row="wine, even, no noise", figure="solo", values={1: 0.7}))
+    lines.append(Line(row="wine, even, epsilon 1, PATE", figure="server", values={1: 0.5}))
+    assert draw_bench(_found(*lines), tmp_path / "x.svg")
+    drawn = (tmp_path / "x.svg").read_text()
+    for text in ("wine, even<", "wine, uneven<", "no noise, here", "alone, here", "PATE", ">0.5<", ">4<"):
+        assert text in drawn
+    assert "wine, even, epsilon 1" not in drawn
+
+
+def test_two_epsilons_make_no_curve_and_are_drawn_row_by_row(tmp_path):
+    assert draw_bench(_found(*_at("wine", (1, 2))), tmp_path / "x.svg")
+    assert "wine, epsilon 2, server" in (tmp_path / "x.svg").read_text()

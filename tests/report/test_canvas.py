@@ -1,0 +1,81 @@
+"""What every picture has in common, whatever it shows."""
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from fedkd_flwr.errors import MissingExtraError
+from fedkd_flwr.report import accuracy_plot, rounds_plot
+
+EVERY = [accuracy_plot, rounds_plot]
+
+
+@pytest.mark.parametrize("draw", EVERY)
+@pytest.mark.parametrize("parties", [1, 5, 10, 50, 100])
+def test_every_plot_is_one_whole_svg(make_record, draw, parties):
+    plot = draw(make_record(parties, 3))
+    assert ET.fromstring(plot.svg).tag.endswith("svg")
+    assert plot.caption
+
+
+@pytest.mark.parametrize("draw", EVERY)
+def test_the_same_record_gives_the_same_bytes(make_record, draw):
+    svg = draw(make_record(5, 3)).svg
+    assert svg == draw(make_record(5, 3)).svg
+    assert "<metadata" not in svg
+
+
+@pytest.mark.parametrize(("draw", "prefix"), [*zip(EVERY, ("accuracy-", "rounds-"), strict=True)])
+def test_every_id_and_reference_has_the_picture_s_own_prefix(make_record, draw, prefix):
+    root = ET.fromstring(draw(make_record(5, 3)).svg)
+    ids = [e.get("id") for e in root.iter() if e.get("id")]
+    assert len(ids) == len(set(ids)) > 0
+    assert all(i.startswith(prefix) for i in ids)
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            if "url(#" in value:
+                assert value.split("url(#")[1].split(")")[0] in ids
+            if key.endswith("href"):
+                assert value[1:] in ids
+
+
+def test_settings_of_matplotlib_are_as_before(make_record):
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    accuracy_plot(make_record(3, 2))
+    assert dict(matplotlib.rcParams) == before
+    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+
+
+def test_nothing_recorded_is_said_twice(failed_record):
+    failed_record.rounds = []
+    assert [draw(failed_record).svg for draw in EVERY] == ["", ""]
+
+
+def test_without_matplotlib_it_says_what_to_install(make_record, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "fedkd-flwr\[report\]"'):
+        accuracy_plot(make_record(3, 2))
+
+
+@pytest.mark.parametrize("line", ["import fedkd_flwr.report", "import fedkd_flwr.report, matplotlib"])
+def test_importing_the_room_imports_neither_matplotlib_nor_jinja(line):
+    code = f"{line}\nimport sys\nsys.exit(any(m in sys.modules for m in ('matplotlib', 'jinja2', 'flwr', 'torch')))"
+    found = subprocess.run([sys.executable, "-c", code], check=False).returncode
+    assert found == (1 if "matplotlib" in line else 0)  # the second line shows that the first can fail
+
+
+def test_a_home_that_cannot_be_written_to_is_no_reason_for_warnings(tmp_path):
+    (tmp_path / "file").touch()
+    nowhere = str(tmp_path / "file" / "x")
+    drawn = subprocess.run(
+        [sys.executable, "-c", "from fedkd_flwr.report.canvas import Canvas; Canvas(2.0)"],
+        env={**os.environ, "HOME": nowhere, "XDG_CONFIG_HOME": nowhere, "XDG_CACHE_HOME": nowhere, "MPLCONFIGDIR": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert (drawn.returncode, drawn.stderr) == (0, "")

@@ -1,0 +1,258 @@
+import html
+import re
+import tomllib
+
+import numpy as np
+import pytest
+from pages import Page, written
+
+from fedkd_flwr.metrics import Metrics, measure
+from fedkd_flwr.report.model_warnings import model_warnings
+from fedkd_flwr.report.page import write_page
+
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
+
+def test_every_party_has_its_row(make_record, tmp_path):
+    record = make_record(100, 2)
+    page = Page(written(record, tmp_path))
+    assert all(p.name in page.text for p in record.parties)
+
+
+def test_without_claims_it_says_what_was_shared_and_may_be_revealed(make_record, tmp_path):
+    page = Page(written(make_record(3, 2), tmp_path))
+    assert "No privacy guarantee: labels are shared as they are (no noise)." in page.text
+    assert "labels for 10,000 public rows" in page.text
+    assert "membership inference" in page.text
+    assert "parties reported how accurate their models are" in page.text
+
+
+def test_metrics_that_were_not_shared_are_not_said_to_be(make_record, tmp_path):
+    record = make_record(3, 2)
+    for party in record.parties:
+        party.solo, party.federated = {}, {}
+    for r in record.rounds:
+        r.accuracy = {}
+    assert "how accurate their models are" not in written(record, tmp_path)
+
+
+def test_an_algorithm_it_does_not_know_is_not_said_to_share_labels_only(make_record, tmp_path):
+    page = Page(written(make_record(3, 2, algorithm="fedavg"), tmp_path))
+    assert "did not leave the parties" not in page.text
+    assert "carry no noise" in page.text
+
+
+def test_claims_are_shown_in_full_and_in_words(make_record, tmp_path, claims):
+    record = make_record(3, 2)
+    record.claims = claims
+    page = Page(written(record, tmp_path))
+    assert "by a factor of at most 2.72; with a probability of 1 in 100,000 it may reveal" in page.text
+    assert "This is not proven" in page.text
+    assert "do not pass them on" in page.text
+    assert "No privacy guarantee" not in page.text
+
+
+def test_claims_for_the_operator_only_stand_apart_from_those_that_may_be_passed_on(make_record, tmp_path, claims):
+    record = make_record(3, 2)
+    record.claims = list(reversed(claims))
+    text = Page(written(record, tmp_path)).text
+    public, private = text.index("May be passed on"), text.rindex("For the operator only")
+    assert public < text.index("epsilon 1 ", public) < private < text.index("4.73", private)
+    record.claims = [dict(claims[0])]
+    assert "For the operator only" not in written(record, tmp_path)
+
+
+def test_noise_at_the_server_says_what_the_server_sees_and_noise_at_the_party_that_it_needs_no_trust(
+    make_record, tmp_path, claims
+):
+    record = make_record(3, 1, algorithm="fedkt")
+    at_party, at_server = dict(claims[0]), {**claims[1], "basis": "proven", "publishable": True}
+    record.claims = [at_server]
+    text = written(record, tmp_path)
+    assert "The server itself sees labels without noise" in text
+    assert "needs no trust" not in text
+    record.claims = [at_party]
+    text = written(record, tmp_path)
+    assert "The server itself sees labels without noise" not in text
+    assert "The server needs no trust for these claims" in text
+
+
+def test_seeded_noise_is_no_guarantee(make_record, tmp_path, claims):
+    record = make_record(3, 1)
+    record.claims = [{**claims[0], "epsilon": None, "delta": None, "basis": "none: seeded"}]
+    page = Page(written(record, tmp_path))
+    assert "NO GUARANTEE: the noise of this run came from a seed" in page.text
+    assert "nobody: nothing is promised" in page.text
+
+
+def test_the_effect_of_noise_is_shown_per_round_and_in_words(make_record, tmp_path, claims):
+    record = make_record(3, 2)
+    record.claims = [claims[0]]
+    record.rounds[0].kept_share, record.rounds[1].kept_share = 0.69, 0.48
+    page = Page(written(record, tmp_path))
+    assert "Noise replaced 31 % to 52 % of the labels a party sent" in page.text
+    assert "noise replaced" in page.text
+    assert "0.310" in page.text
+    record.claims = [{**claims[1], "basis": "proven", "publishable": True}]
+    text = Page(written(record, tmp_path)).text
+    assert "of the server's answers" in text
+    assert "measured on the votes without noise, so it is for the operator only" in text
+
+
+def test_the_rows_of_a_consensus_accuracy_are_counted_on_the_page(make_record, tmp_path, claims):
+    record = make_record(3, 2, algorithm="privatekt")
+    record.claims, record.config["privatekt.transfer-rows"] = [claims[0]], 2
+    for r, right in zip(record.rounds, (1.0, 0.0), strict=True):
+        r.labelled_share, r.kept_share, r.consensus_accuracy = None, 0.8, right
+    text = Page(written(record, tmp_path)).text
+    end = "of the server's labels were right in the last round, on 2 rows with a label whose true class is known."
+    assert f"After noise, 0 % {end}" in text
+    assert "1.000 of 2 rows" in text
+    assert "Noise replaced 20 % of the labels a party sent by another class, on average." in text
+
+
+def test_the_publishable_page_of_a_run_without_noise_tells_of_no_more_than_the_first_round(make_record, tmp_path):
+    def page(rounds):
+        record = make_record(4, rounds)
+        record.config["num-rounds"] = 10
+        return written(record, tmp_path, publishable=True)
+
+    assert page(3) == page(7)
+    assert "10 were configured" in page(3)
+    assert "labels sent" not in page(3)
+
+
+def test_the_configuration_is_toml_that_reads_back(make_record, tmp_path):
+    record = make_record(3, 2)
+    expected = record.config | {"odd key": 'a "quoted"\nvalue 🌲 ü'}
+    record.config["fedct.quorum"] = 0.8  # Flower reads the dotted key as the key of a table
+    record.config["odd key"] = 'a "quoted"\nvalue 🌲 ü'
+    page = written(record, tmp_path)
+    block = html.unescape(page.split("<pre><code>")[1].split("</code>")[0])
+    assert tomllib.loads(block) == {**expected, "fedct": {"quorum": 0.8}}
+
+
+def test_of_a_round_that_is_not_over_it_is_not_said_that_nothing_was_sent(make_record, tmp_path):
+    record = make_record(3, 2)
+    record.rounds[-1].ended, record.rounds[-1].bytes_up, record.rounds[-1].answered = False, 0, []
+    record.status = "running"
+    last = re.sub(r"<td[^>]*>", "<td>", written(record, tmp_path)).split("not known of 3</td>")[1].split("</tr>")[0]
+    assert "<td>–</td><td>15.1 KB</td>" in last  # up and down
+
+
+def test_a_simulation_is_repeated_by_fedkd_simulate_and_a_real_run_by_fedkd_run(make_record, tmp_path):
+    record = make_record(3, 2)
+    record.simulation = True
+    assert "fedkd simulate again.toml --parties 3" in written(record, tmp_path)
+    record.simulation = False
+    assert "fedkd run again.toml" in written(record, tmp_path)
+
+
+def test_a_run_killed_in_its_first_round_is_repeated_with_the_parties_that_were_asked(make_record, tmp_path):
+    record = make_record(3, 1)
+    record.simulation, record.status, record.parties = True, "running", []
+    record.rounds[0].ended, record.rounds[0].answered = False, []
+    record.config.pop("num-parties", None)
+    page = written(record, tmp_path)
+    assert "and run with 3 parties" in page
+    assert "fedkd simulate again.toml --parties 3" in page
+    record.rounds = []
+    page = written(record, tmp_path)
+    assert "parties 0" not in page
+    assert "with 0" not in page
+    assert "num-supernodes" not in page
+
+
+def test_of_a_round_that_failed_it_is_not_said_that_a_vote_was_held(failed_record, make_record, tmp_path):
+    failed_record.rounds[0].ended = False
+    page = Page(written(failed_record, tmp_path)).text
+    assert "These parties gave no valid answer. The round did not end, and no vote was held in it." in page
+    assert "the vote was held" not in page
+    record = make_record(3, 2)
+    for one in record.rounds:
+        one.rejected = failed_record.rounds[0].rejected[:1]
+    assert "In these rounds the vote was held without these parties." in Page(written(record, tmp_path)).text
+    record.status, record.rounds[1].ended = "failed", False
+    page = Page(written(record, tmp_path)).text
+    assert "The vote was held without these parties, but not in round 2: it did not end, and had no vote." in page
+
+
+def test_the_table_of_parties_has_the_figure_of_the_printed_one_so_that_useless_models_show_no_gain(
+    make_record, tmp_path
+):
+    record = make_record(2, 2)
+    for party in record.parties:
+        for kind, accuracy in ((party.solo, 0.064), (party.federated, 0.936)):
+            kind["common"] = Metrics(
+                n=500, accuracy=accuracy, baseline=0.936, balanced_accuracy=0.5, support=[32, 468], recall=[0.0, 1.0]
+            )
+            kind["own"] = Metrics(n=40, accuracy=accuracy, balanced_accuracy=0.5, support=[20, 20])
+    text = written(record, tmp_path)
+    table = Page(text[text.index("<h2>Each party</h2>") :].split("</section>")[0]).text
+    assert "balanced accuracy alone, 500 common rows" in table
+    assert "own test rows accuracy alone, own rows" in table
+    assert table.count("party-000 decision-tree 0.500 0.500 +0.000 40 0.064 0.936 +0.872") == 1
+    assert "Balanced accuracy is the mean recall of the classes" in table
+    assert "The accuracy of always answering the commonest class is 0.936 on common rows." in table
+    assert "accuracy of the server's model" not in text
+
+
+@pytest.fixture
+def record(make_record):
+    record, y = make_record(2, 1, algorithm="fedkt"), np.repeat([0, 1], [1960, 40])
+    record.classes = ["legit", "fraud"]
+    right, never = measure(y, y, np.eye(2)[y], num_classes=2), measure(y, 0 * y, None, num_classes=2)
+    for party in record.parties:
+        party.solo, party.federated = {"common": right}, {"common": never, "own": Metrics(n=7, accuracy=0.5)}
+    record.server, record.centralised = {"common": never}, {}
+    return record
+
+
+def text(record, folder, **options):
+    return " ".join(Page(write_page(record, folder / "a.html", **options).read_text(encoding="utf-8")).text.split())
+
+
+def test_the_page_has_every_figure_with_its_rows_and_those_of_each_class(record, tmp_path):
+    shown = text(record, tmp_path)
+    assert "alone (SOLO) common 2,000 1.000 1.000 0.980 1.000 1.000 1.000 0.000 0.000 0.000" in shown
+    assert "with the federation common 2,000 0.500 0.980 0.980 0.495 – – – – –" in shown
+    assert "with the federation own 14 – 0.500 – – – – – – –" in shown
+    assert "legit 1,960 1.000 1.000 1.000 1.000 0.980 0.990 1.000 0.980 0.990" in shown
+    assert "fraud 40 1.000 1.000 1.000 0.000 0.000 0.000 0.000 0.000 0.000" in shown
+    assert "Models without probabilities have no AUC" in shown
+
+
+def test_a_useless_model_is_called_so_before_any_figure(record, tmp_path):
+    shown = text(record, tmp_path)
+    assert len(model_warnings(record)) == 2
+    for sentence in model_warnings(record):
+        assert shown.index(sentence) < shown.index("balanced accuracy, common rows")
+
+
+def test_a_publishable_page_has_no_metrics(record, tmp_path):
+    shown = text(record, tmp_path, publishable=True)
+    assert "useless" not in shown
+    assert "Metrics" not in shown
+    assert "1,960" not in shown
+
+
+def test_classes_that_a_silo_holds_back_are_dashes(record, tmp_path):
+    held = record.server["common"].shared(["recall"], min_support=50)
+    for party in record.parties:
+        party.solo, party.federated = {"common": held}, {}
+    record.server = {}
+    assert "legit – – – – fraud – – – –" in text(record, tmp_path)
+
+
+@pytest.mark.parametrize(("status", "said"), [("running", "record yet."), ("completed", "in the record.")])
+def test_a_page_without_metrics_says_yet_only_while_its_run_goes_on(record, tmp_path, status, said):
+    record.status, record.server, record.centralised = status, {}, {}
+    for party in record.parties:
+        party.solo, party.federated = {}, {}
+    assert said in text(record, tmp_path)
+
+
+def test_an_auc_that_one_party_lacks_says_so_on_the_page(record, tmp_path):
+    assert "of 1 of 2 parties" not in text(record, tmp_path)
+    record.parties[0].federated["own"] = Metrics(n=7, accuracy=0.5, roc_auc=0.9)
+    assert "AUC: of 1 of 2 parties, 7 rows (with the federation, own)." in text(record, tmp_path)

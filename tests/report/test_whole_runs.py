@@ -1,0 +1,102 @@
+"""Complete small runs at every privacy level, and what their pages and publishable records say."""
+
+import dataclasses
+import sys
+
+import pytest
+from federation import fedct_grid, fedkt_grid, handler, model, parties, public_set, rows
+from grid import InProcessGrid
+from pages import Page, check_safe_and_alone, written
+
+from fedkd_flwr.clients import PATEClient
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.report import summary_table
+from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PATEConfig
+
+AT_SERVER = {"noise": "gaussian", "epsilon": 8.0, "num_queries": 40}
+RUNS = {
+    "fedkt L0": ("fedkt", {}),
+    "fedkt L1": ("fedkt", {"level": "L1", **AT_SERVER}),
+    "fedkt L1, Laplace": ("fedkt", {"level": "L1", "noise": "laplace", "gamma": 1.0, "num_queries": 40}),
+    "fedkt L2": ("fedkt", {"level": "L2", "teachers_per_student": 5, **AT_SERVER}),
+    "pate": ("pate", {"party_models": False}),
+    "pate, noisy": ("pate", {"party_models": False, **AT_SERVER}),
+    "fedct": ("fedct", {}),
+    "fedct, responses": ("fedct", {"label_mechanism": "randomized-response", "label_epsilon": 3.0}),
+    "fedct, bits": ("fedct", {"label_mechanism": "xor", "label_epsilon": 3.0}),
+    "fedct, assumed": (
+        "fedct",
+        {"label_mechanism": "auto", "label_epsilon": 3.0, "sensitivity": "assumed", "sensitivity_labels": 2},
+    ),
+}
+DRAWN = ("fedkt L2", "fedct, bits")  # the pictures are the same for all, and take seconds
+
+
+def _run(name, *, flipped=False):
+    """Run one level; ``flipped``: on private rows that say the opposite."""
+    algorithm, settings = RUNS[name]
+    record = RunRecord(
+        run_id="7",
+        algorithm=algorithm,
+        sends="labels",
+        one_shot=algorithm != "fedct",
+        simulation=True,
+        config={"num-rounds": 3},
+        num_public=60,
+    )
+    members = parties(6, simulated=True)
+    for party in members if flipped else []:
+        party.y[:] = 0
+    shared = {"public": public_set(), "record": record}
+    common = {"seed": 1, "node_settle_s": 1e-6, **settings}
+    if algorithm == "fedct":
+        FedCT(config=FedCTConfig(**common), **shared).start(fedct_grid(members), num_rounds=3)
+        return record
+    shared |= {"final_model": model, "test": rows(80, seed=5)}
+    if algorithm == "pate":
+        grid = InProcessGrid(handler([PATEClient(p) for p in members]), [{}] * len(members))
+        PATE(config=PATEConfig(**common), **shared).start(grid)
+    else:
+        FedKT(config=FedKTConfig(**common), **shared).start(fedkt_grid(members))
+    return record
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_level_has_a_whole_page_a_table_and_a_publishable_page(name, tmp_path, monkeypatch):
+    if name not in DRAWN:
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+    record = _run(name)
+    page = check_safe_and_alone(written(record, tmp_path))
+    table = summary_table(record)
+    public = check_safe_and_alone(written(record, tmp_path, publishable=True))
+    for text in (page.text, table, public.text):
+        assert "nan" not in text.split()
+        assert "None" not in text
+        assert ("shared as they are" in text) is not bool(record.claims)
+    assert ("simulation only" in table) is any(c["adversary"] == "server" for c in record.claims)
+    assert ("NOT PROVEN" in public.text) is ("assumed" in name)
+    assert "for the operator only" not in public.text.lower()
+    for r in record.rounds:
+        if r.consensus_accuracy is not None and 0.0 < r.consensus_accuracy < 1.0:
+            assert f"{r.consensus_accuracy:.3f}" in page.text
+
+
+@pytest.mark.parametrize("name", ["fedkt L0", "fedkt L1", "fedkt L1, Laplace", "pate", "pate, noisy", "fedct"])
+def test_publishable_records_of_other_private_rows_are_the_same(name):
+    # Without noise nothing that depends on private rows stays; with noise at the server only settings do.
+    one, other = _run(name), _run(name, flipped=True)
+    shown = [record.publishable() for record in (one, other)]
+    if one.claims:
+        # The size of the final labels depends on the noise, which differs between the two runs.
+        shown = [dataclasses.replace(record, final_bytes_down=0) for record in shown]
+    assert shown[0] == shown[1]
+    assert [p.solo for p in one.parties] != [p.solo for p in other.parties]
+
+
+def test_a_data_dependent_epsilon_is_on_the_operators_page_alone(tmp_path):
+    record = _run("fedkt L1, Laplace")
+    (private,) = (
+        c for c in record.claims if not c["publishable"]
+    )  # the votes are clear, so the data-dependent bound is smaller
+    assert "For the operator only" in Page(written(record, tmp_path)).text
+    assert f"{private['epsilon']:.3g}" not in Page(written(record, tmp_path, publishable=True)).text
