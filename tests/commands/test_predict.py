@@ -21,8 +21,8 @@ from fedkd_flwr.commands import main as command
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.errors import FedkdError
-from fedkd_flwr.models import Classifier
+from fedkd_flwr.errors import FedkdError, ModelBytesError
+from fedkd_flwr.models import Classifier, own_files
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.saved_model import load, save
 
@@ -145,12 +145,22 @@ def test_what_does_not_fit_is_refused_by_name(fedkd, model, text, options, match
 
 
 @pytest.mark.parametrize("words", [("predict", "71", "rows.csv"), ("export", "71", "--onnx", "model.onnx")])
-def test_a_trusted_type_is_found_in_the_current_folder_as_it_was_for_the_simulation(fedkd, home, monkeypatch, words):
+def test_a_users_own_type_is_found_in_the_current_folder_as_it_was_for_the_simulation(fedkd, home, monkeypatch, words):
     monkeypatch.chdir(home)
-    for trusted, found in (((), False), (("--trust", "my_models.Nearest"), True)):
-        monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(home))])
-        assert fedkd(*words, *trusted).exit_code == 0
-        assert (sys.path[-1] == str(home)) == found
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(home))])
+    assert fedkd(*words).exit_code == 0
+    assert sys.path[-1] == str(home)
+
+
+@pytest.mark.parametrize("words", [("predict", "71", "rows.csv"), ("export", "71", "--onnx", "model.onnx")])
+def test_another_users_tree_is_read_with_trust_only(fedkd, home, monkeypatch, words):
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(own_files, "SECRET", home / "another user's")
+    done = fedkd(*words)
+    assert done.stdout == ""
+    assert isinstance(done.exception, ModelBytesError)
+    assert "compiled code reads memory at places that the file names" in str(done.exception)
+    assert fedkd(*words, "--trust").exit_code == 0
 
 
 def test_a_model_is_exported_and_compared_on_own_rows(fedkd, home, tmp_path):
