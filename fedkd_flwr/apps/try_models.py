@@ -144,6 +144,7 @@ def _notes(spec: str, params: str, pool: Pool, copied: Path) -> list[str]:
         notes.append(f"{spec}: {place_of(model.template.predict)} {words}")
     if model.gives_probabilities:
         model.predict_proba(public.copy())
+        notes += [f"{spec}: {model.scaled_note}"] if model.scaled_note else []
     if model.continues:
         model.update(X.copy(), y.copy(), public.copy(), labels, steps=1).predict(public.copy())
         _one_process(process, copied, spec)

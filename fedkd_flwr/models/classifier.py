@@ -90,6 +90,7 @@ class Classifier(SoftTraining):
         self._estimator: Any = None
         self._classes: NDArray[np.int64] | None = None  # the classes of the last fit
         self._num_features: int | None = None
+        self.scaled_note = ""
 
     @property
     def template(self) -> Any:
@@ -376,7 +377,11 @@ class Classifier(SoftTraining):
             return probs
         source = place_of(self._estimator.predict_proba)
         known = self._estimator.predict_proba(self._lent(X))
-        probs[:, classes] = check_probabilities(known, len(X), len(classes), source=source)
+        probs[:, classes], uneven = check_probabilities(known, len(X), len(classes), source=source)
+        if uneven and not self.scaled_note:
+            words = f"{uneven} of {len(X)} rows of probabilities do not sum to 1. They are divided by their sum."
+            self.scaled_note = f"{source}: {words}"
+            logger.warning("%s", self.scaled_note)
         return probs
 
     def _learn(
