@@ -127,7 +127,7 @@ def _pipeline(graph: Graph, pipeline: Any, features: str, num_classes: int) -> A
     """Scaler and logistic regression, as the zoo makes them; other pipelines go to skl2onnx."""
     steps = [step for _, step in pipeline.steps]
     kinds = [f"{type(step).__module__}.{type(step).__qualname__}" for step in steps]
-    zoo = ["sklearn.preprocessing._data.StandardScaler", "sklearn.linear_model._logistic.LogisticRegression"]
+    zoo = ["fedkd_flwr.models.estimators.NumberScaler", "sklearn.linear_model._logistic.LogisticRegression"]
     if kinds != zoo:
         return _by_skl2onnx(graph, pipeline, features, num_classes)
     scaler, model = steps

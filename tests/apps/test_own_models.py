@@ -94,7 +94,7 @@ def test_an_example_of_the_docs_runs_and_its_models_are_saved(tmp_path, name, se
 def test_the_first_example_gains_by_the_federation(tmp_path):
     """Who tries it as it stands in the docs should see what a federation is for; naive Bayes was worse than alone."""
     _, _, settings = EXAMPLES[0]
-    given = {**parse_config_args([settings]), "dataset": "digits", "num-public": 200, "num-test": 200, "num-private": 600}
+    given = {**parse_config_args([settings]), "dataset": "digits", "num-public": 200, "num-test": 200}
     record = _run(tmp_path, 5, **given, **{"partitioner": "dirichlet", "num-rounds": 1})
     for rows in ("own", "common"):
         alone, federated = (
