@@ -5,7 +5,6 @@ import stat
 import subprocess
 import sys
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -236,17 +235,6 @@ def test_a_home_that_cannot_be_written_costs_only_the_word_for_the_file(monkeypa
     with pytest.raises(ModelBytesError, match="must be written by a run of this user"):
         serialize.loads(data)
     assert serialize.loads(data, trust=True).predict(ROWS).tolist() == [0, 1, 3, 3]
-
-
-def test_processes_that_start_at_once_make_one_secret(monkeypatch, tmp_path):
-    monkeypatch.setattr(own_files, "SECRET", tmp_path / "secret")
-    with ThreadPoolExecutor(8) as pool:
-        marks = set(pool.map(lambda _: own_files.marked({"a": 1})["own"], range(8)))
-    assert len(marks) == 1
-
-
-def test_keys_that_are_numbers_are_the_same_keys_in_the_file():
-    assert own_files.is_own(json.loads(json.dumps(own_files.marked({"weights": {2: 1.0, 10: 2.0}}))))
 
 
 def test_parts_that_skops_trusts_and_compiled_code_reads_are_found_wherever_they_hide():
