@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,20 +151,21 @@ def save(classifier: Classifier, public: PublicSet, path: str | os.PathLike[str]
     return write_atomic(path, pack(serialize.dumps(classifier), Encoder.of(public.as_read_by(classifier))))
 
 
-def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> SavedModel:
-    """Read a model that a run left: the server's, or a party's. The file may come from anybody.
+def load(path: str | os.PathLike[str], *, trust: bool = False) -> SavedModel:
+    """Read a model that a run left: the server's, or a party's.
 
     Parameters
     ----------
     path : path
         Such as ``model.fedkd`` in a run's folder.
-    trusted : iterable of str
-        Full names of your own types that may be rebuilt, such as ``"my_package.models.MyForest"``.
+    trust : bool
+        Whether you trust whoever wrote the file, where it is not this user's own: `fedkd_flwr.models.serialize` says
+        which models need it.
 
     Raises
     ------
     ModelBytesError
-        If the file is no model, holds a type that is not trusted (the message names it), or no schema.
+        If the file is no model, needs trust (the message says why), or holds no schema.
     MissingExtraError
         If the model's library is not installed.
     OSError
@@ -193,4 +193,19 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> SavedM
     if encoder is None:
         way_out = "For rows that are encoded already: fedkd_flwr.models.serialize.load."
         raise ModelBytesError(explain(f"model {path}", "hold a schema", "a model without one", way_out))
-    return SavedModel(classifier=serialize.loads(data, trusted=trusted), encoder=Encoder.from_bytes(encoder))
+    model = SavedModel(classifier=serialize.loads(data, trust=trust), encoder=Encoder.from_bytes(encoder))
+    _try(model)
+    return model
+
+
+def _try(model: SavedModel) -> None:
+    """Let a model that was read answer for one row: parts of it that do not fit together show here."""
+    classifier = model.classifier
+    row = np.array([[""]], object) if classifier.takes_text else np.zeros((1, model.encoder.num_features), np.float32)
+    try:
+        with np.errstate(all="ignore"):
+            classifier.predict(row)
+            classifier.predict_proba(row)
+    except Exception as error:  # the parts of a file that was changed may raise anything
+        rule, seen = "hold a model that answers", f"one that raises {type(error).__name__}: {error}"
+        raise ModelBytesError(explain("A model's file", rule, seen)) from error

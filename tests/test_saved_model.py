@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
+from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import fedkd_flwr
@@ -250,6 +251,19 @@ def test_a_damaged_or_forged_encoder_is_refused(ages, old, new):
     assert old in text
     with pytest.raises(ModelBytesError, match=r"encoder|preprocessing"):
         Encoder.from_bytes(text.replace(old, new).encode())
+
+
+def test_parts_that_do_not_fit_together_are_refused_before_any_row_is_read(tmp_path, monkeypatch):
+    """Changed files whose digests fit ended `fedkd predict` as if it had a bug."""
+    schema = Schema(columns=tuple(Column(name=name, kind="numeric") for name in "ab"), classes=("young", "old"))
+    public = make_public_set(pd.DataFrame({"a": [20, 30, 60, 70], "b": [1, 2, 3, 5]}), schema)
+    model = Classifier(GaussianNB(), num_classes=2).fit(public.X, np.array([0, 0, 1, 1]))
+    for name, value in (("theta_", np.zeros((2, 3))), ("class_prior_", "none"), ("var_", np.full((2, 2), np.nan))):
+        with monkeypatch.context() as patch:
+            patch.setattr(model.estimator, name, value)
+            path = save(model, public, tmp_path / "model.fedkd")
+        with pytest.raises(ModelBytesError, match="A model's file must hold a model that answers, got one that raises"):
+            load(path)
 
 
 def test_a_file_answers_in_a_process_that_knows_nothing_else(tmp_path, rows):

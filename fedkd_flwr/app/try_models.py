@@ -144,6 +144,7 @@ def _notes(spec: str, params: str, pool: Pool, copied: Path) -> list[str]:
         notes.append(f"{spec}: {place_of(model.template.predict)} {words}")
     if model.gives_probabilities:
         model.predict_proba(public.copy())
+        notes += [f"{spec}: {model.scaled_note}"] if model.scaled_note else []
     if model.continues:
         model.update(X.copy(), y.copy(), public.copy(), labels, steps=1).predict(public.copy())
         _one_process(process, copied, spec)
@@ -155,7 +156,7 @@ def _kept(model: Classifier, spec: str) -> list[str]:
     from fedkd_flwr.models.serialize import dumps, loads
 
     try:
-        loads(dumps(model), trusted=model.type_names)  # as in the next round
+        loads(dumps(model), trust=True)  # as in the next round
     except ModelBytesError as error:
         return [f"{spec} cannot be stored, so it starts afresh in each round: {error}"]
     return []

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.app.find_run import OUTPUT
-from fedkd_flwr.cli.options import AsJson, OutputDir, find_own_modules, print_json
-from fedkd_flwr.cli.predict import ModelName, Trusted
+from fedkd_flwr.cli.options import AsJson, OutputDir, print_json
+from fedkd_flwr.cli.predict import ModelName, Trust, read_model
 
 __all__ = ["export"]
 
@@ -18,7 +18,7 @@ def export(
     model: ModelName,
     onnx: Annotated[Path, typer.Option("--onnx", metavar="FILE", help="Write the model to this file as ONNX.")],
     check: Annotated[str, typer.Option(metavar="ROWS", help="Raw rows to compare on; default: 256 made-up ones.")] = "",
-    trust: Trusted = None,
+    trust: Trust = False,
     as_json: AsJson = False,
     output_dir: OutputDir = OUTPUT,
 ) -> None:
@@ -32,14 +32,11 @@ def export(
     fedkd export ~/.fedkd/runs/15725786395049560637/model.fedkd --onnx model.onnx
     fedkd export last --onnx model.onnx --check rows.csv
     """
-    from fedkd_flwr.app.predict import find_model, read_rows
+    from fedkd_flwr.app.predict import read_rows
     from fedkd_flwr.files import write_atomic
     from fedkd_flwr.onnx_graphs import check_onnx, expected_cells, to_onnx
-    from fedkd_flwr.saved_model import load
 
-    if trust:
-        find_own_modules()
-    loaded = load(find_model(model, output_dir), trusted=trust or ())
+    loaded = read_model(model, output_dir, trust=trust)
     data = to_onnx(loaded)
     found = check_onnx(loaded, data, read_rows(check, loaded) if check else None)
     write_atomic(onnx, data)

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedkd_flwr.app.find_run import OUTPUT
 from fedkd_flwr.cli.options import AsJson, OutputDir, find_own_modules, print_json
 
-__all__ = ["ModelName", "Trusted", "predict"]
+if TYPE_CHECKING:
+    from fedkd_flwr.saved_model import SavedModel
+
+__all__ = ["ModelName", "Trust", "predict", "read_model"]
 
 ModelName = Annotated[
     str,
     typer.Argument(metavar="MODEL", help="A model's file (model.fedkd, PARTY.model), or a run whose model is meant."),
 ]
-Trusted = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--trust",
-        metavar="TYPE",
-        help="A type of your own that the file may hold: package.module.Class; it may lie in the current folder.",
-    ),
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Read a model that can do harm although another user wrote or changed the file."),
 ]
 
 
@@ -35,7 +34,7 @@ def predict(
         bool, typer.Option("--proba/--labels-only", help="With a probability for each class, or not.")
     ] = True,
     id_column: Annotated[str, typer.Option(help="A column of the rows to carry through. Default: the schema's.")] = "",
-    trust: Trusted = None,
+    trust: Trust = False,
     as_json: AsJson = False,
     output_dir: OutputDir = OUTPUT,
 ) -> None:
@@ -51,14 +50,11 @@ def predict(
     fedkd predict ~/fedkd-state/runs/1572/parties/hospital-a.model rows.parquet --labels-only
     cat rows.csv | fedkd predict model.fedkd - --json
     """
-    from fedkd_flwr.app.predict import find_model, notes, predictions, read_rows
+    from fedkd_flwr.app.predict import notes, predictions, read_rows
     from fedkd_flwr.data.columns import column_name
     from fedkd_flwr.files import write_atomic
-    from fedkd_flwr.saved_model import load
 
-    if trust:
-        find_own_modules()
-    loaded = load(find_model(model, output_dir), trusted=trust or ())
+    loaded = read_model(model, output_dir, trust=trust)
     table = read_rows(rows, loaded)
     id_column = column_name(id_column)
     found = predictions(loaded, table, id_column=id_column, probabilities=proba)
@@ -71,6 +67,16 @@ def predict(
         typer.echo(f"{len(found)} rows: {output}", err=True)
     else:
         typer.echo(found.to_csv(index=False, lineterminator="\n").encode(), nl=False)  # UTF-8, as in a file
+
+
+def read_model(model: str, output_dir: Path, *, trust: bool) -> SavedModel:
+    """Read the model that a user names; a type of the user's own may lie in the current folder, as in its run."""
+    from fedkd_flwr.app.predict import find_model
+    from fedkd_flwr.saved_model import load
+
+    path = find_model(model, output_dir)
+    find_own_modules()
+    return load(path, trust=trust)
 
 
 def _plain(value: Any) -> Any:

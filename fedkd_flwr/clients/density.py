@@ -125,7 +125,7 @@ def _nets(fresh: Classifier, kept: Mapping[str, NDArray[Any]]) -> list[Classifie
     found = [array.tobytes() for name, array in sorted(kept.items()) if name.startswith("kept.open-set.")]
     wide = widened(fresh) if found and all(found) else None
     try:
-        return [] if wide is None else [loads(data, trusted=wide.type_names) for data in found]
+        return [] if wide is None else [loads(data, trust=True) for data in found]
     except ModelBytesError as error:
         logger.warning("the nets for density ratios start afresh: %s", error)
         return []

@@ -103,7 +103,7 @@ class FedCTClient(PartyClient):
         fresh = self.party.model(seed=instruction.seed("model"))
         if not fresh.continues:
             return fresh, []
-        kept, notes = restore(self.party, instruction, fresh)
+        kept, notes = restore(self.party, instruction)
         return kept or fresh, notes
 
     def _train(self, model: Classifier, instruction: Instruction) -> None:

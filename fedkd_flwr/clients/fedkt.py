@@ -22,6 +22,7 @@ from fedkd_flwr.clients.party import Answer, Charge, Instruction, ModelFactory, 
 from fedkd_flwr.clients.pieces import pack_labels, unpack_labels
 from fedkd_flwr.errors import Note, PayloadError, RefusalError, explain
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels, majority
+from fedkd_flwr.models.classifier import classifiers
 from fedkd_flwr.models.distillation import teach
 from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes
 
@@ -57,8 +58,9 @@ class FedKTClient(OneShotVoteClient):
     ) -> None:
         super().__init__(party)
         self.noise_rng = noise_rng
-        self.teacher = teacher or party.model
-        self.student = student or party.model
+        self.teacher, self.student = (
+            classifiers(make, party.public.num_classes) if make else party.model for make in (teacher, student)
+        )
 
     def check(self, instruction: Instruction, *, final: bool) -> None:
         """Refuse rows to ask that do not exist, or are not as many as the noise was planned for; too many teachers."""

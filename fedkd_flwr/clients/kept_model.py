@@ -13,7 +13,7 @@ __all__ = ["restore"]
 logger = logging.getLogger("flwr.party")
 
 
-def restore(party: Party, instruction: Instruction, fresh: Classifier) -> tuple[Classifier | None, list[str]]:
+def restore(party: Party, instruction: Instruction) -> tuple[Classifier | None, list[str]]:
     """Return the model this party kept, None where there is none, and what the server should know of it.
 
     Parameters
@@ -21,8 +21,6 @@ def restore(party: Party, instruction: Instruction, fresh: Classifier) -> tuple[
     party : Party
     instruction : Instruction
         Says the last round the server heard of this party in.
-    fresh : Classifier
-        An unfitted model of the same kind: the file may hold its types and no others.
     """
     last_round, saved = instruction.last_round, instruction.saved
     kept = saved.server_round if saved is not None and saved.model else 0
@@ -44,9 +42,8 @@ def restore(party: Party, instruction: Instruction, fresh: Classifier) -> tuple[
         return None, notes
     from fedkd_flwr.models.serialize import loads
 
-    # the file is this party's own; it may hold the types of this party's own estimator and no others
-    try:
-        return loads(saved.model, trusted=fresh.type_names), notes
+    try:  # the file is this party's own
+        return loads(saved.model, trust=True), notes
     except ModelBytesError as error:
         logger.warning("%s: the model it kept cannot be read, so it starts afresh: %s", party.name, error)
         return None, [*notes, Note.STATE_LOST]

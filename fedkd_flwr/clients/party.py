@@ -19,7 +19,7 @@ from fedkd_flwr.data.public import PublicSet, check_classes, check_test_rows
 from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, explain
 from fedkd_flwr.labels import Labels
 from fedkd_flwr.metrics import Metrics, check_names
-from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.classifier import Classifier, classifiers
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import array_rows
 from fedkd_flwr.seeds import derive_rng, derive_seed
@@ -83,7 +83,7 @@ class Party:
     public : PublicSet
         The unlabelled rows everybody holds.
     model : callable
-        ``model(seed=...)`` returns a fresh `Classifier`.
+        ``model(seed=...)`` returns a fresh `Classifier`, or an estimator of scikit-learn's kind, which becomes one.
     model_name : str
         What the report calls that model.
     tests : mapping of str to (X, y)
@@ -193,6 +193,7 @@ class Party:
             way_out = "Give a function that makes one: model=lambda *, seed: Classifier(...)."
             seen = type(self.model).__name__
             raise ConfigError(explain("model", "be a function that makes a fresh model from a seed", seen, way_out))
+        object.__setattr__(self, "model", classifiers(self.model, self.public.num_classes))
         check_classes(f"y of {self.name}", self.y, self.public.schema.classes)
         for name, (X, y) in self.tests.items():
             self._check_test(name, X, y)

@@ -166,7 +166,7 @@ class ScoreClient(PartyClient):
         kept: Classifier | None = None
         notes: list[str] = []
         if fresh.supports_soft_steps and self._may_continue(instruction):
-            kept, notes = restore(self.party, instruction, fresh)
+            kept, notes = restore(self.party, instruction)
         X, y = self._own_rows(instruction)
         lesson, model = self.lesson(instruction), kept or fresh
         if not model.supports_soft_steps:

@@ -155,11 +155,26 @@ def check_answers(answers: Any, num_rows: int, num_codes: int, *, source: str = 
     return codes
 
 
-def check_probabilities(answers: Any, num_rows: int, num_codes: int, *, source: str = "") -> NDArray[np.floating]:
-    """Return an estimator's probabilities; raise DataError unless they are as `check_targets` asks."""
+def check_probabilities(
+    answers: Any, num_rows: int, num_codes: int, *, source: str = ""
+) -> tuple[NDArray[np.floating], int]:
+    """Return an estimator's probabilities, and of how many rows they did not sum to 1: these are divided by their sum.
+
+    scikit-learn's naive Bayes answers [1, 1] where two classes are equally likely and both far away. Raise DataError
+    unless each row has finite numbers >= 0, of which one is greater.
+    """
+    name, way_out = "The estimator's probabilities", source and f"{source} returned them."
     try:
-        found = np.asarray(answers)
-        return check_targets("The estimator's probabilities", found, num_rows, num_codes, probabilities=True)
+        found = check_targets(name, np.asarray(answers), num_rows, num_codes, probabilities=False)
     except DataError as error:
-        text = str(error).partition(" Are they logits?")[0]
-        raise DataError(f"{text} {source} returned them.".strip(), code=Code.WRONG_MODEL_OUTPUT) from None
+        raise DataError(f"{error} {way_out}".strip(), code=Code.WRONG_MODEL_OUTPUT) from None
+    with np.errstate(over="ignore"):
+        sums = found.sum(axis=1, keepdims=True, dtype=np.float64)
+    wrong = (found < 0).any(axis=1) | ~((sums > 0) & np.isfinite(sums))[:, 0]
+    if wrong.any():
+        row = int(wrong.argmax())
+        seen = f"{found[row, :10].tolist()}{' ...' * (num_codes > 10)} at row {row} ({int(wrong.sum())} such rows)"
+        message = explain(name, "be >= 0, and not all 0 in a row", seen, way_out)
+        raise DataError(message, code=Code.WRONG_MODEL_OUTPUT)
+    uneven = np.abs(sums - 1) > 1e-3
+    return (np.where(uneven, found / sums, found), int(uneven.sum())) if uneven.any() else (found, 0)

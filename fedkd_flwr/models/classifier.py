@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -31,12 +32,22 @@ from fedkd_flwr.models._checks import (
 from fedkd_flwr.models.soft_targets import fit_soft_estimator, soft_weights, takes_weights
 from fedkd_flwr.models.training import SoftTraining
 
-__all__ = ["Classifier"]
+__all__ = ["Classifier", "classifiers"]
 
 logger = logging.getLogger(__name__)
 
 MAX_CLASSES = 2**15 - 1  # labels are int16
 _KNOWN = frozenset(("fedkd_flwr", "imodels", "sklearn", "xgboost"))  # packages that never write into their rows
+
+
+def classifiers(make: Callable[..., Any], num_classes: int) -> Callable[..., Classifier]:
+    """Return a function that makes what ``make(seed=...)`` makes, a bare estimator wrapped as `Classifier`."""
+    return partial(_made, make, num_classes)
+
+
+def _made(make: Callable[..., Any], num_classes: int, *, seed: int) -> Classifier:
+    made = make(seed=seed)
+    return made if isinstance(made, Classifier) else Classifier(made, num_classes=num_classes)
 
 
 class Classifier(SoftTraining):
@@ -90,6 +101,7 @@ class Classifier(SoftTraining):
         self._estimator: Any = None
         self._classes: NDArray[np.int64] | None = None  # the classes of the last fit
         self._num_features: int | None = None
+        self.scaled_note = ""
 
     @property
     def template(self) -> Any:
@@ -376,7 +388,11 @@ class Classifier(SoftTraining):
             return probs
         source = place_of(self._estimator.predict_proba)
         known = self._estimator.predict_proba(self._lent(X))
-        probs[:, classes] = check_probabilities(known, len(X), len(classes), source=source)
+        probs[:, classes], uneven = check_probabilities(known, len(X), len(classes), source=source)
+        if uneven and not self.scaled_note:
+            words = f"{uneven} of {len(X)} rows of probabilities do not sum to 1. They are divided by their sum."
+            self.scaled_note = f"{source}: {words}"
+            logger.warning("%s", self.scaled_note)
         return probs
 
     def _learn(

@@ -1,15 +1,13 @@
-"""Models as bytes that may come from anybody: reading them never runs code of theirs.
+"""Models as bytes: the container, its checks, and which files are read only if the reader trusts them.
 
 The container is a zip of uncompressed members: ``meta.json`` (version, kind, label space, digests), ``payload``, in the
-safe format of its kind (skops for scikit-learn, XGBoost's JSON, safetensors for torch nets and transformers), and
-perhaps ``encoder.json``, which says how raw rows become what the model reads (`fedkd_flwr.data.encoder`). A
-torch net is rebuilt from the zoo's parameters; of a user's own, also of a skorch net, the file names the import string,
-which whoever reads it has to trust. Transformers include their configuration and tokenizer, so that nothing
-is looked up or downloaded. No format uses pickle.
+format of its kind (skops for scikit-learn, XGBoost's JSON, safetensors for torch nets and transformers), and perhaps
+``encoder.json``, which says how raw rows become what the model reads (`fedkd_flwr.data.encoder`). None uses pickle.
 
-Sizes, member names, digest and version are checked; for skops, that it trusts every type or the type is in `TRUSTED`;
-for trees, that nodes point inside the tree and the rows, because the compiled code of scikit-learn and XGBoost follows
-them unchecked.
+Reading is safe whoever wrote the file for torch nets of the zoo, transformers, and scikit-learn's types of `PLAIN`,
+which compute with NumPy on plain arrays. Of trees, forests, boosting, neighbours, libsvm, XGBoost and all others the
+compiled code follows numbers of the file unchecked, and a user's own class or net is imported and run. Such a file is
+read if one of this user's own runs wrote it and nobody changed it (`fedkd_flwr.models.own_files`), or with ``trust``.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import pickle
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -33,14 +31,13 @@ import numpy as np
 from fedkd_flwr.checks import check_choice, check_flag, check_whole
 from fedkd_flwr.errors import FedkdError, ModelBytesError, explain
 from fedkd_flwr.files import write_atomic
-from fedkd_flwr.models import _xgboost_json
-from fedkd_flwr.models._tree_checks import check_trees
+from fedkd_flwr.models import own_files
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import import_extra, require_extra
 
 __all__ = [
     "MAX_BYTES",
-    "TRUSTED",
+    "PLAIN",
     "describe",
     "dumps",
     "encoder_of",
@@ -64,20 +61,30 @@ MAX_BYTES = 2**31
 MAX_META_BYTES = 2**16
 MAX_ENCODER_BYTES = 2**28  # a text column of 2,000 terms takes 60 kB, a category less than its text twice
 MAX_MEMBERS = 200_000  # limit of a skops payload; a forest of 1,000 trees has about 5,000
-TRUSTED = (
-    "fedkd_flwr.models.estimators.NearestNeighbours",
-    "fedkd_flwr.models.estimators.RuleFit",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.tree._tree.Tree",
-    # Python alone, whose methods compute with NumPy on plain attributes
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
-    "sklearn.metrics._scorer._PassthroughScorer",
-    "sklearn.model_selection._split.StratifiedKFold",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-    "sklearn.utils._bunch.Bunch",
-)  # besides the types that skops trusts; `check_trees` checks the two kinds of trees, which compiled code reads
+PLAIN = frozenset(
+    {
+        "fedkd_flwr.models.estimators.NumberScaler",
+        "fedkd_flwr.models.estimators.RuleFit",
+        "sklearn.decomposition._pca.PCA",
+        "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
+        "sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis",
+        "sklearn.dummy.DummyClassifier",
+        "sklearn.linear_model._logistic.LogisticRegression",
+        "sklearn.linear_model._perceptron.Perceptron",
+        "sklearn.naive_bayes.BernoulliNB",
+        "sklearn.naive_bayes.ComplementNB",
+        "sklearn.naive_bayes.GaussianNB",
+        "sklearn.naive_bayes.MultinomialNB",
+        "sklearn.pipeline.Pipeline",
+        "sklearn.preprocessing._data.MinMaxScaler",
+        "sklearn.preprocessing._data.QuantileTransformer",
+        "sklearn.preprocessing._data.RobustScaler",
+        "sklearn.preprocessing._data.StandardScaler",
+        "sklearn.svm._classes.LinearSVC",
+    }
+)  # types that predict with NumPy and SciPy's functions of arrays alone, which check every index
+_LIBRARIES = {"fedkd_flwr", "numpy", "scipy", "sklearn"}
+_VALUES = {"DictNode", "JsonNode", "ListNode", "NdArrayNode", "TupleNode", "TypeNode"}  # skops' kinds of plain values
 
 
 def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
@@ -131,7 +138,7 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
     if not len(payload) + MAX_META_BYTES <= MAX_BYTES:
         way_out = 'Take a smaller one; a transformer with train = "head" keeps no optimiser\'s state of the rest.'
         raise ModelBytesError(explain("A model", f"fit into {MAX_BYTES} bytes", f"{len(payload)} bytes", way_out))
-    return _pack(meta, {"payload": payload})
+    return _pack(meta, {"payload": payload}, own=True)
 
 
 def with_encoder(data: bytes, encoder: bytes) -> bytes:
@@ -145,8 +152,9 @@ def with_encoder(data: bytes, encoder: bytes) -> bytes:
     meta, members = _open(data)
     if not len(encoder) <= MAX_ENCODER_BYTES:
         raise ModelBytesError(explain("An encoder", f"be at most {MAX_ENCODER_BYTES} bytes", len(encoder)))
+    own = own_files.is_own(meta)  # nobody else's file becomes one of this user's by this
     meta["encoder_sha256"] = hashlib.sha256(encoder).hexdigest()
-    return _pack(meta, {"payload": members["payload"], "encoder.json": encoder})
+    return _pack(meta, {"payload": members["payload"], "encoder.json": encoder}, own=own)
 
 
 def describe(data: bytes) -> dict[str, Any]:
@@ -166,9 +174,9 @@ def encoder_of(data: bytes) -> bytes | None:
     return _open(data)[1].get("encoder.json")
 
 
-def _pack(meta: dict[str, Any], members: dict[str, bytes]) -> bytes:
+def _pack(meta: dict[str, Any], members: dict[str, bytes], *, own: bool) -> bytes:
     try:
-        text = json.dumps(meta).encode()
+        text = json.dumps(own_files.marked(meta) if own else meta).encode()
     except TypeError as error:
         raise ModelBytesError(explain(f"Parameters of {meta['kind']}", "be plain values", str(error))) from error
     buffer = io.BytesIO()
@@ -178,27 +186,26 @@ def _pack(meta: dict[str, Any], members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def loads(data: bytes, *, trusted: Iterable[str] = ()) -> Classifier:
+def loads(data: bytes, *, trust: bool = False) -> Classifier:
     """Return the classifier that `dumps` wrote.
 
     Parameters
     ----------
     data : bytes
-        They may come from anywhere.
-    trusted : iterable of str
-        Full names of your own types that may be rebuilt, such as ``"my_package.models.MyForest"``, and import strings
-        of your own torch nets, such as ``"my_torch:Net"``. Reading then imports and runs that code.
+    trust : bool
+        Whether you trust whoever wrote them, if they are not your own; this module's first lines say which models
+        need it.
 
     Raises
     ------
     ModelBytesError
-        If the bytes are not such a model, or hold a type that is not trusted; the message names the type.
+        If the bytes are not such a model, or need trust; the message says why.
     MissingExtraError
         If the model's library is not installed.
     """
     meta, members = _open(data)
     try:
-        template, estimator = _read_payload(meta, members["payload"], tuple(trusted))
+        template, estimator = _read_payload(meta, members["payload"], trust=trust or own_files.is_own(meta))
         origin = meta["params"] if meta["kind"] == "skorch" else None
         classifier = Classifier(template, num_classes=meta["num_classes"], origin=origin)
     except FedkdError:
@@ -244,7 +251,7 @@ def save(classifier: Classifier, path: str | os.PathLike[str]) -> None:
     write_atomic(path, dumps(classifier))
 
 
-def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> Classifier:
+def load(path: str | os.PathLike[str], *, trust: bool = False) -> Classifier:
     """Read a classifier from a file that `save` wrote.
 
     Raises
@@ -253,7 +260,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> Classi
         As `loads`, and if the file is larger than `MAX_BYTES`.
     """
     with Path(path).open("rb") as file:
-        return loads(file.read(MAX_BYTES + 1), trusted=trusted)
+        return loads(file.read(MAX_BYTES + 1), trust=trust)
 
 
 def _kind(classifier: Classifier) -> str:
@@ -320,13 +327,13 @@ def _check_meta(meta: Any) -> None:
             raise ModelBytesError(explain(f"{name} {of}", f"be of type {kind.__name__}", str(meta.get(name))[:80]))
 
 
-def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]) -> tuple[Any, Any]:
+def _read_payload(meta: dict[str, Any], payload: bytes, *, trust: bool) -> tuple[Any, Any]:
     """Return the template and, if there is one, the fitted estimator."""
     fitted, params = meta["fitted"], meta["params"]
     if meta["kind"] in ("torch", "transformer"):
         cls = _net_class(meta["kind"])
         if ":" in str(params.get("net", "")):
-            _require_trusted(str(params["net"]), trusted)
+            _require_trust(str(params["net"]), _RUNS, trust=trust)
         from safetensors.torch import load as load_tensors
 
         template = cls(**params)
@@ -338,7 +345,7 @@ def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]
             raise ValueError("the net's inputs or outputs are not those of the classifier")
         return template, cls(**params).load_state_tensors(load_tensors(payload))
     if meta["kind"] == "skorch":
-        _require_trusted(str(params.get("spec")), trusted)
+        _require_trust(str(params.get("spec")), _RUNS, trust=trust)
         require_extra("torch")
         from safetensors.torch import load as load_tensors
 
@@ -348,26 +355,28 @@ def _read_payload(meta: dict[str, Any], payload: bytes, trusted: tuple[str, ...]
         template = make_model(**params).template
         return template, restored(template, load_tensors(payload)) if fitted else None
     if meta["kind"] == "xgboost":
+        _require_trust("XGBoost", _FOLLOWS, trust=trust)
         xgboost = import_extra("xgboost", "xgboost")
-        if not set(params) <= set(xgboost.XGBClassifier().get_params()):
-            raise ValueError("unknown parameters")
         template = xgboost.XGBClassifier(**params)
         if not fitted:
             return template, None
         estimator = xgboost.XGBClassifier(**params)
-        sizes = {"num_classes": len(meta["classes"]), "num_features": meta["num_features"]}
-        estimator.load_model(_xgboost_json.unpack(payload, **sizes))
+        estimator.load_model(bytearray(zlib.decompress(payload)))
         return template, estimator
-    estimator = _load_skops(payload, trusted)
-    check_trees(estimator)
+    estimator = _load_skops(payload, trust=trust)
     return estimator, estimator if fitted else None
 
 
-def _require_trusted(spec: str, trusted: tuple[str, ...]) -> None:
-    """Refuse to import code that a file names, unless whoever reads the file names it too."""
-    if spec not in trusted:
-        way_out = f'If that code, which would run, is yours: load(path, trusted=["{spec}"]), or --trust {spec}.'
-        raise ModelBytesError(explain("A net in a model", "be of the zoo or trusted", spec, way_out))
+_RUNS = "reading it runs that code"
+_FOLLOWS = "its compiled code reads memory at places that the file names"
+
+
+def _require_trust(what: str, why: str, *, trust: bool) -> None:
+    """Refuse a file that somebody else wrote, or changed, and that can do harm."""
+    if not trust:
+        way_out = f"{why[0].upper()}{why[1:]}. If you trust whoever wrote it: load(path, trust=True), or --trust."
+        rule = "be written by a run of this user and unchanged, or be trusted"
+        raise ModelBytesError(explain(f"A model file with {what}", rule, "a file of somebody else", way_out))
 
 
 def _net_class(kind: str) -> Any:
@@ -407,14 +416,7 @@ def _dump_xgboost(estimator: Any, *, fitted: bool) -> tuple[dict[str, Any], byte
     defaults = type(estimator)().get_params()
     params = {k: v for k, v in estimator.get_params().items() if v is not None and v is not defaults.get(k)}
     params = {k: v for k, v in params.items() if v == v and v != defaults.get(k)}  # `missing` is NaN
-    if not fitted:
-        return params, b""
-    sizes = {"num_classes": int(estimator.n_classes_), "num_features": int(estimator.n_features_in_)}
-    try:
-        return params, _xgboost_json.pack(bytes(estimator.get_booster().save_raw("json")), **sizes)
-    except (ValueError, KeyError, TypeError) as error:
-        seen = f"another ({type(error).__name__}: {error})"
-        raise ModelBytesError(explain("An XGBoost model", "be a classifier of plain trees", seen)) from error
+    return params, zlib.compress(bytes(estimator.get_booster().save_raw("json")), 1) if fitted else b""
 
 
 def import_skops() -> ModuleType:
@@ -443,7 +445,7 @@ def _dump_skops(estimator: Any) -> bytes:
         raise ModelBytesError(explain(name, "be writable by skops", f"error {error}", way_out)) from error
 
 
-def _load_skops(payload: bytes, trusted: tuple[str, ...]) -> Any:
+def _load_skops(payload: bytes, *, trust: bool) -> Any:
     skops_io = import_skops()
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
         members = archive.infolist()
@@ -451,11 +453,23 @@ def _load_skops(payload: bytes, trusted: tuple[str, ...]) -> Any:
         if not (len(members) <= MAX_MEMBERS and unpacked <= MAX_BYTES):
             seen = f"{unpacked} bytes in {len(members)} members"
             raise ModelBytesError(explain("A skops payload", f"unpack to at most {MAX_BYTES} bytes", seen))
-    found = set(skops_io.get_untrusted_types(data=payload))
-    refused = sorted(found - set(TRUSTED) - set(trusted))
-    if refused:
-        names = ", ".join(f'"{name}"' for name in refused)
-        options = " ".join(f"--trust {name}" for name in refused)
-        way_out = f"If you trust whoever wrote the file: load(path, trusted=[{names}]), or {options}."
-        raise ModelBytesError(explain("Types in a model", "be known", ", ".join(refused) + " ", way_out))
-    return skops_io.loads(payload, trusted=sorted(found))
+        others = [] if trust else list(dict.fromkeys(_not_plain(json.loads(archive.read("schema.json")))))
+    if others:
+        foreign = [name for name in others if name.partition(".")[0] not in _LIBRARIES]
+        _require_trust(", ".join((foreign or others)[:3]), _RUNS if foreign else _FOLLOWS, trust=trust)
+    trusted = skops_io.get_untrusted_types(data=payload) if trust else sorted(PLAIN)
+    return skops_io.loads(payload, trusted=trusted)
+
+
+def _not_plain(node: Any) -> Iterator[str]:
+    """Yield what a skops schema names besides plain values and the types of `PLAIN`."""
+    if isinstance(node, dict):
+        if "__loader__" in node or "__class__" in node:
+            name, loader = f"{node.get('__module__')}.{node.get('__class__')}", str(node.get("__loader__"))
+            plain = name.startswith(("builtins.", "numpy.")) if loader in _VALUES else loader == "ObjectNode"
+            if not plain or (loader == "ObjectNode" and name not in PLAIN):
+                yield name
+        node = list(node.values())
+    if isinstance(node, list):
+        for one in node:
+            yield from _not_plain(one)

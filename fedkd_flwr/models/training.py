@@ -31,7 +31,13 @@ class SoftTraining:
     Raises
     ------
     ConfigError
-        By every method but `supports_soft_steps`, unless the estimator is a torch net of the zoo.
+        By every method but `supports_soft_steps`, unless the estimator is a torch net of the zoo; where a number is out
+        of range, or a loss unknown.
+    DataError
+        Where rows or labels are not as `Classifier.fit` takes them, or targets and weights not as described; the
+        message names the first such row or array.
+    FedkdError
+        Where weights or answers are asked of a net that has none yet.
     """
 
     num_classes: int
@@ -55,11 +61,6 @@ class SoftTraining:
 
         They include batch normalisation's running means and variances, but not its count of batches, which nothing
         reads.
-
-        Raises
-        ------
-        FedkdError
-            If it has no weights yet.
         """
         return list(self._net("arrays").arrays())
 
@@ -73,12 +74,6 @@ class SoftTraining:
         ----------
         arrays : sequence of ndarray, float32
             They are copied and may be read-only.
-
-        Raises
-        ------
-        DataError
-            If there are more or fewer arrays, or one has another shape or type, is not finite or holds negative
-            variances; the message names the first such array.
         """
         self._require_support()
         net = self._fresh_net() if self._estimator is None else self._estimator
@@ -96,13 +91,6 @@ class SoftTraining:
         Returns
         -------
         logits : ndarray of shape (num_rows, num_classes), float32
-
-        Raises
-        ------
-        FedkdError
-            If it has no weights yet.
-        DataError
-            If the rows are not finite or have another number of columns.
         """
         net = self._net("logits")
         logits: NDArray[np.float32] = net.logits(check_rows("X", X, self._num_features, allow_empty=True))
@@ -117,17 +105,9 @@ class SoftTraining:
             As in `Classifier.fit`.
         epochs : int
             1 or more.
-
-        Raises
-        ------
-        ConfigError
-            If a number is out of range.
-        DataError
-            As `Classifier.fit`.
         """
         net = self._net_to_train(epochs=epochs)
-        X = check_rows("X", X, self._num_features)
-        y, _ = check_labels("y", y, len(X), self.num_classes)
+        X, y = self._labelled(X, y)
         net.digest(X, y, epochs=epochs, loss="cross-entropy")
         self._adopt(net)
         return self
@@ -143,16 +123,10 @@ class SoftTraining:
             As in `train_epochs`.
         mu : float
             0 or more and finite; with 0 this is `train_epochs`.
-
-        Raises
-        ------
-        ConfigError, DataError
-            As `train_epochs`.
         """
         mu = check_number("mu", mu, least=0)
         net = self._net_to_train(epochs=epochs)
-        X = check_rows("X", X, self._num_features)
-        y, _ = check_labels("y", y, len(X), self.num_classes)
+        X, y = self._labelled(X, y)
         net.proximal_epochs(X, y, epochs=epochs, mu=mu)
         self._adopt(net)
         return self
@@ -173,15 +147,9 @@ class SoftTraining:
         -------
         steps : int
             Minibatch steps taken.
-
-        Raises
-        ------
-        ConfigError, DataError
-            As `train_epochs`; `DataError` too where a shift has another shape.
         """
         net = self._net_to_train(epochs=epochs)
-        X = check_rows("X", X, self._num_features)
-        y, _ = check_labels("y", y, len(X), self.num_classes)
+        X, y = self._labelled(X, y)
         wanted, seen = [array.shape for array in net.arrays()], [np.shape(shift) for shift in shifts]
         if wanted != seen:
             raise DataError(explain("shifts", f"have the net's shapes {wanted}", str(seen)))
@@ -190,24 +158,12 @@ class SoftTraining:
         return steps
 
     def are_trained(self) -> list[bool]:
-        """Return which of the `arrays` training moves by gradient; not buffers, such as running means.
-
-        Raises
-        ------
-        FedkdError
-            If it has no weights yet.
-        """
+        """Return which of the `arrays` training moves by gradient; not buffers, such as running means."""
         return list(self._net("are_trained").are_trained())
 
     @property
     def sgd_rate(self) -> float:
-        """The learning rate of plain stochastic gradient descent: what a step does is known by it and the gradient.
-
-        Raises
-        ------
-        ConfigError
-            If the net's optimiser is another one, or has momentum.
-        """
+        """The learning rate of plain stochastic gradient descent: what a step does is known by it and the gradient."""
         self._require_support()
         net = self._template
         if net.optimizer != "sgd" or net.momentum:
@@ -223,11 +179,6 @@ class SoftTraining:
         ----------
         widths : sequence of int
             One for each hidden layer, 1 or more.
-
-        Raises
-        ------
-        ConfigError
-            Unless the model is the zoo's fully connected net ``mlp``.
         """
         net = getattr(self._template, "net", type(self._template).__name__)
         if net != "mlp":
@@ -260,13 +211,6 @@ class SoftTraining:
             probabilities. Both means are over rows and classes.
         batch_size : int, optional
             By default the net's own.
-
-        Raises
-        ------
-        ConfigError
-            If the loss is unknown, or a number is out of range.
-        DataError
-            If targets are not finite, have another shape, or are not probabilities where the loss needs them.
         """
         net = self._net_to_train(epochs=epochs, batch_size=batch_size, loss=loss)
         X = check_rows("X", X, self._num_features)
@@ -301,16 +245,10 @@ class SoftTraining:
             Minibatch steps, 1 or more.
         weight : float
             Weight of the distance, 0 or more and finite.
-
-        Raises
-        ------
-        ConfigError, DataError
-            As `digest`.
         """
         weight = check_number("weight", weight, least=0)
         net = self._net_to_train(steps=steps, loss=loss)
-        X = check_rows("X", X, self._num_features)
-        y, _ = check_labels("y", y, len(X), self.num_classes)
+        X, y = self._labelled(X, y)
         X_public = check_rows("X_public", X_public, X.shape[1])
         targets = self._targets("targets", targets, len(X_public), loss)
         net.joint_steps(X, y, X_public, targets, steps=steps, weight=weight, loss=loss)
@@ -329,13 +267,6 @@ class SoftTraining:
             Labels or probabilities.
         steps : int
             1 or more.
-
-        Raises
-        ------
-        ConfigError
-            If ``steps`` is below 1.
-        DataError
-            If the targets are neither labels within the label space nor probabilities.
         """
         net = self._net_to_train(steps=steps)
         X = check_rows("X", X, self._num_features)
@@ -346,6 +277,10 @@ class SoftTraining:
         net.full_batch_steps(X, targets, steps=steps)
         self._adopt(net)
         return self
+
+    def _labelled(self, X: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        X = check_rows("X", X, self._num_features)
+        return X, check_labels("y", y, len(X), self.num_classes)[0]
 
     def _targets(self, name: str, targets: NDArray[Any], num_rows: int, loss: str) -> NDArray[np.floating]:
         checked = check_targets(name, targets, num_rows, self.num_classes, probabilities=loss != "l1-logits")

@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.models import ranges
 from fedkd_flwr.models._factory import arguments, call_factory, check_names, import_factory, input_shape, named_by
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.estimators import require_extra
+from fedkd_flwr.models.estimators import NumberScaler, require_extra
 
 __all__ = ["DEFAULT_MIX", "NAMES", "make_model", "parse_params", "pick_model"]
 
@@ -35,7 +34,7 @@ class _Entry:
     ranges: ranges.Ranges
     defaults: Mapping[str, Any] = field(default_factory=dict)
     extra: str = ""
-    scaled: bool = False  # whether a StandardScaler comes first
+    scaled: bool = False  # whether a NumberScaler comes first
     hidden: tuple[str, ...] = ("random_state",)  # parameters that the user cannot set
     net: str = ""  # the architecture, if its name differs
 
@@ -299,7 +298,7 @@ def _build(name: str, entry: _Entry, context: Mapping[str, Any], params: Mapping
     if of_run:
         _check_work(name, estimator, context)
     _check_values(name, estimator)
-    return make_pipeline(StandardScaler(), estimator) if entry.scaled else estimator
+    return make_pipeline(NumberScaler(), estimator) if entry.scaled else estimator
 
 
 def _check_work(name: str, estimator: Any, context: Mapping[str, Any]) -> None:

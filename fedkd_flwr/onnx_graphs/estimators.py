@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.pipeline import make_pipeline
 
 from fedkd_flwr.errors import FedkdError, explain
-from fedkd_flwr.models.estimators import import_extra
+from fedkd_flwr.models.estimators import NumberScaler, import_extra
 from fedkd_flwr.onnx_graphs.graph import OPSETS, Graph
 from fedkd_flwr.onnx_graphs.trees import PlainTree, add_leaves, at_most
 
@@ -123,49 +124,8 @@ def _boosted(graph: Graph, model: Any, features: str, num_classes: int) -> Answe
     return Answers(_largest(graph, scores), graph.add("Softmax", scores, axis=1))
 
 
-def _pipeline(graph: Graph, pipeline: Any, features: str, num_classes: int) -> Answers:
-    """Scaler and logistic regression, as the zoo makes them; other pipelines go to skl2onnx."""
-    steps = [step for _, step in pipeline.steps]
-    kinds = [f"{type(step).__module__}.{type(step).__qualname__}" for step in steps]
-    zoo = ["sklearn.preprocessing._data.StandardScaler", "sklearn.linear_model._logistic.LogisticRegression"]
-    if kinds != zoo:
-        return _by_skl2onnx(graph, pipeline, features, num_classes)
-    scaler, model = steps
-    rows = graph.cast(_scaled(graph, scaler, features), np.float64)
-    weights = graph.constant(np.asarray(model.coef_.T, dtype=np.float64))
-    scores = graph.add("Add", graph.add("MatMul", rows, weights), graph.constant(model.intercept_, np.float64))
-    if num_classes == 2:
-        return Answers(_above(graph, scores, 0.0, np.float64), _two_sided(graph, graph.add("Sigmoid", scores)))
-    return Answers(_largest(graph, scores), graph.add("Softmax", scores, axis=1))
-
-
-def _scaled(graph: Graph, scaler: Any, features: str) -> str:
-    """Return standardised features in single precision, as scikit-learn computes them from single precision."""
-    if scaler.mean_ is not None:
-        features = graph.add("Sub", features, graph.constant(scaler.mean_, np.float32))
-    if scaler.scale_ is not None:
-        features = graph.add("Div", features, graph.constant(scaler.scale_, np.float32))
-    return features
-
-
 def _neighbours(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
-    """K nearest neighbours: squared distances in double precision; of rows at one distance the first count."""
-    if (model.weights, model.p) != ("uniform", 2):
-        raise _refused("NearestNeighbours", f"weights={model.weights!r}, p={model.p}")
-    knn = model.knn_
-    known = np.asarray(knn._fit_X, dtype=np.float64)
-    rows = graph.cast(_scaled(graph, model.scaler_, features), np.float64)
-    # the row's own length is the same for all neighbours
-    products = graph.add("MatMul", rows, graph.constant(-2.0 * known.T))
-    distances = graph.add("Add", products, graph.constant((known**2).sum(axis=1)[None, :]))
-    count = graph.constant([knn.n_neighbors], np.int64)
-    _, found = graph.add_several("TopK", distances, count, count=2, axis=1, largest=0, sorted=1)
-    votes = np.eye(num_classes)[np.asarray(knn._y, dtype=np.int64)]
-    total = graph.add(
-        "ReduceSum", graph.add("Gather", graph.constant(votes), found), graph.constant([1], np.int64), keepdims=0
-    )
-    shares = graph.add("Div", total, graph.constant(float(knn.n_neighbors), np.float64))
-    return Answers(_largest(graph, total), shares)
+    return _by_skl2onnx(graph, make_pipeline(model.scaler_, model.knn_), features, num_classes)
 
 
 def _rules(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
@@ -288,6 +248,11 @@ def _by_skl2onnx(graph: Graph, estimator: Any, features: str, num_classes: int) 
     """Convert any other estimator that skl2onnx knows."""
     skl2onnx = import_extra("skl2onnx", "onnx")
     from skl2onnx.common.data_types import FloatTensorType
+    from skl2onnx.operator_converters.scaler_op import convert_sklearn_scaler
+    from skl2onnx.shape_calculators.scaler import calculate_sklearn_scaler_output_shapes
+
+    scaler = ("NumberScaler", calculate_sklearn_scaler_output_shapes, convert_sklearn_scaler)
+    skl2onnx.update_registered_converter(NumberScaler, *scaler, options={"div": ["std", "div", "div_cast"]})
 
     name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
     try:
@@ -313,7 +278,6 @@ _KNOWN: dict[str, Callable[[Graph, Any, str, int], Answers]] = {
     "sklearn.ensemble._forest.RandomForestClassifier": _forest,
     "sklearn.ensemble._forest.ExtraTreesClassifier": _forest,
     "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier": _boosted,
-    "sklearn.pipeline.Pipeline": _pipeline,
     "fedkd_flwr.models.estimators.NearestNeighbours": _neighbours,
     "fedkd_flwr.models.estimators.RuleFit": _rules,
     "xgboost.sklearn.XGBClassifier": _xgboost,

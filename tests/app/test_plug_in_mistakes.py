@@ -7,14 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from federation import fedkt_grid, model, party, public_set, rows, run_fedkt
+from federation import fedct_grid, fedkt_grid, model, party, public_set, rows, run_fedkt
 from flwr.app import Array, ArrayRecord, ConfigRecord
 from grid import InProcessGrid
+from sklearn.ensemble import RandomForestClassifier
 
 from fedkd_flwr.clients import FedKTClient
 from fedkd_flwr.clients.opening import kept_state
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.report.table import summary_table
 from fedkd_flwr.stores.party_state import PartyState, Saved
@@ -34,6 +36,21 @@ def test_a_shuffled_series_of_labels_gives_the_same_run_as_its_values():
         strategy, _ = run_fedkt(members)
         made.append(strategy.exchange.model.predict(public_set().X))
     assert (made[0] == made[1]).all()
+
+
+def test_a_bare_estimator_of_a_party_is_wrapped_by_itself():
+    """Every party was left out as `internal`: 'RandomForestClassifier' object has no attribute 'continues'."""
+    forest = lambda seed: RandomForestClassifier(5, random_state=seed)  # noqa: E731
+    made = []
+    for kind in (forest, lambda *, seed: Classifier(forest(seed), num_classes=3)):
+        members = [party(name, *rows(40, seed=i), model=kind) for i, name in enumerate("ab")]
+        strategy = FedCT(config=FedCTConfig(consensus="majority"), public=public_set(), min_available_nodes=2)
+        strategy.start(fedct_grid(members), num_rounds=2)
+        made.append([strategy.consensus.tolist(), [p.federated["common"].accuracy for p in strategy.record.parties]])
+        teachers = FedKTClient(members[0], teacher=kind)
+        assert teachers.teacher(seed=1).num_classes == 3
+    assert made[0] == made[1]
+    assert len(made[0][1]) == 2
 
 
 def test_a_frame_of_rows_is_taken_as_an_array():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import stat
+import subprocess
 import sys
 from datetime import date
 from decimal import Decimal
@@ -14,6 +16,7 @@ import numpy as np
 import onnxruntime
 import pandas as pd
 import pytest
+from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
@@ -21,8 +24,8 @@ from fedkd_flwr.cli import main as command
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.errors import FedkdError
-from fedkd_flwr.models import Classifier
+from fedkd_flwr.errors import FedkdError, ModelBytesError
+from fedkd_flwr.models import Classifier, own_files
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.saved_model import load, save
 
@@ -145,12 +148,37 @@ def test_what_does_not_fit_is_refused_by_name(fedkd, model, text, options, match
 
 
 @pytest.mark.parametrize("words", [("predict", "71", "rows.csv"), ("export", "71", "--onnx", "model.onnx")])
-def test_a_trusted_type_is_found_in_the_current_folder_as_it_was_for_the_simulation(fedkd, home, monkeypatch, words):
+def test_a_users_own_type_is_found_in_the_current_folder_as_it_was_for_the_simulation(fedkd, home, monkeypatch, words):
     monkeypatch.chdir(home)
-    for trusted, found in (((), False), (("--trust", "my_models.Nearest"), True)):
-        monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(home))])
-        assert fedkd(*words, *trusted).exit_code == 0
-        assert (sys.path[-1] == str(home)) == found
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(home))])
+    assert fedkd(*words).exit_code == 0
+    assert sys.path[-1] == str(home)
+
+
+@pytest.mark.parametrize("words", [("predict", "71", "rows.csv"), ("export", "71", "--onnx", "model.onnx")])
+def test_another_users_tree_is_read_with_trust_only(fedkd, home, monkeypatch, words):
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(own_files, "SECRET", home / "another user's")
+    done = fedkd(*words)
+    assert done.stdout == ""
+    assert isinstance(done.exception, ModelBytesError)
+    assert "compiled code reads memory at places that the file names" in str(done.exception)
+    assert fedkd(*words, "--trust").exit_code == 0
+
+
+def test_an_svc_that_would_read_foreign_memory_is_refused_before_it_reads(tmp_path):
+    """libsvm takes the number of its support vectors from the file; such a file ended this command by SIGSEGV."""
+    public = make_public_set(pd.DataFrame({"age": [20, 30, 60, 70] * 9, "job": ["clerk", "smith"] * 18}), SCHEMA)
+    model = Classifier(SVC(), num_classes=2).fit(public.X, np.array([0, 0, 1, 1] * 9))
+    model.estimator._n_support = np.array([10**7, 10**7], dtype=np.int32)
+    save(model, public, tmp_path / "model.fedkd")
+    (tmp_path / "rows.csv").write_text("age,job\n20,smith\n")
+    code = "from fedkd_flwr.cli.start import main; main()"
+    words = [sys.executable, "-c", code, "predict", "model.fedkd", "rows.csv"]
+    home = {**os.environ, "HOME": str(tmp_path / "another user")}
+    done = subprocess.run(words, cwd=tmp_path, env=home, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "compiled code reads memory at places that the file names" in " ".join(done.stderr.split())
 
 
 def test_a_model_is_exported_and_compared_on_own_rows(fedkd, home, tmp_path):

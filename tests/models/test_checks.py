@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import Code, DataError
-from fedkd_flwr.models._checks import check_answers, check_text_rows
+from fedkd_flwr.models._checks import check_answers, check_probabilities, check_text_rows
 
 
 def _texts(*values):
@@ -64,3 +64,25 @@ def test_answers_of_another_shape_are_refused(shape):
 def test_answers_outside_the_classes_are_refused(answers, seen):
     with pytest.raises(DataError, match=rf"labels must be integers within 0\.\.2, got .*{seen}"):
         check_answers(list(answers), 3, 3)
+
+
+def test_rows_of_probabilities_are_divided_by_their_sum_where_it_is_not_one():
+    given = np.array([[1.0, 1.0], [0.25, 0.7501], [0.0, 3.0]])
+    probs, uneven = check_probabilities(given, 3, 2)
+    assert probs.tolist() == [[0.5, 0.5], [0.25, 0.7501], [0.0, 1.0]]
+    assert uneven == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "match"),
+    [
+        ([0.0, 0.0], r"be >= 0, and not all 0 in a row, got \[0\.0, 0\.0\] at row 1 \(1 such rows\)\. f returned them"),
+        ([-1.0, 2.0], r"be >= 0, .*\[-1\.0, 2\.0\] at row 1"),
+        ([1e308, 1e308], "at row 1"),
+        ([np.nan, 1.0], r"be finite, got \[nan, 1\.0\] at row 1 .* f returned them"),
+    ],
+)
+def test_rows_without_probabilities_are_the_models_mistake(row, match):
+    with pytest.raises(DataError, match=match) as caught:
+        check_probabilities(np.array([[0.5, 0.5], row]), 2, 2, source="f")
+    assert caught.value.code is Code.WRONG_MODEL_OUTPUT

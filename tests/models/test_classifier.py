@@ -308,3 +308,14 @@ def test_probabilities_that_fail_cost_no_other_metric(caplog):
     found = model.metrics(ROWS, np.array([0, 0, 1, 1]))
     assert (found.accuracy, found.no_probabilities) == (1.0, True)
     assert "no probabilities today" in caplog.text
+
+
+def test_naive_bayes_that_finds_two_classes_equally_likely_gives_each_half(caplog):
+    """scikit-learn answers [1, 1] where both are so unlikely that a factor 2 is lost; it failed whole runs."""
+    rows = np.array([[0.0], [2.0**-30], [1 - 2.0**-30], [1.0]])
+    model = Classifier(GaussianNB(var_smoothing=1e-18), num_classes=3).fit(rows, np.array([0, 0, 2, 2]))
+    far = np.array([[0.5]])
+    assert model.estimator.predict_proba(far).tolist() == [[1.0, 1.0]]
+    assert [model.predict_proba(far).tolist() for _ in range(2)] == [[[0.5, 0.0, 0.5]]] * 2
+    (said,) = [record.message for record in caplog.records]
+    assert said.endswith("predict_proba: 1 of 1 rows of probabilities do not sum to 1. They are divided by their sum.")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import Code, ConfigError, ModelBytesError
+from fedkd_flwr.models import own_files
 from fedkd_flwr.models.serialize import dumps, loads
 from fedkd_flwr.models.zoo import make_model
 
@@ -93,14 +94,16 @@ def test_a_parameter_goes_to_the_factory_that_names_it_and_else_to_training():
 
 
 @pytest.mark.parametrize("factory", [Net, Image, Frozen, skorch_net])
-def test_a_file_continues_a_net_exactly_for_those_who_trust_its_import_string(factory):
+def test_a_file_continues_a_net_exactly_for_those_who_wrote_or_trust_it(factory, monkeypatch, tmp_path):
     model = _make(factory)
     before = ROWS.copy()
     model.fit(ROWS, LABELS)
     data = dumps(model)
-    with pytest.raises(ModelBytesError, match=rf'trusted=\["{__name__}:{factory.__name__}"\]'):
-        loads(data)
-    again = loads(data, trusted=model.type_names)
+    with monkeypatch.context() as patch:
+        patch.setattr(own_files, "SECRET", tmp_path / "another user's")
+        with pytest.raises(ModelBytesError, match=rf"with {__name__}:{factory.__name__} must be .* runs that code"):
+            loads(data)
+        again = loads(data, trust=True)
     assert np.array_equal(again.predict_proba(ROWS), model.predict_proba(ROWS))
     for one in (model, again):
         torch.manual_seed(0)  # from which skorch draws its batches
