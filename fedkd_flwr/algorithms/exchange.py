@@ -146,9 +146,7 @@ class LabelNoiseConfig(EpsilonConfig):
     label_epsilon: float = setting(0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS})
     """Epsilon of one label, in place of epsilon."""
 
-    def label_noise(
-        self, *, num_classes: int, num_labels: int, calibration: Literal["exact", "paper"] = "exact"
-    ) -> RandomizedResponse | BitFlip | None:
+    def label_noise(self, *, num_classes: int, num_labels: int) -> RandomizedResponse | BitFlip | None:
         """Return what is done to each label; found from ``epsilon`` where no epsilon of a label is given.
 
         Parameters
@@ -157,15 +155,11 @@ class LabelNoiseConfig(EpsilonConfig):
             Number of classes.
         num_labels : int
             Labels that ``epsilon`` covers together: those of all rounds.
-        calibration : {"exact", "paper"}
-            Of bit flips.
         """
         if self.label_mechanism == "none":
             return None
         if self.label_epsilon:
-            return label_mechanism(
-                self.label_mechanism, epsilon=self.label_epsilon, num_classes=num_classes, calibration=calibration
-            )
+            return label_mechanism(self.label_mechanism, epsilon=self.label_epsilon, num_classes=num_classes)
         from fedkd_flwr.privacy.cost.calibration import calibrate_labels
 
         found: RandomizedResponse | BitFlip = calibrate_labels(
@@ -174,7 +168,6 @@ class LabelNoiseConfig(EpsilonConfig):
             epsilon=self.epsilon,
             delta=self.delta,
             num_classes=num_classes,
-            calibration=calibration,
         )
         return found
 

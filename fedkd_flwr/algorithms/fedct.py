@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import (
-    LABEL_MECHANISMS,
     LabelNoiseConfig,
     StepsConfig,
     VoteFacts,
@@ -28,6 +27,8 @@ from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, Uninformative, VoteC
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share
 
 __all__ = ["CARD", "FedCTConfig", "aggregate", "train_as_long"]
+
+_SURE = 0.9999  # Dawid-Skene labels a row whose most probable class is at least so probable
 
 
 class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
@@ -43,19 +44,9 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     known-rows these choose between that rule, the vote by known rows and the server's own forest."""
     quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)})
     """Share of the answering parties that must agree on a row; other rows stay unlabelled in that round."""
-    confidence: float = setting(0.9999, ge=0, le=1, only={"consensus": ("dawid-skene",)})
-    """Rows whose most probable class is less probable than this stay unlabelled in that round; 0 labels all."""
     stop_when_converged: bool = setting(True)
     """Stop once all parties answered, the consensus repeats, and all reproduce it or none changed a label. Never with a
     label-mechanism: labels may not decide how many rounds a claim counts."""
-    calibration: Literal["exact", "paper"] = setting("exact", told=True, only={"label_mechanism": ("xor", "auto")})
-    """Of xor: the paper's condition asks for sqrt(C) times the noise that is needed."""
-    sensitivity: Literal["worst-case", "assumed", "estimated"] = setting(
-        "worst-case", only={"label_mechanism": LABEL_MECHANISMS}
-    )
-    """How many of a party's labels another data set may change. Only the worst case, all of them, is proven."""
-    sensitivity_labels: int = setting(0, ge=0, only={"sensitivity": ("assumed", "estimated")})
-    """That many, where it is assumed or estimated; 0 with estimated: tried out on the parties of a simulation."""
 
     @property
     def privacy(self) -> Privacy:
@@ -69,33 +60,12 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
         if self.consensus == "dawid-skene" and self.label_mechanism not in ("none", "randomized-response"):
             way_out = 'Use label-mechanism "randomized-response" with it, or another consensus.'
             raise ConfigError(explain("fedct.consensus", f"work with {self.label_mechanism}", self.consensus, way_out))
-        if self.sensitivity == "assumed" and not self.sensitivity_labels:
-            way_out = "Give the number of labels that is assumed."
-            rule = "be >= 1 with sensitivity 'assumed'"
-            raise ConfigError(explain("fedct.sensitivity-labels", rule, self.sensitivity_labels, way_out))
-
-    def sensitive_labels(self, num_public: int) -> int:
-        """Return how many labels of a round another data set may change.
-
-        Raises
-        ------
-        ConfigError
-            If it is given as more than there are, or not given where it is assumed or estimated.
-        """
-        if self.sensitivity == "worst-case":
-            return num_public
-        if not 0 < self.sensitivity_labels <= num_public:
-            rule = f"be within 1..{num_public} (public rows) with sensitivity {self.sensitivity!r}"
-            way_out = "Give the number; all rows are the worst case."
-            raise ConfigError(explain("fedct.sensitivity-labels", rule, self.sensitivity_labels, way_out))
-        return self.sensitivity_labels
 
     def mechanism(
         self, *, num_classes: int, num_public: int = 1, num_rounds: int = 1
     ) -> RandomizedResponse | BitFlip | None:
         """Return what a party does to each label; None without noise."""
-        uses = self.sensitive_labels(num_public) * num_rounds if self.epsilon else 0
-        return self.label_noise(num_classes=num_classes, num_labels=uses, calibration=self.calibration)
+        return self.label_noise(num_classes=num_classes, num_labels=num_public * num_rounds)
 
     def resolved(self, *, num_classes: int, num_public: int, num_rounds: int) -> Self:
         """Return these settings with the noise found: what parties are told."""
@@ -103,8 +73,7 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
         if found is None:
             return self
         name = "xor" if isinstance(found, BitFlip) else "randomized-response"
-        exact = {} if name == "xor" else {"calibration": "exact"}
-        return self.changed(label_mechanism=name, label_epsilon=found.epsilon, epsilon=0.0, **exact)
+        return self.changed(label_mechanism=name, label_epsilon=found.epsilon, epsilon=0.0)
 
 
 def aggregate(
@@ -154,7 +123,7 @@ def aggregate(
             tolerance=0.0,
             class_prior="uniform",
         )
-        sure = (labels != ABSTAIN) & (probs.max(axis=1) >= config.confidence)
+        sure = (labels != ABSTAIN) & (probs.max(axis=1) >= _SURE)
         # probabilities that are equal up to rounding are a tie like any other
         picked = majority(np.round(probs, 9), ties=config.ties, rng=rng)
         return np.where(sure, picked, ABSTAIN).astype(np.int16), facts

@@ -63,7 +63,7 @@ class FedCTClient(PartyClient):
         return with_ratios(answer, self.party, instruction, steps=steps, own_probs=probs)
 
     def charge(self, instruction: Instruction) -> Charge | None:
-        """Return what a round of privatised labels costs, whatever the server assumes: any label may change."""
+        """Return what a round of privatised labels costs: another data set may change every one of them."""
         mechanism = self._mechanism(instruction)
         if mechanism is None:
             return None

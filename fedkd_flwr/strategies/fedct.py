@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -50,10 +49,6 @@ class FedCT(LabelExchange):
     card = CARD
     config: FedCTConfig
     told_config: FedCTConfig
-
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
-        self.config.sensitive_labels(self.spec.num_public)  # refuses a number that no claim could be made with
 
     @cached_property
     def mechanism(self) -> RandomizedResponse | BitFlip | None:
@@ -89,8 +84,6 @@ class FedCT(LabelExchange):
         """Return the setting that leaves rows unlabelled."""
         if self.config.consensus == "qualified-majority":
             return f"Lower the quorum ({self.config.quorum:g}), or use another consensus."
-        if self.config.consensus == "dawid-skene":
-            return f"Lower the confidence ({self.config.confidence:g})."
         return ""
 
     def claim(self) -> list[PrivacyClaim]:
@@ -98,15 +91,12 @@ class FedCT(LabelExchange):
         rounds, config = self.asked.most, self.config
         if not rounds or self.mechanism is None:
             return []
-        worst = config.sensitivity == "worst-case"
         return [
             label_privacy(
                 self.mechanism,
                 num_labels=self.spec.num_public,
                 rounds=rounds,
                 delta=config.delta,
-                sensitivity=config.sensitivity,
-                changed_labels=None if worst else config.sensitive_labels(self.spec.num_public),
                 num_parties=self.num_asked,
             )
         ]

@@ -7,7 +7,8 @@ import pytest
 from federation import Means, accuracies, fedct_grid, model, parties, party, public_set, rows
 from flwr.app import Array
 
-from fedkd_flwr.errors import ConfigError, PayloadError
+from fedkd_flwr.algorithms import fedct
+from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels import ABSTAIN, qualified_majority
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RoundRecord
@@ -121,8 +122,9 @@ def test_parties_left_out_of_the_vote_are_left_out_of_the_quorum_too():
     assert strategy.combine(1, [*agreed, *blind], RoundRecord(server_round=1)).tolist() == [0, 1, 2]
 
 
-def test_dawid_skene_breaks_ties_by_the_policy():
-    config = FedCTConfig(consensus="dawid-skene", confidence=0.0)
+def test_dawid_skene_breaks_ties_by_the_policy(monkeypatch):
+    monkeypatch.setattr(fedct, "_SURE", 0.0)
+    config = FedCTConfig(consensus="dawid-skene")
     strategy = FedCT(config=config, public=public_set(60))
     answers = [PartyLabels(party=str(c), labels=np.full((1, 60), c, dtype=np.int16)) for c in range(3)]
     assert set(strategy.combine(1, answers, RoundRecord(server_round=1)).tolist()) == {0, 1, 2}
@@ -196,16 +198,6 @@ def test_unlabelled_rows_travel_as_abstentions_and_train_nothing():
     votes = np.array([[3, 2], [5, 0]])
     labels = qualified_majority(votes, quorum=0.9, num_voters=5, ties="lowest")
     assert labels.tolist() == [ABSTAIN, 0]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"sensitivity": "estimated"}, {"sensitivity": "assumed", "sensitivity_labels": 61}],
-)
-def test_a_sensitivity_that_no_claim_could_be_made_with_is_refused_before_anybody_is_asked(settings):
-    config = FedCTConfig(label_mechanism="xor", label_epsilon=1.0, **settings)
-    with pytest.raises(ConfigError, match=r"fedct\.sensitivity-labels must be within 1\.\.60 \(public rows\)"):
-        FedCT(config=config, public=public_set(60))
 
 
 class TestDensityRatios:

@@ -161,7 +161,6 @@ def calibrate_labels(
     epsilon: float,
     delta: float,
     num_classes: int,
-    calibration: Literal["exact", "paper"] = "exact",
 ) -> RandomizedResponse | BitFlip:
     """Return the label mechanism with the least noise of which ``num_labels`` labels cost at most ``epsilon``.
 
@@ -171,7 +170,7 @@ def calibrate_labels(
 
     def best(kind: str) -> Any:
         def make(per_label: float) -> Any:
-            return label_mechanism(kind, epsilon=per_label, num_classes=num_classes, calibration=calibration)
+            return label_mechanism(kind, epsilon=per_label, num_classes=num_classes)
 
         return calibrate(make, count=num_labels, epsilon=epsilon, delta=delta)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,15 +149,12 @@ class BitFlip:
         Epsilon per label, which is two bits: within 1e-10..700.
     num_classes : int
         Number of classes C: within 2..32767.
-    calibration : {"exact", "paper"}
-        "exact": 2 ln((1-p)/p) = epsilon. "paper": the eigenvalue condition of the XOR paper, which asks for
-        2 ln((1-p)/p) = epsilon / sqrt(C); it is sufficient but not needed, and costs accuracy.
 
     Formal guarantees
     -----------------
     Per label, for any change of it (two bits of its one-hot code differ): (epsilon, 0)-DP. One use is two binary
     randomised responses. The probability is a whole number of 64-bit words, rounded towards more noise: `pure_epsilon`
-    is what the code does, at most ``epsilon`` (exact) or ``epsilon / sqrt(C)`` (paper).
+    is what the code does, at most ``epsilon``.
 
     | case | what holds |
     |---|---|
@@ -176,25 +173,22 @@ class BitFlip:
 
     epsilon: float
     num_classes: int
-    calibration: Literal["exact", "paper"] = "exact"
 
     def __post_init__(self) -> None:
         set_number(self, "epsilon", least=_LEAST_EPSILON, most=_MOST_EPSILON)
         set_whole(self, "num_classes", 2, MOST_CLASSES)
-        check_choice("calibration", self.calibration, ("exact", "paper"))
 
     @property
     def words(self) -> str:
         """The mechanism and its parameters, for a claim."""
-        condition = "" if self.calibration == "exact" else ", the XOR paper's condition"
         return (
-            f"bit flips (XOR) on one-hot labels of {self.num_classes} classes, epsilon {self.epsilon:g} a label"
-            f"{condition} (flipped: {self.flip_probability:.8g})"
+            f"bit flips (XOR) on one-hot labels of {self.num_classes} classes, epsilon {self.epsilon:g} a label "
+            f"(flipped: {self.flip_probability:.8g})"
         )
 
     @cached_property
     def _flipped(self) -> int:
-        return sampling.flip_words(self.epsilon, looser_by=1 if self.calibration == "exact" else self.num_classes)
+        return sampling.flip_words(self.epsilon)
 
     @property
     def flip_probability(self) -> float:
@@ -236,13 +230,11 @@ class BitFlip:
         return dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(_just_below(2 * self._flipped), 2), 2)
 
 
-def label_mechanism(
-    name: str, *, epsilon: float, num_classes: int, calibration: Literal["exact", "paper"] = "exact"
-) -> RandomizedResponse | BitFlip:
+def label_mechanism(name: str, *, epsilon: float, num_classes: int) -> RandomizedResponse | BitFlip:
     """Return the label mechanism of a name; "auto" picks the one whose debiased counts vary less.
 
     Compared is what one report adds to the variance of the debiased count of a class that is not its own (nearly all
-    classes). With the exact calibration and x = e^(epsilon/2) that is (x^2 + C - 2)/(x^2 - 1)^2 against
+    classes). With x = e^(epsilon/2) that is (x^2 + C - 2)/(x^2 - 1)^2 against
     x (x + 1)^2/(x^2 - 1)^2: the response wins iff C - 2 < x^3 + x^2 + x, always for C <= 5.
 
     ``name`` is auto, randomized-response or xor; the others are parameters of the mechanisms. Raises `ConfigError` if
@@ -255,10 +247,10 @@ def label_mechanism(
     """
     check_choice("mechanism", name, ("auto", "randomized-response", "xor"))
     response = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
-    flips = BitFlip(epsilon=epsilon, num_classes=num_classes, calibration=calibration)
+    flips = BitFlip(epsilon=epsilon, num_classes=num_classes)
     if name == "auto":
         # p (1-p) / (1-2p)^2 and q (1-q) / beta^2, written with negative exponents only: nothing overflows
-        root = math.exp(-flips.epsilon / 2 / (1 if calibration == "exact" else math.sqrt(num_classes)))
+        root = math.exp(-flips.epsilon / 2)
         inverse = math.exp(-response.epsilon)
         flips_vary = root / (1 - root) ** 2
         response_varies = inverse * (1 + (num_classes - 2) * inverse) / (1 - inverse) ** 2
