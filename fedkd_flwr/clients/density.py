@@ -18,11 +18,10 @@ from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.clients.party import Answer, Instruction, ModelFactory, Party
 from fedkd_flwr.clients.pieces import dump
 from fedkd_flwr.errors import ModelBytesError
-from fedkd_flwr.labels.density import density_ratios, steady_codes, with_classes_of
+from fedkd_flwr.labels.density import default_ratio_bits, density_ratios, ratio_codes, steady_codes, with_classes_of
 from fedkd_flwr.labels.voting import Labels
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.open_set import open_set, widened
-from fedkd_flwr.wire.ratio_codec import thrifty_codes
 
 __all__ = ["public_answers", "with_ratios"]
 
@@ -77,7 +76,7 @@ def with_ratios(
             DENSITY_RATIO,
         )
         return answer
-    codes, kept = _codes(party, instruction, answer.values["labels"][0], steps, make or party.model, own_probs)
+    codes, kept = _codes(party, instruction, steps, make or party.model, own_probs)
     values = {**answer.values, "ratios": codes, "class-counts": _class_counts(party)}
     return replace(answer, values=values, kept={**answer.kept, **kept})
 
@@ -85,7 +84,6 @@ def with_ratios(
 def _codes(
     party: Party,
     instruction: Instruction,
-    labels: Labels,
     steps: int | None,
     make: ModelFactory,
     own_probs: NDArray[np.float64] | None,
@@ -111,7 +109,7 @@ def _codes(
             own_probs = make(seed=instruction.seed("model")).fit(party.X, party.y).predict_proba(party.public.X)
         probs = with_classes_of(probs, own_probs, counts, instruction.labels)
     ratios = density_ratios(probs, counts)
-    codes = thrifty_codes(ratios, labels, num_classes=num_classes)
+    codes = ratio_codes(ratios, num_classes=num_classes, bits=default_ratio_bits(num_classes))
     if last is not None:
         codes = steady_codes(codes, last)
     nets = {f"open-set.{i}": np.frombuffer(dump(net), dtype=np.uint8) for i, net in enumerate(found.models)}

@@ -26,7 +26,6 @@ __all__ = [
     "Robust",
     "default_ratio_bits",
     "density_ratios",
-    "most_thrift",
     "public_fit",
     "ratio_codes",
     "ratios_of",
@@ -43,18 +42,7 @@ OTHER_FLOOR = 0.02
 _OCTAVES_PER_CODE = {2: 2.0, 3: 1.0, 4: 0.5}
 
 
-class _Detail(NamedTuple):
-    """Which ratios are said, and how finely."""
-
-    share: float = 0.5  # of its row's largest; what is below a half costs bytes and changes no vote
-    least: int = 1  # a lower code becomes 0
-    least_largest: int = 1  # for the largest of a row
-    most: int = 15  # a higher code becomes this one
-
-
-# by thrift, 0 first; of two classes, to leave out more would move the border between them
-_THRIFT_OF_TWO = (_Detail(), _Detail(least=2, least_largest=2), _Detail(least=2, least_largest=2, most=2))
-_THRIFT = (_Detail(), _Detail(least=2), *(_Detail(share=share, least=3) for share in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)))
+_LEAST_OF_LARGEST = 0.5  # of its row's largest ratio: what is below costs bytes and changes no vote
 _NOBODYS = 0.02  # the sum of all densities below which a row has no label
 _FAMILIAR = 0.5  # of the public density: a row that is at least so dense among a party's own rows looks like them
 _MOST_LIFT = 4.0  # of a class whose ratios are too small on average
@@ -164,16 +152,7 @@ def default_ratio_bits(num_classes: int) -> int:
     return 2 if num_classes == 2 else 3
 
 
-def most_thrift(num_classes: int) -> int:
-    """Return the largest ``thrift`` of `ratio_codes`.
-
-    >>> most_thrift(2), most_thrift(10)
-    (2, 7)
-    """
-    return len(_THRIFT_OF_TWO if num_classes == 2 else _THRIFT) - 1
-
-
-def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int, thrift: int = 0) -> NDArray[np.uint8]:
+def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int) -> NDArray[np.uint8]:
     """Return ratios as codes: 0 for about none, then equal steps of the logarithm up to ``2 C``.
 
     Two bits step by factors of 4, three by 2, four by the square root of 2. A ratio gets the code whose value is
@@ -188,10 +167,6 @@ def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int, th
         Number of classes, which gives the largest ratio.
     bits : int
         2, 3 or 4.
-    thrift : int
-        How much detail to give up so that the codes take fewer bytes, 0 to `most_thrift`: ever more of a row's smaller
-        ratios become 0; with two classes small ratios of any kind, and at last (at two bits) all others
-        become 1.
 
     Returns
     -------
@@ -203,15 +178,11 @@ def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int, th
     >>> ratio_codes(np.array([[4.0, 2.9], [1.0, 0.4], [0.0, 0.01]]), num_classes=2, bits=3).tolist()
     [[7, 7], [5, 0], [0, 0]]
     """
-    check_whole("thrift", thrift, 0, most_thrift(num_classes))
-    detail = (_THRIFT_OF_TWO if num_classes == 2 else _THRIFT)[thrift]
-    values, largest = _levels(num_classes, bits), ratios.max(axis=1, keepdims=True)
-    kept = np.where(ratios >= detail.share * largest, ratios, 0.0)
+    values = _levels(num_classes, bits)
+    kept = np.where(ratios >= _LEAST_OF_LARGEST * ratios.max(axis=1, keepdims=True), ratios, 0.0)
     # the border between two codes is their geometric mean, and the least value has a border of its own
     borders = values[1:] * 2.0 ** (-_OCTAVES_PER_CODE[bits] / 2)
-    codes: NDArray[np.uint8] = np.searchsorted(borders, kept, side="right").astype(np.uint8)
-    said = codes >= np.where(ratios < largest, detail.least, detail.least_largest)
-    return np.where(said, np.minimum(codes, detail.most), np.uint8(0)).astype(np.uint8)
+    return np.searchsorted(borders, kept, side="right").astype(np.uint8)
 
 
 def ratios_of(codes: NDArray[np.integer], *, num_classes: int, bits: int) -> NDArray[np.float64]:

@@ -17,7 +17,6 @@ from fedkd_flwr.labels import (
     density,
     density_ratios,
     majority,
-    most_thrift,
     public_fit,
     ratio_codes,
     ratios_of,
@@ -127,22 +126,6 @@ def test_codes_keep_the_order_of_a_rows_ratios_and_its_largest_to_half_a_step(ra
 def test_ratios_below_half_of_the_largest_of_their_row_are_not_told():
     codes = ratio_codes(np.array([[6.0, 3.0, 2.9]]), num_classes=3, bits=3)[0]
     assert (codes > 0).tolist() == [True, True, False]
-
-
-@given(st.integers(2, 5), st.integers(0, 1000))
-def test_thrift_leaves_out_ever_more_of_a_row_but_never_its_largest_ratio_unless_there_are_two_classes(classes, seed):
-    ratios, bits = np.random.default_rng(seed).uniform(0, 2 * classes, (40, classes)), default_ratio_bits(classes)
-    steps = [ratio_codes(ratios, num_classes=classes, bits=bits, thrift=i) for i in range(most_thrift(classes) + 1)]
-    told = [int((codes > 0).sum()) for codes in steps]
-    assert told == sorted(told, reverse=True)
-    for codes in steps if classes > 2 else steps[:-1]:
-        assert ((codes == steps[0]) | (codes == 0)).all()
-        if classes > 2:
-            assert (codes.max(axis=1) == steps[0].max(axis=1)).all()
-    if classes == 2:  # at last a bit for each class: at least half as dense as the public rows
-        assert (steps[-1] == np.where(steps[1] > 0, 2, 0)).all()
-    with pytest.raises(ConfigError, match="thrift must be a whole number"):
-        ratio_codes(ratios, num_classes=classes, bits=bits, thrift=most_thrift(classes) + 1)
 
 
 def test_codes_out_of_range_are_refused():
