@@ -49,14 +49,13 @@ from fedkd_flwr.labels import (
     VoteCounter,
     choose_rule,
     dawid_skene,
-    default_ratio_bits,
     density_ratios,
     is_informative,
     majority,
     ratio_codes,
     ratios_of,
 )
-from fedkd_flwr.labels.auto import label_skew
+from fedkd_flwr.labels.choice import label_skew
 from fedkd_flwr.wire.envelope import ANSWER_HEADER, PublicSpec
 from fedkd_flwr.wire.ratio_codec import encode_ratios
 
@@ -250,17 +249,15 @@ def by_labels(labels: Any, num_classes: int) -> tuple[Any, Any]:
 
 def codes_of(ratios: Any) -> list[NDArray[np.uint8]]:
     """Return each party's codes, as they are sent."""
-    num_classes = ratios.shape[2]
-    return [ratio_codes(own, num_classes=num_classes, bits=default_ratio_bits(num_classes)) for own in ratios]
+    return [ratio_codes(own) for own in ratios]
 
 
 def by_density(codes: list[NDArray[np.uint8]], counts: Any, robust: Robust) -> DensityVote:
     """Return the vote of ratios that went through the wire's codes."""
     num_classes = counts.shape[1]
-    bits = default_ratio_bits(num_classes)
     vote = DensityVote(num_public=len(codes[0]), num_classes=num_classes, robust=robust)
     for own, own_counts in zip(codes, counts, strict=True):
-        vote.add(ratios_of(own, num_classes=num_classes, bits=bits), own_counts)
+        vote.add(ratios_of(own), own_counts)
     return vote
 
 

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import ExchangeConfig, setting
-from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.consensus import Ties
 from fedkd_flwr.labels.density import Robust
+from fedkd_flwr.labels.majority import Ties
+from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.labels.trust import TRUST_UNIT, label_trusts, steadied_weights, trusted_weights
 from fedkd_flwr.labels.voting import HALF, Labels, Uninformative, is_informative, voter_weights
-from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, label_mechanism
+from fedkd_flwr.privacy.noise.labels import LabelNoise, label_mechanism
+from fedkd_flwr.privacy.noise.none import NoNoise
 
 __all__ = [
     "LABEL_MECHANISMS",
@@ -88,27 +89,23 @@ class VotersConfig(TiesConfig):
         return self.usual_rule if self.uninformative_voters == "auto" else self.uninformative_voters
 
     @property
-    def asks_ratios(self) -> bool:
-        """Whether parties are asked for density ratios: never beside noise, which proves nothing of them."""
-        return not self.noisy and getattr(self, "consensus", "") in ("auto", DENSITY_RATIO)
-
-    @property
-    def demands_ratios(self) -> bool:
-        """Whether the run asks for density ratios by name, not only where `auto` finds them best."""
-        return getattr(self, "consensus", "") == DENSITY_RATIO
+    def asked(self) -> str:
+        """The vote rule whose needs parties are asked for; "" for labels alone, as always beside noise."""
+        rule = RULES.get(getattr(self, "consensus", ""))
+        return "" if rule is None or self.noisy else rule.asks
 
     def check(self) -> None:
-        """Refuse density ratios beside a claim, and known rows that would be ignored or break one."""
+        """Refuse rules that need more than labels beside a claim, and known rows that would be ignored or break one."""
         super().check()
         consensus = getattr(self, "consensus", "")
         if self.known_rows and (self.noisy or consensus != "auto"):
             rule = "be 0 beside noise" if self.noisy else f"be 0 with consensus {consensus!r}, which would ignore it"
             way_out = "A claim counts every vote alike: drop it." if self.noisy else 'Use consensus "auto".'
             raise ConfigError(explain(self.keys()["known_rows"], rule, self.known_rows, way_out))
-        if self.noisy and self.demands_ratios:
+        if self.noisy and consensus in RULES and RULES[consensus].needs:
             key = self.keys()["consensus"]
-            way_out = 'They say more than labels, and no noise on them is proven: use "auto", or a run without noise.'
-            raise ConfigError(explain(key, "be another than density-ratio beside noise", DENSITY_RATIO, way_out))
+            way_out = 'It needs more than labels, and no noise on that is proven: use "auto", or a run without noise.'
+            raise ConfigError(explain(key, f"be another than {consensus} beside noise", consensus, way_out))
 
 
 class ClaimConfig(ExchangeConfig):
@@ -146,7 +143,7 @@ class LabelNoiseConfig(EpsilonConfig):
     label_epsilon: float = setting(0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS})
     """Epsilon of one label, in place of epsilon."""
 
-    def label_noise(self, *, num_classes: int, num_labels: int) -> RandomizedResponse | BitFlip | None:
+    def label_noise(self, *, num_classes: int, num_labels: int) -> LabelNoise:
         """Return what is done to each label; found from ``epsilon`` where no epsilon of a label is given.
 
         Parameters
@@ -157,12 +154,12 @@ class LabelNoiseConfig(EpsilonConfig):
             Labels that ``epsilon`` covers together: those of all rounds.
         """
         if self.label_mechanism == "none":
-            return None
+            return NoNoise()
         if self.label_epsilon:
             return label_mechanism(self.label_mechanism, epsilon=self.label_epsilon, num_classes=num_classes)
         from fedkd_flwr.privacy.cost.calibration import calibrate_labels
 
-        found: RandomizedResponse | BitFlip = calibrate_labels(
+        found: LabelNoise = calibrate_labels(
             self.label_mechanism,
             num_labels=num_labels,
             epsilon=self.epsilon,
@@ -253,6 +250,12 @@ class VoterWeights(NamedTuple):
     discounted: int
     trusts: NDArray[np.float64] | None
     steadied: bool = False
+
+    def facts(self, class_voters: NDArray[np.int32]) -> VoteFacts:
+        """Return the facts of a vote that was counted so; ``class_voters`` as there."""
+        return VoteFacts(
+            discounted=self.discounted, class_voters=class_voters, trusts=self.trusts, steadied=self.steadied
+        )
 
     def join(self, votes: NDArray[np.int32], idle: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the votes, (num_public, num_classes), with those of parties that label every row alike.

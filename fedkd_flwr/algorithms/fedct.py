@@ -6,8 +6,8 @@ Learning", AAAI 2025, Algorithm 1. The whole round is told in `fedkd_flwr.strate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,13 @@ from fedkd_flwr.algorithms.exchange import (
     weigh_voters,
 )
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.consensus import dawid_skene, majority, reaches
-from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, Uninformative, VoteCounter, voter_weights
-from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share
+from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
+from fedkd_flwr.labels.rules import RULES, RuleName
+from fedkd_flwr.labels.voting import HALF, Labels, Uninformative, VoteCounter, voter_weights
+from fedkd_flwr.privacy.noise.labels import BitFlip, LabelNoise, kept_share
+from fedkd_flwr.privacy.noise.none import NoNoise
 
 __all__ = ["CARD", "FedCTConfig", "aggregate", "train_as_long"]
-
-_SURE = 0.9999  # Dawid-Skene labels a row whose most probable class is at least so probable
 
 
 class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
@@ -37,7 +37,7 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     section: ClassVar[str] = "fedct"
     usual_rule: ClassVar[Uninformative] = "leave-out"
 
-    consensus: Literal["auto", "majority", "qualified-majority", "dawid-skene", "density-ratio"] = setting("auto")
+    consensus: RuleName = setting("auto")
     """How answers become the consensus. density-ratio also needs the parties' ratios and class counts, which a node
     sends only if its allow names density-ratio; Dawid-Skene needs more than two classes to help. auto: density-ratio
     where the public rows resemble the parties' own, else the best rule on labels; majority beside noise. With
@@ -54,31 +54,36 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
         return "none" if self.label_mechanism == "none" else "party"
 
     def check(self) -> None:
-        """Refuse a noise without a strength, and Dawid-Skene on bits."""
+        """Refuse a noise without a strength, and a rule that needs labels where noise makes bits of them."""
         super().check()
         self.check_one("label_epsilon", "epsilon")
-        if self.consensus == "dawid-skene" and self.label_mechanism not in ("none", "randomized-response"):
+        if RULES[self.consensus].reads_labels and self.label_mechanism not in ("none", "randomized-response"):
             way_out = 'Use label-mechanism "randomized-response" with it, or another consensus.'
             raise ConfigError(explain("fedct.consensus", f"work with {self.label_mechanism}", self.consensus, way_out))
 
-    def mechanism(
-        self, *, num_classes: int, num_public: int = 1, num_rounds: int = 1
-    ) -> RandomizedResponse | BitFlip | None:
-        """Return what a party does to each label; None without noise."""
+    def mechanism(self, *, num_classes: int, num_public: int = 1, num_rounds: int = 1) -> LabelNoise:
+        """Return what a party does to each label."""
         return self.label_noise(num_classes=num_classes, num_labels=num_public * num_rounds)
 
     def resolved(self, *, num_classes: int, num_public: int, num_rounds: int) -> Self:
         """Return these settings with the noise found: what parties are told."""
         found = self.mechanism(num_classes=num_classes, num_public=num_public, num_rounds=num_rounds)
-        if found is None:
+        if isinstance(found, NoNoise):
             return self
         name = "xor" if isinstance(found, BitFlip) else "randomized-response"
         return self.changed(label_mechanism=name, label_epsilon=found.epsilon, epsilon=0.0)
 
 
 def aggregate(
-    answers: Sequence[Labels], *, config: FedCTConfig, num_classes: int, rng: np.random.Generator
-) -> tuple[Labels, VoteFacts]:
+    answers: Sequence[Labels],
+    *,
+    config: FedCTConfig,
+    num_classes: int,
+    rng: np.random.Generator,
+    rule: ConsensusRule | None = None,
+    parties: Sequence[str] = (),
+    beside: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
+) -> tuple[Consensus, VoteFacts]:
     """Return the consensus of a round.
 
     Parameters
@@ -92,11 +97,14 @@ def aggregate(
         Number of classes.
     rng : Generator
         Breaks ties.
+    rule : ConsensusRule, optional
+        In place of the one that ``config`` names.
+    parties, beside
+        As in `Ballot`; parties are numbered where they have no names.
 
     Returns
     -------
-    consensus : ndarray of shape (num_public,), int16
-        ``ABSTAIN`` where a row stays unlabelled.
+    consensus : Consensus
     facts : VoteFacts
 
     Examples
@@ -107,69 +115,56 @@ def aggregate(
     >>> rng = np.random.default_rng(1)
     >>> config = FedCTConfig(consensus="qualified-majority", quorum=1.0)
     >>> consensus, facts = aggregate(answers, config=config, num_classes=2, rng=rng)
-    >>> consensus.tolist(), facts.discounted
+    >>> consensus.labels.tolist(), facts.discounted
     ([0, 1, -1, 0], 1)
     """
-    votes, weights, facts = _count(answers, config, num_classes)
-    if config.consensus == "dawid-skene":
-        # it learns each party's errors, also a liar's: leaving out whom nobody confirms only loses what that tells
-        # (after noise every party tells classes apart)
-        counted = voter_weights(answers, uninformative="count" if config.noisy else config.voters_rule)
-        # few iterations and equal classes: EM run to its end fits the first votes' mistakes under label skew
-        labels, probs = dawid_skene(
-            [labels for labels, weight in zip(answers, counted, strict=True) if weight] or answers,
-            num_classes=num_classes,
-            max_iterations=5,
-            tolerance=0.0,
-            class_prior="uniform",
-        )
-        sure = (labels != ABSTAIN) & (probs.max(axis=1) >= _SURE)
-        # probabilities that are equal up to rounding are a tie like any other
-        picked = majority(np.round(probs, 9), ties=config.ties, rng=rng)
-        return np.where(sure, picked, ABSTAIN).astype(np.int16), facts
-    # what noise adds is the same for every class and never decides which has most, but estimated counts may all be
-    # below 0 on a row that everybody answered: only the quorum asks how many votes there truly are
-    labels = majority(votes, ties=config.ties, rng=rng)
-    if config.consensus == "qualified-majority":
-        noise = config.mechanism(num_classes=num_classes)
-        truly = votes if noise is None else noise.debias(votes, len(answers))
-        labels[~reaches(truly, quorum=config.quorum, num_voters=int(weights.sum()))] = ABSTAIN
-    return labels, facts
+    count = _count_noisy if config.noisy else _count
+    votes, weights, counted, facts = count(answers, config, num_classes)
+    ballot = Ballot(
+        parties=parties or [str(i) for i in range(len(answers))],
+        labels=[labels[None] for labels in answers],
+        votes=votes,
+        true_votes=config.mechanism(num_classes=num_classes).debias(votes, len(answers)),
+        num_votes=int(weights.sum()),
+        counted=counted,
+        beside=beside or {},
+    )
+    return (rule or RULES[config.consensus]).combine(ballot, config=config, rng=rng), facts
 
 
-def _count(
-    answers: Sequence[Labels], config: FedCTConfig, num_classes: int
-) -> tuple[NDArray[Any], NDArray[np.int64], VoteFacts]:
-    """Return the votes as they came, each party's weight in them (in half votes, or 1), and the facts."""
+_Counted = tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_], VoteFacts]
+"""The votes as they came, what each party casts in them (halves, or 1), who counts at all, and the facts."""
+
+
+def _count_noisy(answers: Sequence[Labels], config: FedCTConfig, num_classes: int) -> _Counted:
+    """Count privatised answers: after noise every party tells classes apart, and casts one vote."""
     mechanism = config.mechanism(num_classes=num_classes)
+    each, facts = np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
     if isinstance(mechanism, BitFlip):
         sums = np.zeros((len(answers[0]) // num_classes, num_classes), dtype=np.int64)
         for bits in answers:
             sums += bits.reshape(sums.shape)
-        return sums, np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
+        return sums, each, each > 0, facts
     counter = VoteCounter(num_public=len(answers[0]), num_classes=num_classes)
-    if mechanism is not None:  # after noise every party tells classes apart
-        for labels in answers:
-            counter.add(labels)
-        return counter.votes, np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
+    for labels in answers:
+        counter.add(labels)
+    return counter.votes, each, each > 0, facts
+
+
+def _count(answers: Sequence[Labels], config: FedCTConfig, num_classes: int) -> _Counted:
+    counter, idle = (VoteCounter(num_public=len(answers[0]), num_classes=num_classes) for _ in range(2))
     weighed = weigh_voters(answers, config=config, num_classes=num_classes)
     weights = weighed.units
     if not weights.any():
         weights = np.full_like(weights, weighed.unit)  # nobody tells classes apart
     if config.voters_rule != "half":
         weights = weights // HALF
-    idle = VoteCounter(num_public=len(answers[0]), num_classes=num_classes)
     for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
         if weight:
             (idle if alike else counter).add(labels, weight=int(weight))
-    class_voters = counter.class_voters + idle.class_voters
-    facts = VoteFacts(
-        discounted=weighed.discounted,
-        class_voters=class_voters,
-        trusts=weighed.trusts,
-        steadied=weighed.steadied,
-    )
-    return weighed.join(counter.votes, idle.votes), weights, facts
+    counted = np.array(voter_weights(answers, uninformative=config.voters_rule)) > 0
+    facts = weighed.facts(counter.class_voters + idle.class_voters)
+    return weighed.join(counter.votes, idle.votes), weights, counted, facts
 
 
 def train_as_long(

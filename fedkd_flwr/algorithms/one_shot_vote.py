@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import setting
 from fedkd_flwr.algorithms.exchange import EpsilonConfig, VoteFacts, VotersConfig, weigh_voters
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.consensus import majority
+from fedkd_flwr.labels.rules import LastRuleName
 from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, VoteCounter, consistent_labels
-from fedkd_flwr.privacy.noise.plan import NOISES, NoisyAnswers, NoisyVotes, make_noise
+from fedkd_flwr.privacy.noise.plan import NOISES, NoisyAnswers, NoisyVotes, QuietVotes, make_noise
 
 __all__ = ["STRENGTHS", "OneShotVoteConfig", "aggregate", "fit_as_long", "fit_pooled", "kept", "tally"]
 
@@ -30,7 +30,7 @@ _TAKES = {
 class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     """Settings of an exchange that ends in a model at the server."""
 
-    consensus: Literal["auto", "majority", "density-ratio"] = setting("auto")
+    consensus: LastRuleName = setting("auto")
     """How the parties' answers become the server's labels, in FedKT and PATE. density-ratio also needs the parties'
     ratios and class counts, which a node sends only if its allow names density-ratio. auto: density-ratio where the
     public rows resemble the parties' own; majority elsewhere, and beside noise. With known-rows these choose between
@@ -123,10 +123,10 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
             mechanism = make_noise(self.noise, **counted, **strength)
         return NoisyVotes(mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.release)
 
-    def server_plan(self, num_public: int, num_classes: int) -> NoisyVotes | None:
-        """Return the noise that the server adds to the parties' votes; None where it adds none."""
+    def server_plan(self, num_public: int, num_classes: int) -> NoisyVotes | QuietVotes:
+        """Return what the server does to the parties' votes."""
         if self.privacy != "server":
-            return None
+            return QuietVotes(num_queries=num_public, ties=self.ties)
         return self.plan(votes=self.votes_per_party, num_public=num_public, num_classes=num_classes, unit=self.unit)
 
     def quiet(self) -> dict[str, Any]:
@@ -184,13 +184,7 @@ def tally(
         for one in cast:
             (idle if alike else counter).add(one, weight=units * len(labels) // len(cast))
         class_voters[np.unique(cast[cast != ABSTAIN])] += 1
-    facts = VoteFacts(
-        discounted=weighed.discounted,
-        class_voters=class_voters,
-        trusts=weighed.trusts,
-        steadied=weighed.steadied,
-    )
-    return weighed.join(counter.votes, idle.votes), facts
+    return weighed.join(counter.votes, idle.votes), weighed.facts(class_voters)
 
 
 def aggregate(
@@ -228,9 +222,7 @@ def aggregate(
     [0, 1, -1]
     """
     plan = config.server_plan(*votes.shape)
-    if plan is None:
-        return NoisyAnswers(labels=majority(votes, ties=config.ties, rng=rng))
-    return plan.ask(votes if queries is None else votes[queries], rng=noise_rng)
+    return plan.ask(votes if queries is None else votes[queries], rng=noise_rng if plan.adds_noise else rng)
 
 
 def kept(counts: NDArray[np.integer[Any]], answers: NoisyAnswers) -> float | None:

@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
 from fedkd_flwr.apps.limits import Limits, limits_of
 from fedkd_flwr.apps.models import final_model, global_model, model_factory, own_model, party_roles
@@ -42,6 +41,7 @@ from fedkd_flwr.data.row_values import row_form, usable_row_values
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
+from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.serialize import import_skops
 from fedkd_flwr.models.zoo import pick_model
@@ -190,7 +190,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
     if node.simulated or config.algorithm in allowed:
         allowed.add(config.card.name)
     if node.simulated:
-        allowed.add(DENSITY_RATIO)
+        allowed |= {rule.name for rule in RULES.values() if rule.needs}
     party = Party(
         name=name,
         X=X,

@@ -152,8 +152,7 @@ def _ledger(config: RunConfig, public: PublicSet, root: Path) -> Iterator[Findin
             yield Finding(subject="clock", level=Level.WARNING, what=what, way_out=way_out)
         plan = config.own.server_plan(public.num_rows, public.num_classes)  # type: ignore[attr-defined]
         budget = Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5))
-        if plan is not None:
-            store.ask(plan.events(), budget)
+        store.ask(plan.events(), budget)
     except RefusalError as error:
         yield finding_of("budget", error)
     except FedkdError as error:

@@ -19,6 +19,7 @@ __all__ = [
     "Labels",
     "Uninformative",
     "VoteCounter",
+    "agreement",
     "check_labels",
     "consistent_labels",
     "is_informative",
@@ -126,6 +127,16 @@ def voter_weights(answers: Sequence[NDArray[np.integer[Any]]], *, uninformative:
     """
     weight = {"count": HALF, "half": 1, "leave-out": 0}[uninformative]
     return [HALF if is_informative(labels) else weight for labels in answers]
+
+
+def agreement(labels: Labels, consensus: Labels) -> float:
+    """Return the share of labelled rows on which ``labels`` give the consensus; NaN if no row is labelled.
+
+    >>> agreement(np.array([0, 1, 1]), np.array([0, 1, -1]))
+    1.0
+    """
+    labelled = consensus != ABSTAIN
+    return float((labels[labelled] == consensus[labelled]).mean()) if labelled.any() else float("nan")
 
 
 _MOST_GATHERED = 255

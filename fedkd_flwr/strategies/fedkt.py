@@ -69,8 +69,8 @@ class FedKT(OneShotVote):
     def claim(self) -> list[PrivacyClaim]:
         """Return the claims of the level; none at L0."""
         spec = self.spec
-        plan = self.told_config.party_plan(spec.num_public, spec.num_classes) if self.times_asked else None
-        if plan is None:
+        plan = self.told_config.party_plan(spec.num_public, spec.num_classes)
+        if not (self.times_asked and plan.adds_noise):
             return self.server_claims()
         return list(
             noisy_max_at_party(

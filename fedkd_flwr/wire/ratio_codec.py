@@ -8,13 +8,14 @@ or with the base, which is 0 wherever nothing changed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.density import default_ratio_bits
+from fedkd_flwr.labels.ratios import ratio_bits
 from fedkd_flwr.labels.voting import ABSTAIN, Labels, check_labels
 from fedkd_flwr.wire.envelope import (
     DEFLATED,
@@ -29,9 +30,9 @@ from fedkd_flwr.wire.envelope import (
     unpack_codes,
     unseal_answer,
 )
-from fedkd_flwr.wire.label_codec import bits_per_label
+from fedkd_flwr.wire.label_codec import bits_per_label, decode_labels, encode_labels
 
-__all__ = ["MAX_COUNT", "RatioAnswer", "decode_ratios", "encode_ratios"]
+__all__ = ["MAX_COUNT", "RatioAnswer", "decode", "decode_ratios", "encode", "encode_ratios"]
 
 _MAGIC = b"FA"
 _DELTA, _COUNTS = 2, 4
@@ -48,7 +49,7 @@ class RatioAnswer(NamedTuple):
     Parameters
     ----------
     codes : ndarray of shape (num_public, num_classes), uint8
-        Below ``2^bits``, with the bits of `default_ratio_bits`.
+        Below ``2^bits``, with the bits of `ratio_bits`.
     labels : ndarray of shape (num_public,), int16
     class_counts : ndarray of shape (num_classes,), int64, or None
         The sender's rows of each class; None where the payload does not bring them.
@@ -57,6 +58,47 @@ class RatioAnswer(NamedTuple):
     codes: NDArray[np.uint8]
     labels: Labels
     class_counts: NDArray[np.int64] | None
+
+
+def encode(
+    values: Mapping[str, NDArray[Any]], *, public: PublicSpec, server_round: int, base: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """Return an answer with ``ratios`` as `fedkd_flwr.wire.answer_codec.encode_answer` does.
+
+    The first label array travels with them. Class counts come with the first answer alone: the receiver keeps those of
+    an answer that it holds.
+    """
+    first, *further = values["labels"]
+    known = (base["ratios"], base["labels"][0]) if "ratios" in base else None
+    counts = values["class-counts"] if known is None else None
+    at: dict[str, Any] = {"public": public, "server_round": server_round}
+    arrays = {"ratios": encode_ratios(values["ratios"], first, class_counts=counts, base=known, **at)}
+    if further:  # the labels of other students are nearly the first's
+        like = np.broadcast_to(first, (len(further), len(first)))
+        arrays["labels"] = encode_labels(np.stack(further), base=like, **at)
+    return arrays
+
+
+def decode(
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    public: PublicSpec,
+    server_round: int,
+    base: Mapping[str, NDArray[Any]],
+    num_arrays: int | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Return the values of such an answer, as `fedkd_flwr.wire.answer_codec.decode_answer` does."""
+    known = (base["ratios"], base["labels"][0]) if "ratios" in base else None
+    said = decode_ratios(arrays["ratios"], public=public, server_round=server_round, base=known)
+    labels, further = said.labels[None], (num_arrays or 1) - 1
+    if further:
+        if "labels" not in arrays:
+            raise reject("bad-payload", "reply", f"hold {num_arrays} label arrays", 1)
+        like = np.repeat(labels, further, axis=0)
+        at: dict[str, Any] = {"public": public, "server_round": server_round}
+        labels = np.concatenate((labels, decode_labels(arrays["labels"], num_arrays=further, base=like, **at)))
+    counts = {} if said.class_counts is None else {"class-counts": said.class_counts}
+    return {"labels": labels, "ratios": said.codes, **counts}
 
 
 def encode_ratios(
@@ -73,7 +115,7 @@ def encode_ratios(
     Parameters
     ----------
     codes : ndarray of shape (num_public, num_classes), uint8
-        Below ``2^bits``, with the bits of `default_ratio_bits`.
+        Below ``2^bits``, with the bits of `ratio_bits`.
     labels : ndarray of shape (num_public,), int16
         ``ABSTAIN`` where there is none.
     public : PublicSpec
@@ -98,7 +140,7 @@ def encode_ratios(
     array([[0, 7, 0],
            [2, 0, 1]], dtype=uint8)
     """
-    shape, bits = (public.num_public, public.num_classes), default_ratio_bits(public.num_classes)
+    shape, bits = (public.num_public, public.num_classes), ratio_bits(public.num_classes)
     if codes.shape != shape or codes.dtype != np.uint8 or int(codes.max(initial=0)) >= 2**bits:
         rule = f"be uint8 below {2**bits} of shape {shape}"
         raise DataError(explain("codes", rule, f"{codes.dtype} of shape {codes.shape}, up to {codes.max(initial=0)}"))
@@ -143,8 +185,8 @@ def decode_ratios(
     bits, (flags, _, size, content) = unseal_answer(
         payload, _MAGIC, known_flags=DEFLATED | _DELTA | _COUNTS, public=public, server_round=server_round
     )
-    if bits != default_ratio_bits(classes):
-        raise reject("bad-payload", "bits of a code", f"be {default_ratio_bits(classes)}", bits)
+    if bits != ratio_bits(classes):
+        raise reject("bad-payload", "bits of a code", f"be {ratio_bits(classes)}", bits)
     known = None
     if flags & _DELTA:
         named, content, known = content[:16], content[16:], base

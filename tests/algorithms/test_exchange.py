@@ -19,6 +19,7 @@ from fedkd_flwr.algorithms.exchange import (
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+from fedkd_flwr.privacy.noise.none import NoNoise
 
 SIZES = {"num_public": 60, "num_classes": 3}
 
@@ -119,7 +120,7 @@ def test_the_noise_of_a_label_is_as_given(name, expected):
 
 
 def test_without_a_mechanism_nothing_is_done():
-    assert Noisy().label_noise(num_classes=3, num_labels=60) is None
+    assert Noisy().label_noise(num_classes=3, num_labels=60) == NoNoise()
 
 
 @pytest.mark.parametrize("name", ["randomized-response", "xor"])

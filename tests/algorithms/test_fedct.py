@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.algorithms import fedct
 from fedkd_flwr.algorithms.exchange import VoteFacts
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate, train_as_long
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.labels.consensus import dawid_skene
+from fedkd_flwr.labels.dawid_skene import DawidSkene, dawid_skene
 from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share
+from fedkd_flwr.privacy.noise.none import NoNoise
 
 PARTIES = [[0, 1, 1, 0], [0, 1, 0, 0], [1, 1, 1, 1]]  # the third tells no classes apart
 CLEAR = 60.0  # an epsilon at which noise changes no label
@@ -27,10 +25,10 @@ def _labels(*rows):
 
 
 def _consensus(answers, *, num_classes=2, seed=1, confidence=0.9999, **settings):
-    settings = {"ties": "lowest", **settings}
-    rng = np.random.default_rng(seed)
-    with mock.patch.object(fedct, "_SURE", confidence):
-        return aggregate(answers, config=FedCTConfig(**settings), num_classes=num_classes, rng=rng)
+    config, rng = FedCTConfig(**{"ties": "lowest", "consensus": "majority", **settings}), np.random.default_rng(seed)
+    rule = DawidSkene(least=confidence) if config.consensus == "dawid-skene" else None
+    found, facts = aggregate(answers, config=config, num_classes=num_classes, rng=rng, rule=rule)
+    return found.labels, facts
 
 
 # ------------------------------------------------------------------------------------------------ by hand
@@ -336,7 +334,7 @@ def test_noise_is_found_for_all_labels_of_all_rounds():
 
 
 def test_noise_as_given_needs_no_numbers():
-    assert FedCTConfig().mechanism(num_classes=3) is None
+    assert FedCTConfig().mechanism(num_classes=3) == NoNoise()
     config = FedCTConfig(label_mechanism="xor", label_epsilon=2.0)
     assert config.mechanism(num_classes=3) == BitFlip(epsilon=2.0, num_classes=3)
     assert config.mechanism(num_classes=3, num_public=60, num_rounds=9) == config.mechanism(num_classes=3)
@@ -375,7 +373,7 @@ def test_three_liars_that_give_nearly_all_rows_the_rare_class_do_not_win_among_p
     def right(answers, robust):
         config = FedCTConfig(robust=robust, consensus="majority")
         labels, facts = aggregate(answers, config=config, num_classes=2, rng=np.random.default_rng(0))
-        return (labels == truth).mean(), facts.steadied
+        return (labels.labels == truth).mean(), facts.steadied
 
     honest, _ = right([*knowing, *nearly], "none")
     with_liars, _ = right([*knowing, *nearly, lie, lie, lie], "none")

@@ -11,6 +11,7 @@ from fedkd_flwr.labels import (
     ABSTAIN,
     HALF,
     VoteCounter,
+    agreement,
     check_labels,
     consistent_labels,
     is_informative,
@@ -149,3 +150,9 @@ def test_one_class_leaves_nothing_to_vote_on():
 def test_an_empty_public_set_is_refused():
     with pytest.raises(DataError, match="num_public must be >= 1, got 0"):
         VoteCounter(num_public=0, num_classes=2)
+
+
+def test_agreement_looks_at_labelled_rows_only():
+    assert agreement(np.array([0, 1, 0]), np.array([0, 0, ABSTAIN])) == 0.5
+    assert agreement(np.array([0, 1, 0, 2]), np.array([0, 0, ABSTAIN, 1])) == pytest.approx(1 / 3)
+    assert np.isnan(agreement(np.array([0]), np.array([ABSTAIN])))

@@ -7,9 +7,9 @@ import pytest
 from federation import Means, accuracies, fedct_grid, model, parties, party, public_set, rows
 from flwr.app import Array
 
-from fedkd_flwr.algorithms import fedct
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels import ABSTAIN, qualified_majority
+from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.run_record import RoundRecord
 from fedkd_flwr.stores.party_state import PartyState
@@ -122,10 +122,9 @@ def test_parties_left_out_of_the_vote_are_left_out_of_the_quorum_too():
     assert strategy.combine(1, [*agreed, *blind], RoundRecord(server_round=1)).tolist() == [0, 1, 2]
 
 
-def test_dawid_skene_breaks_ties_by_the_policy(monkeypatch):
-    monkeypatch.setattr(fedct, "_SURE", 0.0)
-    config = FedCTConfig(consensus="dawid-skene")
-    strategy = FedCT(config=config, public=public_set(60))
+def test_dawid_skene_breaks_ties_by_the_policy():
+    strategy = FedCT(config=FedCTConfig(consensus="dawid-skene"), public=public_set(60))
+    strategy.rule = DawidSkene(least=0.0)
     answers = [PartyLabels(party=str(c), labels=np.full((1, 60), c, dtype=np.int16)) for c in range(3)]
     assert set(strategy.combine(1, answers, RoundRecord(server_round=1)).tolist()) == {0, 1, 2}
 
@@ -252,7 +251,7 @@ class TestDensityRatios:
         strategy.start(grid, num_rounds=2)
         assert strategy.record.consensus_rule in ("majority", "dawid-skene")
         assert "Only 0 % of the public rows look like private rows" in strategy.record.consensus_reason
-        asked = ["ratios" in m.content.config_records["fitins.config"] for m in grid.sent if "train" in str(m.metadata)]
+        asked = ["rule" in m.content.config_records["fitins.config"] for m in grid.sent if "train" in str(m.metadata)]
         assert asked[:6] == [True] * 6
         assert not any(asked[6:])
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkd_flwr.errors import DataError, PayloadError
-from fedkd_flwr.labels.density import default_ratio_bits
+from fedkd_flwr.labels.ratios import ratio_bits
 from fedkd_flwr.wire.envelope import PublicSpec, seal_answer
 from fedkd_flwr.wire.ratio_codec import MAX_COUNT, decode_ratios, encode_ratios
 
@@ -19,7 +19,7 @@ def spec(rows=6, classes=3):
 
 def drawn(rows, classes, seed):
     rng = np.random.default_rng(seed)
-    codes = rng.integers(0, 2 ** default_ratio_bits(classes), (rows, classes)).astype(np.uint8)
+    codes = rng.integers(0, 2 ** ratio_bits(classes), (rows, classes)).astype(np.uint8)
     codes[rng.random(codes.shape) < 0.6] = 0
     return codes, rng.integers(-1, classes, rows).astype(np.int16)
 

@@ -303,7 +303,7 @@ def label_privacy(
 
     Parameters
     ----------
-    mechanism : RandomizedResponse, BitFlip or NoPrivacy
+    mechanism : RandomizedResponse, BitFlip or NoNoise
         Of one label.
     num_labels : int
         Labels released per round.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,10 @@ from fedkd_flwr.labels.voting import Labels
 from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_classes, check_reports, set_number, set_whole
+from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.sampling import WORDS, Rng
 
-__all__ = ["BitFlip", "RandomizedResponse", "kept_share", "label_mechanism"]
+__all__ = ["BitFlip", "LabelNoise", "RandomizedResponse", "kept_share", "label_mechanism"]
 
 _LEAST_EPSILON, _MOST_EPSILON = 1e-10, 700.0
 
@@ -60,6 +61,7 @@ class RandomizedResponse:
     [0, 2, 1]
     """
 
+    payload: ClassVar[str] = "labels"
     epsilon: float
     num_classes: int
 
@@ -171,6 +173,7 @@ class BitFlip:
     [[1, 0, 0], [0, 0, 1]]
     """
 
+    payload: ClassVar[str] = "bits"
     epsilon: float
     num_classes: int
 
@@ -258,12 +261,20 @@ def label_mechanism(name: str, *, epsilon: float, num_classes: int) -> Randomize
     return response if name == "randomized-response" else flips
 
 
-def kept_share(mechanism: RandomizedResponse | BitFlip) -> float:
-    """Return the expected share of labels (of bits, for `BitFlip`) that leave as they were: public, it needs no data.
+LabelNoise: TypeAlias = RandomizedResponse | BitFlip | NoNoise
+"""What is done to a label."""
+
+
+def kept_share(mechanism: LabelNoise) -> float | None:
+    """Return the expected share of labels (of bits, for `BitFlip`) that leave as they were; None without noise.
+
+    It needs no data, so it is public.
 
     >>> round(kept_share(RandomizedResponse(epsilon=1.0, num_classes=10)), 4)
     0.232
     """
+    if isinstance(mechanism, NoNoise):
+        return None
     if isinstance(mechanism, BitFlip):
         return 1 - mechanism.flip_probability
     return mechanism.keep + (1 - mechanism.keep) / mechanism.num_classes
