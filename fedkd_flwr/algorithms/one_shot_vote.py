@@ -108,7 +108,10 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         counted: dict[str, Any] = {"votes": votes, "counts_per_vote": unit}
         if self.noise == "laplace":
             counted["winner_of_two"] = num_classes == 2 and self.release == "labels"
-        if self.epsilon:
+        strength = {name: getattr(self, name) for name in STRENGTHS}
+        if all(strength[name] for name in _TAKES[self.noise]):  # always so at a party, which is told no epsilon
+            mechanism: Any = make_noise(self.noise, **counted, **strength)
+        else:
             from fedkd_flwr.privacy.cost import calibration
 
             find: dict[str, Callable[..., Any]] = {
@@ -117,10 +120,7 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
                 "confident-gaussian": partial(calibration.calibrate_confident, threshold=self.threshold),
             }
             target = {"epsilon": self.epsilon, "delta": self.delta}
-            mechanism: Any = find[self.noise](num_queries=queries * times, **target, **counted)
-        else:
-            strength = {name: getattr(self, name) for name in STRENGTHS}
-            mechanism = make_noise(self.noise, **counted, **strength)
+            mechanism = find[self.noise](num_queries=queries * times, **target, **counted)
         return NoisyVotes(mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.release)
 
     def server_plan(self, num_public: int, num_classes: int) -> NoisyVotes | QuietVotes:
