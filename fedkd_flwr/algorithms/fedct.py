@@ -126,7 +126,7 @@ def aggregate(
         votes=votes,
         true_votes=config.mechanism(num_classes=num_classes).debias(votes, len(answers)),
         num_votes=int(weights.sum()),
-        counted=counted,
+        counted=counted.tolist(),
         beside=beside or {},
     )
     return (rule or RULES[config.consensus]).combine(ballot, config=config, rng=rng), facts

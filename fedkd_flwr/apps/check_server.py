@@ -19,9 +19,10 @@ from fedkd_flwr.apps.output import output_root
 from fedkd_flwr.apps.simulate import DEFAULT_PARTIES
 from fedkd_flwr.apps.simulated import check_simulation, simulated_pool
 from fedkd_flwr.apps.submit import FlowerError, flower
-from fedkd_flwr.data.public import UNKNOWN, PublicSet, short_fingerprint
+from fedkd_flwr.data.public import PublicSet, short_fingerprint
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import FedkdError, RefusalError
+from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.labels.known import draw_known
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.filter import spent_text
@@ -116,7 +117,7 @@ def _known_rows(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
     except FedkdError as error:
         yield finding_of("known rows", error)
     else:
-        labelled = f"{(truth != UNKNOWN).sum():,} rows have a label, {count:,} of them judge the parties"
+        labelled = f"{(truth != ABSTAIN).sum():,} rows have a label, {count:,} of them judge the parties"
         yield Finding(subject="known rows", level=Level.READY, what=labelled)
 
 

@@ -138,7 +138,7 @@ class FedKTClient(OneShotVoteClient):
             # half the time is the teachers', half the students'; what one takes is never lent to another
             apart = self.party.apart
             labels = work() if apart is None else unpack_labels(apart(lambda: pack_labels(work), parts=2 * pieces))
-            return check_labels(labels, num_public=count, num_classes=self.party.public.num_classes)
+            return check_labels(labels, num_rows=count, num_classes=self.party.public.num_classes)
         except Exception:
             logger.exception("%s: %s failed; its labels are the lowest class", self.party.name, who)
             return np.zeros(count, dtype=np.int16)

@@ -49,7 +49,7 @@ class Ballot:
     votes: NDArray[Any]
     true_votes: NDArray[Any]
     num_votes: int
-    counted: Sequence[Any]
+    counted: Sequence[bool]
     beside: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
     last: bool = False
 

@@ -28,7 +28,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
-from fedkd_flwr.models._checks import NO_LABEL
+from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["OpenSet", "open_set", "widened"]
@@ -212,7 +212,7 @@ def _continued(
         nets = [Classifier(wide.fresh_estimator(), num_classes=wide.num_classes) for _ in folds]
     probs = np.empty((len(X_public), wide.num_classes))
     for net, (inside, outside) in zip(nets, folds, strict=True):
-        labels = np.full(len(X_public), NO_LABEL, dtype=np.int64)
+        labels = np.full(len(X_public), ABSTAIN, dtype=np.int64)
         labels[inside] = other
         net.update(X, y, X_public, labels, steps=max(steps // len(folds), 1))
         # half of many images is a large copy

@@ -279,7 +279,7 @@ class LabelExchange(ExchangeStrategy[PartyLabels]):
         previous = self.consensus
         self.consensus = check_labels(
             self.combine(server_round, answers, this),
-            num_public=self.spec.num_public,
+            num_rows=self.spec.num_public,
             num_classes=self.spec.num_classes,
             name="consensus",
         )

@@ -144,7 +144,7 @@ def encode_ratios(
     if codes.shape != shape or codes.dtype != np.uint8 or int(codes.max(initial=0)) >= 2**bits:
         rule = f"be uint8 below {2**bits} of shape {shape}"
         raise DataError(explain("codes", rule, f"{codes.dtype} of shape {codes.shape}, up to {codes.max(initial=0)}"))
-    labels = check_labels(labels, num_public=shape[0], num_classes=shape[1])
+    labels = check_labels(labels, num_rows=shape[0], num_classes=shape[1])
     front, flags = b"", 0
     if class_counts is not None:
         counts = np.asarray(class_counts)

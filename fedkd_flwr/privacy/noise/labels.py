@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.voting import Labels
+from fedkd_flwr.labels.voting import Labels, check_labels
 from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.noise import sampling
-from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_classes, check_reports, set_number, set_whole
+from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_reports, set_number, set_whole
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.sampling import WORDS, Rng
 
 __all__ = ["BitFlip", "LabelNoise", "RandomizedResponse", "kept_share", "label_mechanism"]
 
 _LEAST_EPSILON, _MOST_EPSILON = 1e-10, 700.0
+_VISIBLE = "Give every row one of the schema's classes: an abstention would be visible."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ class RandomizedResponse:
         ``labels`` are integers within 0..C-1 of any shape; no `ABSTAIN`. Without ``rng`` the operating system draws.
         Raises `DataError` if a label is missing, no integer, or out of range.
         """
-        labels = check_classes(labels, self.num_classes)
+        labels = check_labels(labels, num_classes=self.num_classes, least=0, way_out=_VISIBLE)
         kept, each = (np.uint64(count) for count in self._words)
         words = sampling.words(labels.size, rng).reshape(labels.shape)
         # The words from `kept` on are C blocks of `each` words, one block for each class.
@@ -208,7 +209,7 @@ class BitFlip:
 
         ``labels``, of shape (rows,), and ``rng`` as in `RandomizedResponse.privatize`, as are the errors.
         """
-        labels = check_classes(labels, self.num_classes)
+        labels = check_labels(labels, num_classes=self.num_classes, least=0, way_out=_VISIBLE)
         if labels.ndim != 1:
             raise DataError(explain("labels", "have shape (rows,)", f"shape {labels.shape}"))
         bits = sampling.bernoulli(self._flipped, (labels.size, self.num_classes), rng).view(np.uint8)

@@ -237,10 +237,10 @@ def test_impossible_class_counts_are_refused(kind: type, num_classes: object) ->
 @pytest.mark.parametrize(
     ("labels", "match"),
     [
-        ([0, -1], r"labels must lie within 0\.\.2, got -1\. Abstentions would be visible"),
+        ([0, -1], r"labels must lie within 0\.\.2, got -1 at row 1 .*an abstention would be visible"),
         ([0, 3], r"labels must lie within 0\.\.2, got 3"),
-        ([0.0, 1.0], "labels must be integers, got dtype float64"),
-        ([True, False], "labels must be integers, got dtype bool"),
+        ([0.0, 1.0], "labels must hold integers, got dtype float64"),
+        ([True, False], "labels must hold integers, got dtype bool"),
     ],
 )
 def test_labels_that_are_no_classes_are_refused(kind: type, labels: list[object], match: str) -> None:
