@@ -1,4 +1,4 @@
-"""Named arrays and plain settings as Flower records, and back. Nothing else in the package builds or opens records.
+"""Instructions and replies as Flower records, and back: no other module knows what their records are called.
 
 Instructions and replies use the record names of Flower's NumPyClient protocol (``fitins.parameters``,
 ``fitins.config``, ``fitres.*``), so the same client works in a message-API ClientApp and
