@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
 from fedkd_flwr.algorithms import fedct, one_shot_vote
+from fedkd_flwr.algorithms.exchange import tally
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.apps.assembly import make_client
@@ -216,7 +217,7 @@ def vote(
     algorithm, consensus = rule.split()
     if algorithm == "fedkt":
         config = FedKTConfig(robust=robust, consensus="majority")
-        cast, facts = one_shot_vote.tally(list(answers.students), config=config, num_classes=num_classes)
+        cast, facts = tally(list(answers.students), config=config, num_classes=num_classes)
         return one_shot_vote.aggregate(cast, config=config, rng=rng).labels, facts.trusts
     settings = FedCTConfig(robust=robust, consensus=consensus)  # type: ignore[arg-type]
     found, facts = fedct.aggregate(list(answers.labels), config=settings, num_classes=num_classes, rng=rng)

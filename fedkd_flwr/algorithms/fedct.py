@@ -19,12 +19,12 @@ from fedkd_flwr.algorithms.exchange import (
     VoteFacts,
     VotersConfig,
     steps_on_pooled,
-    weigh_voters,
+    tally,
 )
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.rules import RULES, RuleName
-from fedkd_flwr.labels.voting import HALF, Labels, Uninformative, VoteCounter, voter_weights
+from fedkd_flwr.labels.voting import Labels, Uninformative, VoteCounter, voter_weights
 from fedkd_flwr.privacy.noise.labels import BitFlip, LabelNoise, kept_share
 from fedkd_flwr.privacy.noise.none import NoNoise
 
@@ -118,53 +118,37 @@ def aggregate(
     >>> consensus.labels.tolist(), facts.discounted
     ([0, 1, -1, 0], 1)
     """
-    count = _count_noisy if config.noisy else _count
-    votes, weights, counted, facts = count(answers, config, num_classes)
+    each = [labels[None] for labels in answers]
+    if config.noisy:
+        votes, facts = _count_noisy(answers, config, num_classes)
+    else:
+        votes, facts = tally(each, config=config, num_classes=num_classes)
+    rule_of_voters = "count" if config.noisy else config.voters_rule  # after noise every party tells classes apart
     ballot = Ballot(
         parties=parties or [str(i) for i in range(len(answers))],
-        labels=[labels[None] for labels in answers],
+        labels=each,
         votes=votes,
         true_votes=config.mechanism(num_classes=num_classes).debias(votes, len(answers)),
-        num_votes=int(weights.sum()),
-        counted=counted.tolist(),
+        num_votes=facts.num_votes,
+        counted=[weight > 0 for weight in voter_weights(answers, uninformative=rule_of_voters)],
         beside=beside or {},
     )
     return (rule or RULES[config.consensus]).combine(ballot, config=config, rng=rng), facts
 
 
-_Counted = tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_], VoteFacts]
-"""The votes as they came, what each party casts in them (halves, or 1), who counts at all, and the facts."""
-
-
-def _count_noisy(answers: Sequence[Labels], config: FedCTConfig, num_classes: int) -> _Counted:
-    """Count privatised answers: after noise every party tells classes apart, and casts one vote."""
+def _count_noisy(answers: Sequence[Labels], config: FedCTConfig, num_classes: int) -> tuple[NDArray[Any], VoteFacts]:
+    """Count privatised answers, one vote a party."""
     mechanism = config.mechanism(num_classes=num_classes)
-    each, facts = np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
+    facts = VoteFacts(kept_share=kept_share(mechanism), num_votes=len(answers))
     if isinstance(mechanism, BitFlip):
         sums = np.zeros((len(answers[0]) // num_classes, num_classes), dtype=np.int64)
         for bits in answers:
             sums += bits.reshape(sums.shape)
-        return sums, each, each > 0, facts
+        return sums, facts
     counter = VoteCounter(num_public=len(answers[0]), num_classes=num_classes)
     for labels in answers:
         counter.add(labels)
-    return counter.votes, each, each > 0, facts
-
-
-def _count(answers: Sequence[Labels], config: FedCTConfig, num_classes: int) -> _Counted:
-    counter, idle = (VoteCounter(num_public=len(answers[0]), num_classes=num_classes) for _ in range(2))
-    weighed = weigh_voters(answers, config=config, num_classes=num_classes)
-    weights = weighed.units
-    if not weights.any():
-        weights = np.full_like(weights, weighed.unit)  # nobody tells classes apart
-    if config.voters_rule != "half":
-        weights = weights // HALF
-    for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
-        if weight:
-            (idle if alike else counter).add(labels, weight=int(weight))
-    counted = np.array(voter_weights(answers, uninformative=config.voters_rule)) > 0
-    facts = weighed.facts(counter.class_voters + idle.class_voters)
-    return weighed.join(counter.votes, idle.votes), weights, counted, facts
+    return counter.votes, facts
 
 
 def train_as_long(

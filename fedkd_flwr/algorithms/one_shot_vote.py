@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import setting
-from fedkd_flwr.algorithms.exchange import EpsilonConfig, VoteFacts, VotersConfig, weigh_voters
+from fedkd_flwr.algorithms.exchange import EpsilonConfig, VotersConfig
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.rules import LastRuleName
-from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, VoteCounter, consistent_labels
+from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.privacy.noise.plan import NOISES, NoisyAnswers, NoisyVotes, QuietVotes, make_noise
 
-__all__ = ["STRENGTHS", "OneShotVoteConfig", "aggregate", "fit_as_long", "fit_pooled", "kept", "tally"]
+__all__ = ["STRENGTHS", "OneShotVoteConfig", "aggregate", "fit_as_long", "fit_pooled", "kept"]
 
 STRENGTHS = ("gamma", "sigma", "threshold", "sigma_threshold")
 _TAKES = {
@@ -61,11 +61,6 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     def votes_per_party(self) -> int:
         """How many votes one party casts on a row."""
         return 1
-
-    @property
-    def unit(self) -> int:
-        """How many counted units make one vote: votes are counted in halves where a party may cast half of one."""
-        return HALF if self.voters_rule == "half" else 1
 
     def check(self) -> None:
         """Refuse a noise without a strength, or with two."""
@@ -139,54 +134,6 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         return self.changed(**self.quiet())
 
 
-def tally(
-    answers: Sequence[Labels], *, config: OneShotVoteConfig, num_classes: int, consistent: bool = True
-) -> tuple[NDArray[np.int32], VoteFacts]:
-    """Count the parties' votes.
-
-    Parameters
-    ----------
-    answers : sequence of ndarray of shape (num_arrays, num_public), int16
-        Each party's label arrays: one for each of its students.
-    config : OneShotVoteConfig
-        Settings.
-    num_classes : int
-        Number of classes.
-    consistent : bool
-        Count a party only where all its arrays agree; it then casts a vote for each of them.
-
-    Returns
-    -------
-    votes : ndarray of shape (num_public, num_classes), int32
-        In units of ``1 / config.unit`` votes; in hundredths of them where ``facts.trusts`` weigh or ``facts.steadied``.
-    facts : VoteFacts
-
-    Examples
-    --------
-    Two parties with two students each; the second's disagree on the last row:
-
-    >>> answers = [np.array([[0, 1], [0, 1]], np.int16), np.array([[0, 1], [0, 0]], np.int16)]
-    >>> config = OneShotVoteConfig(informative_voters_only=False)
-    >>> tally(answers, config=config, num_classes=2)[0].tolist()
-    [[4, 0], [0, 2]]
-    """
-    weighed = weigh_voters(answers, config=config, num_classes=num_classes)
-    weights = weighed.units
-    if not weights.any() and config.privacy != "server":
-        # nobody tells classes apart; under noise this would depend on all parties
-        weights = np.full_like(weights, weighed.unit)
-    counter, idle = (VoteCounter(num_public=answers[0].shape[-1], num_classes=num_classes) for _ in range(2))
-    class_voters = np.zeros(num_classes, dtype=np.int32)
-    for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
-        if not (units := int(weight) * config.unit // HALF):
-            continue
-        cast = consistent_labels(labels)[None] if consistent else labels
-        for one in cast:
-            (idle if alike else counter).add(one, weight=units * len(labels) // len(cast))
-        class_voters[np.unique(cast[cast != ABSTAIN])] += 1
-    return weighed.join(counter.votes, idle.votes), weighed.facts(class_voters)
-
-
 def aggregate(
     votes: NDArray[np.int32],
     *,
@@ -200,7 +147,7 @@ def aggregate(
     Parameters
     ----------
     votes : ndarray of shape (num_public, num_classes), int32
-        As `tally` counts them.
+        As `fedkd_flwr.algorithms.exchange.tally` counts them.
     config : OneShotVoteConfig
         Settings.
     rng : Generator

@@ -112,11 +112,6 @@ class DensityVote:
         self._place_type = np.int32 if num_public * num_classes < 2**31 else np.int64
         self._trusts: NDArray[np.float64] | None = None  # of the answers so far, once asked for
 
-    @property
-    def num_voters(self) -> int:
-        """Parties added so far."""
-        return len(self._answers)
-
     def add(self, ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> None:
         """Add one party's ratios (num_public, num_classes) and its rows of each class (num_classes,).
 
@@ -159,7 +154,7 @@ class DensityVote:
         return float(self._familiar.mean())
 
     def trusts(self) -> NDArray[np.float64]:
-        """Return what each party's answers count, in the order of `add`: (num_voters,), within [0, 1]."""
+        """Return what each party's answers count, in the order of `add`: (num_parties,), within [0, 1]."""
         if self._trusts is None:
             self._trusts = self._found_trusts()
         return self._trusts

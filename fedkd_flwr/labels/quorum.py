@@ -12,7 +12,7 @@ from fedkd_flwr.labels.majority import Ties, majority
 from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
-__all__ = ["QualifiedMajority", "qualified_majority", "reaches"]
+__all__ = ["QualifiedMajority", "qualified_majority"]
 
 
 def qualified_majority(
@@ -20,6 +20,7 @@ def qualified_majority(
     *,
     quorum: float,
     num_voters: int,
+    true_votes: NDArray[Any] | None = None,
     ties: Ties = "random",
     rng: np.random.Generator | None = None,
 ) -> Labels:
@@ -34,6 +35,8 @@ def qualified_majority(
         without votes stays unlabelled also then.
     num_voters : int
         Parties with a valid reply.
+    true_votes : ndarray of the same shape, optional
+        Where noise is in ``votes``: estimates without it, which alone count against the quorum.
     ties, rng
         As in `majority`.
 
@@ -48,22 +51,13 @@ def qualified_majority(
     >>> qualified_majority(votes, quorum=0.9, num_voters=10, ties="lowest").tolist()
     [0, -1, -1]
     """
-    labels = majority(votes, ties=ties, rng=rng)
-    labels[~reaches(votes, quorum=quorum, num_voters=num_voters)] = ABSTAIN
-    return labels
-
-
-def reaches(votes: NDArray[Any], *, quorum: float, num_voters: int) -> NDArray[np.bool_]:
-    """Tell of each row whether its first class has at least ``ceil(quorum * num_voters)`` votes; see there.
-
-    >>> reaches(np.array([[9, 1], [5, 5]]), quorum=0.9, num_voters=10).tolist()
-    [True, False]
-    """
     if not 0.0 <= quorum <= 1.0:
         raise ConfigError(explain("quorum", "be within [0, 1]", quorum, "Use 0.9 for nine of ten parties."))
+    labels = majority(votes, ties=ties, rng=rng)
     # 0.9 * 10 is 9.000000000000002 in floats on some ways to compute it: do not ask for a tenth party
-    enough: NDArray[np.bool_] = votes.max(axis=1) >= np.ceil(quorum * num_voters - 1e-9)
-    return enough
+    enough = (votes if true_votes is None else true_votes).max(axis=1) >= np.ceil(quorum * num_voters - 1e-9)
+    labels[~enough] = ABSTAIN
+    return labels
 
 
 class QualifiedMajority(ConsensusRule):
@@ -74,6 +68,9 @@ class QualifiedMajority(ConsensusRule):
 
     def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
         """Return the majority of the votes as they came, where as many votes as the quorum asks are truly there."""
-        labels = majority(ballot.votes, ties=config.ties, rng=rng)
-        labels[~reaches(ballot.true_votes, quorum=config.quorum, num_voters=ballot.num_votes)] = ABSTAIN
-        return Consensus(labels)
+        voters, true = ballot.num_votes, ballot.true_votes
+        return Consensus(
+            qualified_majority(
+                ballot.votes, quorum=config.quorum, num_voters=voters, true_votes=true, ties=config.ties, rng=rng
+            )
+        )

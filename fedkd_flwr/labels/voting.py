@@ -173,8 +173,6 @@ class VoteCounter:
     ----------
     votes : ndarray of shape (num_public, num_classes), int32
         Votes so far.
-    num_voters : int
-        Parties counted so far.
     class_voters : ndarray of shape (num_classes,), int32
         How many parties gave each class to at least one row.
 
@@ -194,7 +192,6 @@ class VoteCounter:
             raise DataError(explain("num_public", "be >= 1", num_public, "Give a public set with rows."))
         if not num_classes >= 2:
             raise DataError(explain("num_classes", "be >= 2", num_classes, "One class leaves nothing to learn."))
-        self.num_voters = 0
         self.class_voters = np.zeros(num_classes, dtype=np.int32)
         self._votes = np.zeros((num_public, num_classes), dtype=np.int32)
         # Votes of one weight gather in one byte for each class and row, class by class: numpy adds many of those at a
@@ -221,7 +218,6 @@ class VoteCounter:
             if self._gave.any():
                 self.class_voters[c] += 1
                 votes += self._gave.view(np.uint8)
-        self.num_voters += 1
         self._voters_gathered += 1
 
     def _settle(self) -> None:

@@ -20,7 +20,8 @@ from flwr.common import log
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept, tally
+from fedkd_flwr.algorithms.exchange import VoteFacts, tally
+from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.labels import ABSTAIN, Ballot, Consensus, Labels
 from fedkd_flwr.models.classifier import Classifier
@@ -153,7 +154,7 @@ class OneShotVote(LabelExchange):
             num_classes=self.spec.num_classes,
             consistent=self.consistent,
         )
-        answered, found = self._answers(self.votes, answers, server_round, this)
+        answered, found = self._answers(self.votes, facts, answers, server_round, this)
         found = self.settled(found, facts, answers)
         judged, by_votes = self.judged(server_round, answers, found), found.by_votes
         if judged is not found.labels:
@@ -178,7 +179,12 @@ class OneShotVote(LabelExchange):
         return self._cross_fitted(labels, rows, answered) if self.config.party_models else labels
 
     def _answers(
-        self, votes: NDArray[np.int32], said: Sequence[PartyLabels], server_round: int, this: RoundRecord
+        self,
+        votes: NDArray[np.int32],
+        facts: VoteFacts,
+        said: Sequence[PartyLabels],
+        server_round: int,
+        this: RoundRecord,
     ) -> tuple[NoisyAnswers, Consensus]:
         """Return what the server learns from; noisy answers to queries are charged before anything is made of them."""
         if not self.plan.adds_noise:
@@ -187,7 +193,7 @@ class OneShotVote(LabelExchange):
                 labels=[answer.labels for answer in said],
                 votes=votes,
                 true_votes=votes,
-                num_votes=int(votes.sum(axis=1).max()),
+                num_votes=facts.num_votes,
                 counted=[True] * len(said),
                 beside={answer.party: answer.beside for answer in said if answer.beside},
                 last=True,

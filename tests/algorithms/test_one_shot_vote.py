@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkd_flwr.algorithms import fedkt, pate
+from fedkd_flwr.algorithms.exchange import tally
 from fedkd_flwr.algorithms.one_shot_vote import (
     STRENGTHS,
     OneShotVoteConfig,
@@ -17,7 +18,6 @@ from fedkd_flwr.algorithms.one_shot_vote import (
     fit_as_long,
     fit_pooled,
     kept,
-    tally,
 )
 from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.errors import ConfigError
