@@ -32,7 +32,7 @@ from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate
 from fedkd_flwr.labels import Labels
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import LabelNoise
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.label_exchange import LabelExchange, PartyLabels
 
 __all__ = ["FedCT"]

@@ -22,14 +22,14 @@ from fedkd_flwr import watchdog
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
-from fedkd_flwr.apps.steward import answer_lines, decide, log_text, pending
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, RefusingClient
 from fedkd_flwr.clients import egress as door
 from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.events import PureEvent
-from fedkd_flwr.site_rules import SiteRules, parse_hours, parse_setting_rules
+from fedkd_flwr.silo.site_rules import SiteRules, parse_hours, parse_setting_rules
+from fedkd_flwr.silo.steward import answer_lines, decide, log_text, pending
 from fedkd_flwr.stores.egress_log import EgressLog, read_log
 from fedkd_flwr.stores.held_replies import Decision, Held, held_in
 from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore

@@ -13,7 +13,7 @@ from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.rules import RULES
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKTConfig, PATEConfig
 
 

@@ -11,7 +11,7 @@ from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels import ABSTAIN, qualified_majority
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
 from fedkd_flwr.wire.envelope import PublicSpec
