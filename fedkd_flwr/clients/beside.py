@@ -50,18 +50,8 @@ def with_beside(
 ) -> Answer:
     """Return an answer with what the run's vote rule needs beside labels, where that is asked for and allowed.
 
-    Parameters
-    ----------
-    answer : Answer
-        Holds labels.
-    party : Party
-    instruction : Instruction
-    steps : int, optional
-        Minibatch steps that nets take.
-    make : callable, optional
-        Makes the model that learns from private rows, where that is not the party's ``model``.
-    own_probs : ndarray of shape (num_public, num_classes), optional
-        What the party's own net says of the public rows (`public_answers`).
+    ``steps`` are the minibatch steps that nets take; ``make`` makes the model that learns from private rows, where that
+    is not the party's ``model``; ``own_probs`` is what its own net says of the public rows (`public_answers`).
     """
     if not instruction.rule:
         return answer

@@ -39,23 +39,11 @@ def say(
     Codes of models that would be fitted alike are kept themselves; of nets, which go on, the nets.
     """
     counts = np.bincount(party.y, minlength=party.public.num_classes).astype(np.int64)
-    codes, kept = _codes(party, instruction, counts, make, steps, own_probs)
-    return {"ratios": codes, "class-counts": counts}, kept
-
-
-def _codes(
-    party: Party,
-    instruction: Instruction,
-    counts: NDArray[np.int64],
-    make: ModelFactory,
-    steps: int | None,
-    own_probs: NDArray[np.float64] | None,
-) -> tuple[NDArray[np.uint8], Arrays]:
     fresh = make(seed=instruction.seed("open-set"))
     kept = instruction.saved.arrays if instruction.saved is not None else {}
     last: NDArray[np.uint8] | None = kept.get("kept.ratios")
     if last is not None and not fresh.takes_steps:
-        return last, {"ratios": last}
+        return {"ratios": last, "class-counts": counts}, {"ratios": last}
     found = open_set(
         fresh,
         party.X,
@@ -74,7 +62,7 @@ def _codes(
     if last is not None:
         codes = steady_codes(codes, last)
     nets = {f"open-set.{i}": np.frombuffer(dump(net), dtype=np.uint8) for i, net in enumerate(found.models)}
-    return codes, {"ratios": codes, **nets}
+    return {"ratios": codes, "class-counts": counts}, {"ratios": codes, **nets}
 
 
 def _nets(fresh: Classifier, kept: Mapping[str, NDArray[Any]]) -> list[Classifier]:

@@ -76,6 +76,17 @@ def test_one_party_far_off_does_not_take_the_others_down():
     assert (found.labels == TRUTH).all()
 
 
+@pytest.mark.parametrize(("robust", "counts"), [("trust", False), ("none", True)])
+def test_who_contradicts_all_others_counts_as_the_run_s_robustness_says(robust, counts):
+    def knows(labels):
+        return {"ratios": (5 * np.eye(3, dtype=np.uint8))[labels], "class-counts": np.array([10, 10, 10])}
+
+    said = {f"honest-{i}": knows(TRUTH) for i in range(4)} | {"liar": knows((TRUTH + 1) % 3)}
+    found = chosen(said, parties=5, config=SimpleNamespace(ties="lowest", robust_sum=robust, noisy=False))
+    assert (found.trusts["liar"] == 1.0) is counts
+    assert (found.labels == TRUTH).all()
+
+
 def test_two_classes_held_alike_take_the_majority_unless_density_ratios_were_asked_for_by_name():
     truth = np.arange(ROWS) % 2
     codes = np.where(np.eye(2, dtype=bool)[truth], 2, 0).astype(np.uint8)
@@ -88,6 +99,7 @@ def test_two_classes_held_alike_take_the_majority_unless_density_ratios_were_ask
 
 def test_parties_that_keep_their_ratios_are_counted_in_the_reason():
     two = {name: ALL[name] for name in ("party-0", "party-1")}
+    assert chosen(two).rule == "density-ratio"  # two of three are enough
     assert "1 of 3 parties sent no density ratios" in chosen(two).reason
     one = chosen({"party-0": ALL["party-0"]}).reason
     assert one.startswith("Too few parties sent density ratios")
