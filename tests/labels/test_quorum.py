@@ -36,6 +36,14 @@ def test_quorum_keeps_exactly_the_rows_that_reach_it(votes, quorum, voters):
 def test_nine_of_ten_parties_meet_a_quorum_of_nine_tenths_despite_floats():
     assert qualified_majority(np.array([[9, 1]]), quorum=0.9, num_voters=10, rng=_rng()).tolist() == [0]
     assert qualified_majority(np.array([[3, 7]]), quorum=0.7, num_voters=10, rng=_rng()).tolist() == [1]
+    assert 0.55 * 100 > 55  # a float's work
+    assert qualified_majority(np.array([[55, 45]]), quorum=0.55, num_voters=100, rng=_rng()).tolist() == [0]
+
+
+def test_the_quorum_counts_votes_without_noise_and_the_label_is_that_of_the_votes_as_they_came():
+    noisy, true = np.array([[6, 2], [6, 2]]), np.array([[-3.0, -4.0], [5.0, 1.0]])
+    found = qualified_majority(noisy, quorum=0.5, num_voters=8, true_votes=true, ties="lowest")
+    assert found.tolist() == [ABSTAIN, 0]
 
 
 def test_a_quorum_breaks_ties_as_told():
