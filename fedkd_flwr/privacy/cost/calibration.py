@@ -177,10 +177,5 @@ def calibrate_labels(
     if name != "auto":
         found: RandomizedResponse | BitFlip = best(name)
         return found
-    response, flip = best("randomized-response"), best("xor")
-    other = (1 - response.keep) / num_classes  # probability of one wrong class
-    response_variance = other * (1 - other) / response.keep**2
-    p = flip.flip_probability
-    chosen: RandomizedResponse | BitFlip
-    chosen = response if response_variance <= p * (1 - p) / (1 - 2 * p) ** 2 else flip
+    chosen: RandomizedResponse | BitFlip = min(best("randomized-response"), best("xor"), key=lambda one: one.variance)
     return chosen

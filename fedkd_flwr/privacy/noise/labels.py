@@ -86,6 +86,12 @@ class RandomizedResponse:
         return self._words[0] / WORDS
 
     @property
+    def variance(self) -> float:
+        """What one report adds to the variance of the debiased count of a class that is not its own."""
+        kept, each = self._words
+        return each / WORDS * (1 - each / WORDS) / (kept / WORDS) ** 2
+
+    @property
     def pure_epsilon(self) -> float:
         """Epsilon of one label at delta 0, of the probabilities used: at most ``epsilon``."""
         kept, each = self._words
@@ -200,6 +206,12 @@ class BitFlip:
         return self._flipped / WORDS
 
     @property
+    def variance(self) -> float:
+        """What one report adds to the variance of the debiased count of a class that is not its own."""
+        p, unflipped_more = self.flip_probability, (WORDS - 2 * self._flipped) / WORDS
+        return p * (1 - p) / unflipped_more**2
+
+    @property
     def pure_epsilon(self) -> float:
         """Epsilon of one label at delta 0, of the probability used: at most ``epsilon``."""
         return 2 * math.log1p((WORDS - 2 * self._flipped) / self._flipped)
@@ -237,8 +249,7 @@ class BitFlip:
 def label_mechanism(name: str, *, epsilon: float, num_classes: int) -> RandomizedResponse | BitFlip:
     """Return the label mechanism of a name; "auto" picks the one whose debiased counts vary less.
 
-    Compared is what one report adds to the variance of the debiased count of a class that is not its own (nearly all
-    classes). With x = e^(epsilon/2) that is (x^2 + C - 2)/(x^2 - 1)^2 against
+    Compared is their ``variance``. With x = e^(epsilon/2) that is (x^2 + C - 2)/(x^2 - 1)^2 against
     x (x + 1)^2/(x^2 - 1)^2: the response wins iff C - 2 < x^3 + x^2 + x, always for C <= 5.
 
     ``name`` is auto, randomized-response or xor; the others are parameters of the mechanisms. Raises `ConfigError` if
@@ -253,12 +264,7 @@ def label_mechanism(name: str, *, epsilon: float, num_classes: int) -> Randomize
     response = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
     flips = BitFlip(epsilon=epsilon, num_classes=num_classes)
     if name == "auto":
-        # p (1-p) / (1-2p)^2 and q (1-q) / beta^2, written with negative exponents only: nothing overflows
-        root = math.exp(-flips.epsilon / 2)
-        inverse = math.exp(-response.epsilon)
-        flips_vary = root / (1 - root) ** 2
-        response_varies = inverse * (1 + (num_classes - 2) * inverse) / (1 - inverse) ** 2
-        return response if response_varies < flips_vary else flips
+        return response if response.variance < flips.variance else flips
     return response if name == "randomized-response" else flips
 
 

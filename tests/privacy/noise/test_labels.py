@@ -190,6 +190,7 @@ def test_variances_of_the_rule_are_those_of_real_reports() -> None:
     for mechanism in (RandomizedResponse(epsilon=1.0, num_classes=4), BitFlip(epsilon=1.0, num_classes=4)):
         estimates = _many_estimates(mechanism, np.array([100, 0, 0, 0]), 4000)[:, 1:]
         assert estimates.var(axis=0).mean() / 100 == pytest.approx(_variances(mechanism), rel=0.06)
+        assert mechanism.variance == pytest.approx(_variances(mechanism), rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [1e-10, 1e-9, 700.0])
