@@ -464,3 +464,10 @@ def test_a_net_that_is_compared_with_one_of_more_rows_takes_as_many_steps(steps_
         assert train(model) is model
         assert model.done == done
     assert fedkt.CARD.train_pooled is pate.CARD.train_pooled is fit_pooled
+
+
+def test_the_facts_tell_how_many_votes_all_parties_together_cast_on_a_row():
+    agreed = _arrays([[0, 1], [0, 1]], [[0, 1], [0, 1]])
+    for settings, expected in (({"informative_voters_only": False}, 4), ({}, 8)):  # by default in halves
+        votes, facts = _tally(agreed, num_classes=2, robust="none", **settings)
+        assert facts.num_votes == votes.sum(axis=1).max() == expected
