@@ -25,7 +25,7 @@ LIMITS = {
     "metrics": 362,
     "models": 4_709,
     "onnx_graphs": 879,
-    "privacy": 4_646,
+    "privacy": 4_647,
     "processes": 76,
     "record": 730,
     "registry": 45,
