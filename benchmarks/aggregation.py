@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from fedkd_flwr.labels import DensityVote, VoteCounter, default_ratio_bits, ratios_of
+from fedkd_flwr.labels import DensityVote, VoteCounter, ratio_bits, ratios_of
 
 SHOWN = 50
 
@@ -95,7 +95,7 @@ def density(rows: int, classes: int, parties: int) -> dict[str, Any]:
     """Add up density ratios of parties with three classes each."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, classes, rows)
-    bits = default_ratio_bits(classes)
+    bits = ratio_bits(classes)
     made = []
     for k in range(parties):
         held = (k + np.arange(3)) % classes
@@ -108,7 +108,7 @@ def density(rows: int, classes: int, parties: int) -> dict[str, Any]:
     vote = DensityVote(num_public=rows, num_classes=classes)
     began = time.perf_counter()
     for codes, counts in made:
-        vote.add(ratios_of(codes, num_classes=classes, bits=bits), counts)
+        vote.add(ratios_of(codes), counts)
     added = time.perf_counter()
     kept = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()

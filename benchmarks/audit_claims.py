@@ -353,8 +353,8 @@ def _at_the_server(
             return list(claims)
 
         def _answers(self, *arguments: Any) -> Any:
-            self.released = super()._answers(*arguments)
-            return self.released
+            self.released, found = super()._answers(*arguments)
+            return self.released, found
 
     def final(*, seed: int) -> Classifier:
         return make_model("decision-tree", num_classes=2, num_features=1, seed=seed, params={})

@@ -49,16 +49,15 @@ from fedkd_flwr.labels import (
     VoteCounter,
     choose_rule,
     dawid_skene,
-    default_ratio_bits,
     density_ratios,
     is_informative,
     majority,
     ratio_codes,
     ratios_of,
 )
-from fedkd_flwr.labels.auto import label_skew
+from fedkd_flwr.labels.choice import label_skew
 from fedkd_flwr.wire.envelope import ANSWER_HEADER, PublicSpec
-from fedkd_flwr.wire.ratio_codec import encode_ratios, thrifty_codes
+from fedkd_flwr.wire.ratio_codec import encode_ratios
 
 PARTIES = {"fraud": 5, "a9a50": 50, "wine": 3, "breast-cancer": 5}
 SIZES = {
@@ -248,18 +247,17 @@ def by_labels(labels: Any, num_classes: int) -> tuple[Any, Any]:
     return majority(counter.votes, rng=np.random.default_rng(0)), skene
 
 
-def codes_of(ratios: Any, labels: Any) -> list[NDArray[np.uint8]]:
-    """Return each party's codes, as they are sent with these labels."""
-    return [thrifty_codes(*said, num_classes=ratios.shape[2]) for said in zip(ratios, labels, strict=True)]
+def codes_of(ratios: Any) -> list[NDArray[np.uint8]]:
+    """Return each party's codes, as they are sent."""
+    return [ratio_codes(own) for own in ratios]
 
 
 def by_density(codes: list[NDArray[np.uint8]], counts: Any, robust: Robust) -> DensityVote:
     """Return the vote of ratios that went through the wire's codes."""
     num_classes = counts.shape[1]
-    bits = default_ratio_bits(num_classes)
     vote = DensityVote(num_public=len(codes[0]), num_classes=num_classes, robust=robust)
     for own, own_counts in zip(codes, counts, strict=True):
-        vote.add(ratios_of(own, num_classes=num_classes, bits=bits), own_counts)
+        vote.add(ratios_of(own), own_counts)
     return vote
 
 
@@ -300,7 +298,7 @@ def measured(answers: Answers, *, attacks: bool) -> dict[str, Any]:
     pairs = zip(answers.probs, answers.counts, strict=True)
     ratios = np.array([density_ratios(np.minimum(probs, 1.0), counts) for probs, counts in pairs])
     by_majority, skene = by_labels(answers.labels, num_classes)
-    codes = codes_of(ratios, answers.labels)
+    codes = codes_of(ratios)
     vote = by_density(codes, answers.counts, "trust")
     coverage = vote.coverage()
     counts = answers.counts
@@ -311,21 +309,17 @@ def measured(answers: Answers, *, attacks: bool) -> dict[str, Any]:
     found: dict[str, Any] = {rule: scores(labels, answers.y) for rule, labels in rules.items()}
     found["unbounded sum"] = scores(by_density(codes, answers.counts, "none").consensus()[0], answers.y)
     found |= {"coverage": coverage, "auto": chosen, "auto's": found[chosen]}
-    bits = default_ratio_bits(num_classes)
-    whole = [ratio_codes(own, num_classes=num_classes, bits=bits) for own in ratios]
-    found["whole answers"] = scores(by_density(whole, answers.counts, "trust").consensus()[0], answers.y)
     public = PublicSpec(num_public=len(answers.y), num_classes=num_classes, fingerprint="0" * 64)
     plain = ANSWER_HEADER + len(answers.y) * (num_classes - 1).bit_length() / 8
-    for name, sent in (("bytes / labels", codes), ("whole bytes / labels", whole)):
-        said = zip(sent, answers.labels, answers.counts, strict=True)
-        sizes = [len(encode_ratios(c, y, public=public, server_round=1, class_counts=n)) for c, y, n in said]
-        found[name] = float(np.mean(sizes)) / plain
+    said = zip(codes, answers.labels, answers.counts, strict=True)
+    sizes = [len(encode_ratios(c, y, public=public, server_round=1, class_counts=n)) for c, y, n in said]
+    found["bytes / labels"] = float(np.mean(sizes)) / plain
     for attack in ATTACKS if attacks else ():
         per_draw = []
         for draw in range(3):
             labels, counts, lied = attacked(answers, ratios, attack, draw)
             voted = [by_labels(labels, num_classes)[0]]
-            told = codes_of(lied, labels)
+            told = codes_of(lied)
             voted += [by_density(told, counts, robust).consensus()[0] for robust in ("trust", "none")]
             per_draw.append([scores(one, answers.y)[0] for one in voted])
         found[attack] = dict(
@@ -362,7 +356,7 @@ def main() -> None:
             if options.refine:
                 pairs = zip(answers.probs, answers.counts, strict=True)
                 ratios = np.array([density_ratios(np.minimum(probs, 1.0), counts) for probs, counts in pairs])
-                vote = by_density(codes_of(ratios, answers.labels), answers.counts, "trust").consensus()
+                vote = by_density(codes_of(ratios), answers.counts, "trust").consensus()
                 made, accuracies = refined(case, seed, options.data_root, *vote)
                 one["refined"] = scores(made, answers.y)
                 one |= accuracies

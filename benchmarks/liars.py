@@ -43,12 +43,13 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
 from fedkd_flwr.algorithms import fedct, one_shot_vote
-from fedkd_flwr.algorithms.density_vote import PartyRatios, choose
+from fedkd_flwr.algorithms.exchange import tally
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.clients.party import Instruction
-from fedkd_flwr.labels import ABSTAIN, default_ratio_bits
+from fedkd_flwr.labels import ABSTAIN, Ballot, ratio_bits
+from fedkd_flwr.labels.density_ratio import DensityRatio
 from fedkd_flwr.labels.known import KnownRows, draw_known, judged_consensus
 from fedkd_flwr.models.known_rows import labels_from_known
 from fedkd_flwr.seeds import derive_seed
@@ -152,7 +153,7 @@ def lied(answers: Answers, attack: str, liars: NDArray[np.int64], rng: np.random
     made = Answers(*(array.copy() for array in answers))
     num_public, num_classes = made.codes.shape[1:]
     target = 1 if num_classes == 2 else int(rng.integers(num_classes))  # of two classes the rare one harms most
-    largest = 2 ** default_ratio_bits(num_classes) - 1
+    largest = 2 ** ratio_bits(num_classes) - 1
     votes = np.eye(num_classes)[answers.labels[liars]].sum(axis=0)
     pooled = answers.codes[liars].astype(np.float64).sum(axis=0)
     # what the three know together, by labels and by ratios; the other breaks ties
@@ -188,7 +189,7 @@ def vote(
     if known is not None and rule.endswith("known-rows"):
         said: Any = answers.students if rule.startswith("fedkt") else answers.labels
         if rule.startswith("density-ratio"):
-            named = [PartyRatios(codes=c, class_counts=n).labels for c, n in zip(*answers[2:], strict=True)]
+            named = [DensityRatio().also_named({"ratios": codes}) for codes in answers.codes]
             said = np.stack([answers.labels, named], axis=1)
         judge, forest = known
         without = "density-ratio" if rule.startswith("density") else rule.replace("known-rows", "majority")
@@ -196,21 +197,31 @@ def vote(
         found = judged_consensus(base, said, judge, rule=without, own=forest, num_classes=num_classes, rng=rng)
         return found.labels, ((found.vote.gains > 0) & ~found.vote.swapped(KNOWN)).astype(np.float64)
     if rule.endswith("density-ratio"):
-        sent = {f"{k}": PartyRatios(codes=c, class_counts=n) for k, (c, n) in enumerate(zip(*answers[2:], strict=True))}
-        votes = answers.counts.sum(axis=0)
-        weighed: Any = "none" if robust == "none" else "trimmed" if rule.startswith("trimmed") else "trust"
-        choice = choose(sent, num_parties=len(sent), votes=votes, may_estimate=False, demanded=True, robust=weighed)
+        sent = {f"{k}": {"ratios": c, "class-counts": n} for k, (c, n) in enumerate(zip(*answers[2:], strict=True))}
+        weighed: Any = "none" if robust == "none" else "trimmed" if rule.startswith("trimmed") else "auto"
+        votes = np.zeros(answers.codes.shape[1:], dtype=np.int64)
+        ballot = Ballot(
+            parties=list(sent),
+            labels=[own[None] for own in answers.labels],
+            votes=votes,
+            true_votes=votes,
+            num_votes=0,
+            counted=[True] * len(sent),
+            beside=sent,
+            last=True,
+        )
+        found = DensityRatio().combine(ballot, config=FedCTConfig(robust=weighed, ties="lowest"), rng=rng)
         nobody = np.full(answers.codes.shape[1], ABSTAIN, dtype=np.int16)  # the public rows resemble nobody's
-        labels = nobody if choice.labels is None else choice.labels
-        return labels, np.array(list(choice.trust.values())) if robust == "auto" and choice.trust else None
+        trusts = found.trusts if robust == "auto" else None
+        return nobody if found.by_votes else found.labels, None if not trusts else np.array(list(trusts.values()))
     algorithm, consensus = rule.split()
     if algorithm == "fedkt":
         config = FedKTConfig(robust=robust, consensus="majority")
-        cast, facts = one_shot_vote.tally(list(answers.students), config=config, num_classes=num_classes)
+        cast, facts = tally(list(answers.students), config=config, num_classes=num_classes)
         return one_shot_vote.aggregate(cast, config=config, rng=rng).labels, facts.trusts
     settings = FedCTConfig(robust=robust, consensus=consensus)  # type: ignore[arg-type]
-    labels, facts = fedct.aggregate(list(answers.labels), config=settings, num_classes=num_classes, rng=rng)
-    return labels, facts.trusts
+    found, facts = fedct.aggregate(list(answers.labels), config=settings, num_classes=num_classes, rng=rng)
+    return found.labels, facts.trusts
 
 
 def _balanced(said: NDArray[np.int16], truth: NDArray[np.int16]) -> NDArray[np.float64]:

@@ -26,10 +26,11 @@ from unittest import mock
 import numpy as np
 from liars import LIARS, PARTIES, Answers, lied, run_config, vote
 
-from fedkd_flwr.labels import default_ratio_bits, density, density_ratios, ratio_codes, trust
+from fedkd_flwr.labels import confirmed as confirmed_module
+from fedkd_flwr.labels import density, density_ratios, ratio_codes
 from fedkd_flwr.simulation.simulated import simulated_pool
 
-OUTVOTED = trust._outvoted
+OUTVOTED = confirmed_module._outvoted
 
 
 def nobody(said: Any, *_: Any) -> Any:
@@ -39,10 +40,10 @@ def nobody(said: Any, *_: Any) -> Any:
 
 # what stands for `confirmed_by_ratios`, and for what it counts heads with
 RULES = {
-    "today": (trust.confirmed_by_ratios, OUTVOTED),
-    "plain": (trust.confirmed, OUTVOTED),
-    "no heads": (trust.confirmed_by_ratios, nobody),
-    "always": (partial(trust.confirmed, contradictions=True), OUTVOTED),
+    "today": (confirmed_module.confirmed_by_ratios, OUTVOTED),
+    "plain": (confirmed_module.confirmed, OUTVOTED),
+    "no heads": (confirmed_module.confirmed_by_ratios, nobody),
+    "always": (partial(confirmed_module.confirmed, contradictions=True), OUTVOTED),
 }
 
 
@@ -54,15 +55,14 @@ def federation(path: Path, root: str) -> tuple[Answers, Any, int, bool]:
         pool = simulated_pool(run_config("fedkt", data, skew.replace("-", " "), seed, root))
         return Answers(**kept), pool.public.y, seed, True
     counts, labels = kept["counts"], kept["labels"]
-    sizes = {"num_classes": counts.shape[1], "bits": default_ratio_bits(counts.shape[1])}
-    codes = [ratio_codes(density_ratios(*one), **sizes) for one in zip(kept["probs"], counts, strict=True)]
+    codes = [ratio_codes(density_ratios(*one)) for one in zip(kept["probs"], counts, strict=True)]
     return Answers(labels[:, None], labels, np.array(codes), counts), kept["y"], seed, False
 
 
 def right(answers: Answers, truth: Any, seed: int, rule: str) -> float:
     """Return the share of public rows that the consensus labels right."""
     confirmed, outvoted = RULES[rule]
-    heads = mock.patch.object(trust, "_outvoted", outvoted)
+    heads = mock.patch.object(confirmed_module, "_outvoted", outvoted)
     with heads, mock.patch.object(density, "confirmed_by_ratios", confirmed):
         return float((vote("density-ratio", answers, "auto", seed)[0] == truth).mean())
 

@@ -46,8 +46,8 @@ def lied(labels: NDArray[np.int16], attack: str, num_classes: int, rng: np.rando
 def right(labels: NDArray[np.int16], truth: NDArray[Any], num_classes: int) -> tuple[float, bool]:
     """Return the share of rows that a majority of these labels gets right, and whether the bound had a say."""
     config, rng = FedCTConfig(consensus="majority"), np.random.default_rng(1)
-    consensus, facts = fedct.aggregate(list(labels), config=config, num_classes=num_classes, rng=rng)
-    return float((consensus == truth).mean()), facts.steadied
+    found, facts = fedct.aggregate(list(labels), config=config, num_classes=num_classes, rng=rng)
+    return float((found.labels == truth).mean()), facts.steadied
 
 
 def main() -> None:

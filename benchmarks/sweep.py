@@ -45,7 +45,7 @@ def noise_keys() -> frozenset[str]:
     They are the settings on which an algorithm's ``privacy`` depends, those of claims and of label noise, and those
     that may only be set beside another of them.
 
-    >>> {"epsilon", "fedkt.level", "sigma", "fedct.sensitivity-labels"} <= noise_keys()
+    >>> {"epsilon", "fedkt.level", "sigma", "label-epsilon"} <= noise_keys()
     True
     """
     configs = [card.config for card in cards().values()]

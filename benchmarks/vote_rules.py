@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.exchange import tally
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
-from fedkd_flwr.algorithms.one_shot_vote import tally
 from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.clients import Instruction
 from fedkd_flwr.data.datasets import Pool

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import ExchangeConfig, setting
-from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.consensus import Ties
 from fedkd_flwr.labels.density import Robust
+from fedkd_flwr.labels.majority import Ties
+from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.labels.trust import TRUST_UNIT, label_trusts, steadied_weights, trusted_weights
-from fedkd_flwr.labels.voting import HALF, Labels, Uninformative, is_informative, voter_weights
-from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, label_mechanism
+from fedkd_flwr.labels.voting import (
+    ABSTAIN,
+    HALF,
+    Labels,
+    Uninformative,
+    VoteCounter,
+    consistent_labels,
+    is_informative,
+    voter_weights,
+)
+from fedkd_flwr.privacy.noise.labels import LabelNoise, label_mechanism
+from fedkd_flwr.privacy.noise.none import NoNoise
 
 __all__ = [
     "LABEL_MECHANISMS",
@@ -31,6 +41,7 @@ __all__ = [
     "VotersConfig",
     "epochs_on_pooled",
     "steps_on_pooled",
+    "tally",
     "weigh_voters",
 ]
 
@@ -88,27 +99,28 @@ class VotersConfig(TiesConfig):
         return self.usual_rule if self.uninformative_voters == "auto" else self.uninformative_voters
 
     @property
-    def asks_ratios(self) -> bool:
-        """Whether parties are asked for density ratios: never beside noise, which proves nothing of them."""
-        return not self.noisy and getattr(self, "consensus", "") in ("auto", DENSITY_RATIO)
+    def unit(self) -> int:
+        """How many counted units make one vote: votes are counted in halves where a party may cast half of one."""
+        return HALF if self.voters_rule == "half" else 1
 
     @property
-    def demands_ratios(self) -> bool:
-        """Whether the run asks for density ratios by name, not only where `auto` finds them best."""
-        return getattr(self, "consensus", "") == DENSITY_RATIO
+    def asked(self) -> str:
+        """The vote rule whose needs parties are asked for; "" for labels alone, as always beside noise."""
+        rule = RULES.get(getattr(self, "consensus", ""))
+        return "" if rule is None or self.noisy else rule.asks
 
     def check(self) -> None:
-        """Refuse density ratios beside a claim, and known rows that would be ignored or break one."""
+        """Refuse rules that need more than labels beside a claim, and known rows that would be ignored or break one."""
         super().check()
         consensus = getattr(self, "consensus", "")
         if self.known_rows and (self.noisy or consensus != "auto"):
             rule = "be 0 beside noise" if self.noisy else f"be 0 with consensus {consensus!r}, which would ignore it"
             way_out = "A claim counts every vote alike: drop it." if self.noisy else 'Use consensus "auto".'
             raise ConfigError(explain(self.keys()["known_rows"], rule, self.known_rows, way_out))
-        if self.noisy and self.demands_ratios:
+        if self.noisy and consensus in RULES and RULES[consensus].needs:
             key = self.keys()["consensus"]
-            way_out = 'They say more than labels, and no noise on them is proven: use "auto", or a run without noise.'
-            raise ConfigError(explain(key, "be another than density-ratio beside noise", DENSITY_RATIO, way_out))
+            way_out = 'It needs more than labels, and no noise on that is proven: use "auto", or a run without noise.'
+            raise ConfigError(explain(key, f"be another than {consensus} beside noise", consensus, way_out))
 
 
 class ClaimConfig(ExchangeConfig):
@@ -146,9 +158,7 @@ class LabelNoiseConfig(EpsilonConfig):
     label_epsilon: float = setting(0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS})
     """Epsilon of one label, in place of epsilon."""
 
-    def label_noise(
-        self, *, num_classes: int, num_labels: int, calibration: Literal["exact", "paper"] = "exact"
-    ) -> RandomizedResponse | BitFlip | None:
+    def label_noise(self, *, num_classes: int, num_labels: int) -> LabelNoise:
         """Return what is done to each label; found from ``epsilon`` where no epsilon of a label is given.
 
         Parameters
@@ -157,24 +167,19 @@ class LabelNoiseConfig(EpsilonConfig):
             Number of classes.
         num_labels : int
             Labels that ``epsilon`` covers together: those of all rounds.
-        calibration : {"exact", "paper"}
-            Of bit flips.
         """
         if self.label_mechanism == "none":
-            return None
+            return NoNoise()
         if self.label_epsilon:
-            return label_mechanism(
-                self.label_mechanism, epsilon=self.label_epsilon, num_classes=num_classes, calibration=calibration
-            )
+            return label_mechanism(self.label_mechanism, epsilon=self.label_epsilon, num_classes=num_classes)
         from fedkd_flwr.privacy.cost.calibration import calibrate_labels
 
-        found: RandomizedResponse | BitFlip = calibrate_labels(
+        found: LabelNoise = calibrate_labels(
             self.label_mechanism,
             num_labels=num_labels,
             epsilon=self.epsilon,
             delta=self.delta,
             num_classes=num_classes,
-            calibration=calibration,
         )
         return found
 
@@ -226,6 +231,8 @@ class VoteFacts:
         What each party's votes counted for, 0 to 1, as far as others confirm them; None where all count alike.
     steadied : bool
         Whether parties that give nearly all rows one class cast less together, because trust cannot tell who is wrong.
+    num_votes : int
+        What all parties together may cast on a row, in units of the votes.
     """
 
     discounted: int = 0
@@ -233,6 +240,7 @@ class VoteFacts:
     kept_share: float | None = None
     trusts: NDArray[np.float64] | None = None
     steadied: bool = False
+    num_votes: int = 0
 
 
 class VoterWeights(NamedTuple):
@@ -246,27 +254,21 @@ class VoterWeights(NamedTuple):
         How many units make one vote.
     alike : ndarray of shape (num_parties,), bool
         Which parties label every row alike.
-    discounted : int
-        How many parties cast less than a full vote for that reason.
-    trusts : ndarray of shape (num_parties,), float64, or None
-        How far others confirm each party; None where that does not weigh, because it is not to, or cannot be told.
-    steadied : bool
-        Whether parties that give nearly all rows one class cast less together, because it cannot be told.
+    facts : VoteFacts
+        What decided that; the classes are not counted yet.
     """
 
     units: NDArray[np.int64]
     unit: int
     alike: NDArray[np.bool_]
-    discounted: int
-    trusts: NDArray[np.float64] | None
-    steadied: bool = False
+    facts: VoteFacts
 
     def join(self, votes: NDArray[np.int32], idle: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the votes, (num_public, num_classes), with those of parties that label every row alike.
 
         Where trust weighs, the latter label no row on which nobody else votes.
         """
-        return votes + (idle if self.trusts is None else idle * votes.any(axis=1, keepdims=True))
+        return votes + (idle if self.facts.trusts is None else idle * votes.any(axis=1, keepdims=True))
 
 
 def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes: int) -> VoterWeights:
@@ -285,10 +287,61 @@ def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes
     discounted = sum(weight < HALF for weight in weights)
     alike = np.array([not is_informative(labels) for labels in answers])
     if config.weighs_by_trust and (trusts := label_trusts(answers, num_classes=num_classes)) is not None:
-        return VoterWeights(trusted_weights(weights, trusts, alike), HALF * TRUST_UNIT, alike, discounted, trusts)
+        facts = VoteFacts(discounted=discounted, trusts=trusts)
+        return VoterWeights(trusted_weights(weights, trusts, alike), HALF * TRUST_UNIT, alike, facts)
     if config.weighs_by_trust and (units := steadied_weights(weights, answers)) is not None:
-        return VoterWeights(units, HALF * TRUST_UNIT, alike, discounted, None, steadied=True)
-    return VoterWeights(np.array(weights, dtype=np.int64), HALF, alike, discounted, None)
+        return VoterWeights(units, HALF * TRUST_UNIT, alike, VoteFacts(discounted=discounted, steadied=True))
+    return VoterWeights(np.array(weights, dtype=np.int64), HALF, alike, VoteFacts(discounted=discounted))
+
+
+def tally(
+    answers: Sequence[Labels], *, config: VotersConfig, num_classes: int, consistent: bool = True
+) -> tuple[NDArray[np.int32], VoteFacts]:
+    """Count the parties' votes.
+
+    Parameters
+    ----------
+    answers : sequence of ndarray of shape (num_arrays, num_public), int16
+        Each party's label arrays: one for each of its students.
+    config : VotersConfig
+        Settings.
+    num_classes : int
+        Number of classes.
+    consistent : bool
+        Count a party only where all its arrays agree; it then casts a vote for each of them.
+
+    Returns
+    -------
+    votes : ndarray of shape (num_public, num_classes), int32
+        In units of ``1 / config.unit`` votes; in hundredths of them where ``facts.trusts`` weigh or ``facts.steadied``.
+    facts : VoteFacts
+
+    Examples
+    --------
+    Two parties with two students each; the second's disagree on the last row:
+
+    >>> answers = [np.array([[0, 1], [0, 1]], np.int16), np.array([[0, 1], [0, 0]], np.int16)]
+    >>> config = VotersConfig(informative_voters_only=False)
+    >>> tally(answers, config=config, num_classes=2)[0].tolist()
+    [[4, 0], [0, 2]]
+    """
+    weighed = weigh_voters(answers, config=config, num_classes=num_classes)
+    weights = weighed.units
+    if not weights.any() and config.privacy != "server":
+        # nobody tells classes apart; under noise this would depend on all parties
+        weights = np.full_like(weights, weighed.unit)
+    counter, idle = (VoteCounter(num_public=answers[0].shape[-1], num_classes=num_classes) for _ in range(2))
+    class_voters, num_votes = np.zeros(num_classes, dtype=np.int32), 0
+    for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
+        if not (units := int(weight) * config.unit // HALF):
+            continue
+        cast = consistent_labels(labels)[None] if consistent else labels
+        for one in cast:
+            (idle if alike else counter).add(one, weight=units * len(labels) // len(cast))
+        class_voters[np.unique(cast[cast != ABSTAIN])] += 1
+        num_votes += units * len(labels)
+    facts = replace(weighed.facts, class_voters=class_voters, num_votes=num_votes)
+    return weighed.join(counter.votes, idle.votes), facts
 
 
 def steps_on_pooled(

@@ -6,26 +6,27 @@ Learning", AAAI 2025, Algorithm 1. The whole round is told in `fedkd_flwr.strate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import (
-    LABEL_MECHANISMS,
     LabelNoiseConfig,
     StepsConfig,
     VoteFacts,
     VotersConfig,
     steps_on_pooled,
-    weigh_voters,
+    tally,
 )
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.consensus import dawid_skene, majority, reaches
-from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, Uninformative, VoteCounter, voter_weights
-from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share
+from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
+from fedkd_flwr.labels.rules import RULES, RuleName
+from fedkd_flwr.labels.voting import Labels, Uninformative, VoteCounter, voter_weights
+from fedkd_flwr.privacy.noise.labels import BitFlip, LabelNoise, kept_share
+from fedkd_flwr.privacy.noise.none import NoNoise
 
 __all__ = ["CARD", "FedCTConfig", "aggregate", "train_as_long"]
 
@@ -36,26 +37,16 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     section: ClassVar[str] = "fedct"
     usual_rule: ClassVar[Uninformative] = "leave-out"
 
-    consensus: Literal["auto", "majority", "qualified-majority", "dawid-skene", "density-ratio"] = setting("auto")
+    consensus: RuleName = setting("auto")
     """How answers become the consensus. density-ratio also needs the parties' ratios and class counts, which a node
     sends only if its allow names density-ratio; Dawid-Skene needs more than two classes to help. auto: density-ratio
     where the public rows resemble the parties' own, else the best rule on labels; majority beside noise. With
     known-rows these choose between that rule, the vote by known rows and the server's own forest."""
     quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)})
     """Share of the answering parties that must agree on a row; other rows stay unlabelled in that round."""
-    confidence: float = setting(0.9999, ge=0, le=1, only={"consensus": ("dawid-skene",)})
-    """Rows whose most probable class is less probable than this stay unlabelled in that round; 0 labels all."""
     stop_when_converged: bool = setting(True)
     """Stop once all parties answered, the consensus repeats, and all reproduce it or none changed a label. Never with a
     label-mechanism: labels may not decide how many rounds a claim counts."""
-    calibration: Literal["exact", "paper"] = setting("exact", told=True, only={"label_mechanism": ("xor", "auto")})
-    """Of xor: the paper's condition asks for sqrt(C) times the noise that is needed."""
-    sensitivity: Literal["worst-case", "assumed", "estimated"] = setting(
-        "worst-case", only={"label_mechanism": LABEL_MECHANISMS}
-    )
-    """How many of a party's labels another data set may change. Only the worst case, all of them, is proven."""
-    sensitivity_labels: int = setting(0, ge=0, only={"sensitivity": ("assumed", "estimated")})
-    """That many, where it is assumed or estimated; 0 with estimated: tried out on the parties of a simulation."""
 
     @property
     def privacy(self) -> Privacy:
@@ -63,53 +54,36 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
         return "none" if self.label_mechanism == "none" else "party"
 
     def check(self) -> None:
-        """Refuse a noise without a strength, and Dawid-Skene on bits."""
+        """Refuse a noise without a strength, and a rule that needs labels where noise makes bits of them."""
         super().check()
         self.check_one("label_epsilon", "epsilon")
-        if self.consensus == "dawid-skene" and self.label_mechanism not in ("none", "randomized-response"):
+        if RULES[self.consensus].reads_labels and self.label_mechanism not in ("none", "randomized-response"):
             way_out = 'Use label-mechanism "randomized-response" with it, or another consensus.'
             raise ConfigError(explain("fedct.consensus", f"work with {self.label_mechanism}", self.consensus, way_out))
-        if self.sensitivity == "assumed" and not self.sensitivity_labels:
-            way_out = "Give the number of labels that is assumed."
-            rule = "be >= 1 with sensitivity 'assumed'"
-            raise ConfigError(explain("fedct.sensitivity-labels", rule, self.sensitivity_labels, way_out))
 
-    def sensitive_labels(self, num_public: int) -> int:
-        """Return how many labels of a round another data set may change.
-
-        Raises
-        ------
-        ConfigError
-            If it is given as more than there are, or not given where it is assumed or estimated.
-        """
-        if self.sensitivity == "worst-case":
-            return num_public
-        if not 0 < self.sensitivity_labels <= num_public:
-            rule = f"be within 1..{num_public} (public rows) with sensitivity {self.sensitivity!r}"
-            way_out = "Give the number; all rows are the worst case."
-            raise ConfigError(explain("fedct.sensitivity-labels", rule, self.sensitivity_labels, way_out))
-        return self.sensitivity_labels
-
-    def mechanism(
-        self, *, num_classes: int, num_public: int = 1, num_rounds: int = 1
-    ) -> RandomizedResponse | BitFlip | None:
-        """Return what a party does to each label; None without noise."""
-        uses = self.sensitive_labels(num_public) * num_rounds if self.epsilon else 0
-        return self.label_noise(num_classes=num_classes, num_labels=uses, calibration=self.calibration)
+    def mechanism(self, *, num_classes: int, num_public: int = 1, num_rounds: int = 1) -> LabelNoise:
+        """Return what a party does to each label."""
+        return self.label_noise(num_classes=num_classes, num_labels=num_public * num_rounds)
 
     def resolved(self, *, num_classes: int, num_public: int, num_rounds: int) -> Self:
         """Return these settings with the noise found: what parties are told."""
         found = self.mechanism(num_classes=num_classes, num_public=num_public, num_rounds=num_rounds)
-        if found is None:
+        if isinstance(found, NoNoise):
             return self
         name = "xor" if isinstance(found, BitFlip) else "randomized-response"
-        exact = {} if name == "xor" else {"calibration": "exact"}
-        return self.changed(label_mechanism=name, label_epsilon=found.epsilon, epsilon=0.0, **exact)
+        return self.changed(label_mechanism=name, label_epsilon=found.epsilon, epsilon=0.0)
 
 
 def aggregate(
-    answers: Sequence[Labels], *, config: FedCTConfig, num_classes: int, rng: np.random.Generator
-) -> tuple[Labels, VoteFacts]:
+    answers: Sequence[Labels],
+    *,
+    config: FedCTConfig,
+    num_classes: int,
+    rng: np.random.Generator,
+    rule: ConsensusRule | None = None,
+    parties: Sequence[str] = (),
+    beside: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
+) -> tuple[Consensus, VoteFacts]:
     """Return the consensus of a round.
 
     Parameters
@@ -123,11 +97,14 @@ def aggregate(
         Number of classes.
     rng : Generator
         Breaks ties.
+    rule : ConsensusRule, optional
+        In place of the one that ``config`` names.
+    parties, beside
+        As in `Ballot`; parties are numbered where they have no names.
 
     Returns
     -------
-    consensus : ndarray of shape (num_public,), int16
-        ``ABSTAIN`` where a row stays unlabelled.
+    consensus : Consensus
     facts : VoteFacts
 
     Examples
@@ -138,69 +115,40 @@ def aggregate(
     >>> rng = np.random.default_rng(1)
     >>> config = FedCTConfig(consensus="qualified-majority", quorum=1.0)
     >>> consensus, facts = aggregate(answers, config=config, num_classes=2, rng=rng)
-    >>> consensus.tolist(), facts.discounted
+    >>> consensus.labels.tolist(), facts.discounted
     ([0, 1, -1, 0], 1)
     """
-    votes, weights, facts = _count(answers, config, num_classes)
-    if config.consensus == "dawid-skene":
-        # it learns each party's errors, also a liar's: leaving out whom nobody confirms only loses what that tells
-        # (after noise every party tells classes apart)
-        counted = voter_weights(answers, uninformative="count" if config.noisy else config.voters_rule)
-        # few iterations and equal classes: EM run to its end fits the first votes' mistakes under label skew
-        labels, probs = dawid_skene(
-            [labels for labels, weight in zip(answers, counted, strict=True) if weight] or answers,
-            num_classes=num_classes,
-            max_iterations=5,
-            tolerance=0.0,
-            class_prior="uniform",
-        )
-        sure = (labels != ABSTAIN) & (probs.max(axis=1) >= config.confidence)
-        # probabilities that are equal up to rounding are a tie like any other
-        picked = majority(np.round(probs, 9), ties=config.ties, rng=rng)
-        return np.where(sure, picked, ABSTAIN).astype(np.int16), facts
-    # what noise adds is the same for every class and never decides which has most, but estimated counts may all be
-    # below 0 on a row that everybody answered: only the quorum asks how many votes there truly are
-    labels = majority(votes, ties=config.ties, rng=rng)
-    if config.consensus == "qualified-majority":
-        noise = config.mechanism(num_classes=num_classes)
-        truly = votes if noise is None else noise.debias(votes, len(answers))
-        labels[~reaches(truly, quorum=config.quorum, num_voters=int(weights.sum()))] = ABSTAIN
-    return labels, facts
+    each = [labels[None] for labels in answers]
+    if config.noisy:
+        votes, facts = _count_noisy(answers, config, num_classes)
+    else:
+        votes, facts = tally(each, config=config, num_classes=num_classes)
+    rule_of_voters = "count" if config.noisy else config.voters_rule  # after noise every party tells classes apart
+    ballot = Ballot(
+        parties=parties or [str(i) for i in range(len(answers))],
+        labels=each,
+        votes=votes,
+        true_votes=config.mechanism(num_classes=num_classes).debias(votes, len(answers)),
+        num_votes=facts.num_votes,
+        counted=[weight > 0 for weight in voter_weights(answers, uninformative=rule_of_voters)],
+        beside=beside or {},
+    )
+    return (rule or RULES[config.consensus]).combine(ballot, config=config, rng=rng), facts
 
 
-def _count(
-    answers: Sequence[Labels], config: FedCTConfig, num_classes: int
-) -> tuple[NDArray[Any], NDArray[np.int64], VoteFacts]:
-    """Return the votes as they came, each party's weight in them (in half votes, or 1), and the facts."""
+def _count_noisy(answers: Sequence[Labels], config: FedCTConfig, num_classes: int) -> tuple[NDArray[Any], VoteFacts]:
+    """Count privatised answers, one vote a party."""
     mechanism = config.mechanism(num_classes=num_classes)
+    facts = VoteFacts(kept_share=kept_share(mechanism), num_votes=len(answers))
     if isinstance(mechanism, BitFlip):
         sums = np.zeros((len(answers[0]) // num_classes, num_classes), dtype=np.int64)
         for bits in answers:
             sums += bits.reshape(sums.shape)
-        return sums, np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
+        return sums, facts
     counter = VoteCounter(num_public=len(answers[0]), num_classes=num_classes)
-    if mechanism is not None:  # after noise every party tells classes apart
-        for labels in answers:
-            counter.add(labels)
-        return counter.votes, np.ones(len(answers), dtype=np.int64), VoteFacts(kept_share=kept_share(mechanism))
-    weighed = weigh_voters(answers, config=config, num_classes=num_classes)
-    weights = weighed.units
-    if not weights.any():
-        weights = np.full_like(weights, weighed.unit)  # nobody tells classes apart
-    if config.voters_rule != "half":
-        weights = weights // HALF
-    idle = VoteCounter(num_public=len(answers[0]), num_classes=num_classes)
-    for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
-        if weight:
-            (idle if alike else counter).add(labels, weight=int(weight))
-    class_voters = counter.class_voters + idle.class_voters
-    facts = VoteFacts(
-        discounted=weighed.discounted,
-        class_voters=class_voters,
-        trusts=weighed.trusts,
-        steadied=weighed.steadied,
-    )
-    return weighed.join(counter.votes, idle.votes), weights, facts
+    for labels in answers:
+        counter.add(labels)
+    return counter.votes, facts
 
 
 def train_as_long(

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, Self
 from fedkd_flwr.algorithms.card import Card, Privacy, setting
 from fedkd_flwr.algorithms.one_shot_vote import STRENGTHS, OneShotVoteConfig, fit_pooled
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.privacy.noise.plan import NoisyVotes
+from fedkd_flwr.privacy.noise.plan import NoisyVotes, QuietVotes
 
 __all__ = ["CARD", "FedKTConfig"]
 
@@ -69,10 +69,10 @@ class FedKTConfig(OneShotVoteConfig):
             way_out = 'Use voting "consistent", or one student per party.'
             raise ConfigError(explain(keys["voting"], "be consistent at L1 with several students", "plain", way_out))
 
-    def party_plan(self, num_public: int, num_classes: int) -> NoisyVotes | None:
-        """Return the noise on the votes of one student's teachers at level L2: a record sits with one of them."""
+    def party_plan(self, num_public: int, num_classes: int) -> NoisyVotes | QuietVotes:
+        """Return what is done to the votes of one student's teachers: at level L2 a record sits with one of them."""
         if self.level != "L2":
-            return None
+            return QuietVotes(num_queries=num_public, ties=self.ties)
         return self.plan(votes=1, num_public=num_public, num_classes=num_classes, times=self.students)
 
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
@@ -82,7 +82,7 @@ class FedKTConfig(OneShotVoteConfig):
         """
         counts = {"students_per_party": self.students, "teachers_per_student": self.teachers}
         plan = self.party_plan(num_public, num_classes)
-        if plan is None:
+        if not plan.adds_noise:
             return self.changed(**self.quiet(), **counts, level="L0")
         found = {name: getattr(plan.mechanism, name, 0.0) for name in STRENGTHS}
         return self.changed(**counts, **found, epsilon=0.0, num_queries=plan.num_queries)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import setting
-from fedkd_flwr.algorithms.exchange import EpsilonConfig, VoteFacts, VotersConfig, weigh_voters
+from fedkd_flwr.algorithms.exchange import EpsilonConfig, VotersConfig
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.consensus import majority
-from fedkd_flwr.labels.voting import ABSTAIN, HALF, Labels, VoteCounter, consistent_labels
-from fedkd_flwr.privacy.noise.plan import NOISES, NoisyAnswers, NoisyVotes, make_noise
+from fedkd_flwr.labels.rules import LastRuleName
+from fedkd_flwr.labels.voting import ABSTAIN
+from fedkd_flwr.privacy.noise.plan import NOISES, NoisyAnswers, NoisyVotes, QuietVotes, make_noise
 
-__all__ = ["STRENGTHS", "OneShotVoteConfig", "aggregate", "fit_as_long", "fit_pooled", "kept", "tally"]
+__all__ = ["STRENGTHS", "OneShotVoteConfig", "aggregate", "fit_as_long", "fit_pooled", "kept"]
 
 STRENGTHS = ("gamma", "sigma", "threshold", "sigma_threshold")
 _TAKES = {
@@ -30,7 +30,7 @@ _TAKES = {
 class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     """Settings of an exchange that ends in a model at the server."""
 
-    consensus: Literal["auto", "majority", "density-ratio"] = setting("auto")
+    consensus: LastRuleName = setting("auto")
     """How the parties' answers become the server's labels, in FedKT and PATE. density-ratio also needs the parties'
     ratios and class counts, which a node sends only if its allow names density-ratio. auto: density-ratio where the
     public rows resemble the parties' own; majority elsewhere, and beside noise. With known-rows these choose between
@@ -61,11 +61,6 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     def votes_per_party(self) -> int:
         """How many votes one party casts on a row."""
         return 1
-
-    @property
-    def unit(self) -> int:
-        """How many counted units make one vote: votes are counted in halves where a party may cast half of one."""
-        return HALF if self.voters_rule == "half" else 1
 
     def check(self) -> None:
         """Refuse a noise without a strength, or with two."""
@@ -108,7 +103,10 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         counted: dict[str, Any] = {"votes": votes, "counts_per_vote": unit}
         if self.noise == "laplace":
             counted["winner_of_two"] = num_classes == 2 and self.release == "labels"
-        if self.epsilon:
+        strength = {name: getattr(self, name) for name in STRENGTHS}
+        if all(strength[name] for name in _TAKES[self.noise]):  # always so at a party, which is told no epsilon
+            mechanism: Any = make_noise(self.noise, **counted, **strength)
+        else:
             from fedkd_flwr.privacy.cost import calibration
 
             find: dict[str, Callable[..., Any]] = {
@@ -117,16 +115,13 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
                 "confident-gaussian": partial(calibration.calibrate_confident, threshold=self.threshold),
             }
             target = {"epsilon": self.epsilon, "delta": self.delta}
-            mechanism: Any = find[self.noise](num_queries=queries * times, **target, **counted)
-        else:
-            strength = {name: getattr(self, name) for name in STRENGTHS}
-            mechanism = make_noise(self.noise, **counted, **strength)
+            mechanism = find[self.noise](num_queries=queries * times, **target, **counted)
         return NoisyVotes(mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.release)
 
-    def server_plan(self, num_public: int, num_classes: int) -> NoisyVotes | None:
-        """Return the noise that the server adds to the parties' votes; None where it adds none."""
+    def server_plan(self, num_public: int, num_classes: int) -> NoisyVotes | QuietVotes:
+        """Return what the server does to the parties' votes."""
         if self.privacy != "server":
-            return None
+            return QuietVotes(num_queries=num_public, ties=self.ties)
         return self.plan(votes=self.votes_per_party, num_public=num_public, num_classes=num_classes, unit=self.unit)
 
     def quiet(self) -> dict[str, Any]:
@@ -137,60 +132,6 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings as parties are told them: noise at the server is the server's own affair."""
         return self.changed(**self.quiet())
-
-
-def tally(
-    answers: Sequence[Labels], *, config: OneShotVoteConfig, num_classes: int, consistent: bool = True
-) -> tuple[NDArray[np.int32], VoteFacts]:
-    """Count the parties' votes.
-
-    Parameters
-    ----------
-    answers : sequence of ndarray of shape (num_arrays, num_public), int16
-        Each party's label arrays: one for each of its students.
-    config : OneShotVoteConfig
-        Settings.
-    num_classes : int
-        Number of classes.
-    consistent : bool
-        Count a party only where all its arrays agree; it then casts a vote for each of them.
-
-    Returns
-    -------
-    votes : ndarray of shape (num_public, num_classes), int32
-        In units of ``1 / config.unit`` votes; in hundredths of them where ``facts.trusts`` weigh or ``facts.steadied``.
-    facts : VoteFacts
-
-    Examples
-    --------
-    Two parties with two students each; the second's disagree on the last row:
-
-    >>> answers = [np.array([[0, 1], [0, 1]], np.int16), np.array([[0, 1], [0, 0]], np.int16)]
-    >>> config = OneShotVoteConfig(informative_voters_only=False)
-    >>> tally(answers, config=config, num_classes=2)[0].tolist()
-    [[4, 0], [0, 2]]
-    """
-    weighed = weigh_voters(answers, config=config, num_classes=num_classes)
-    weights = weighed.units
-    if not weights.any() and config.privacy != "server":
-        # nobody tells classes apart; under noise this would depend on all parties
-        weights = np.full_like(weights, weighed.unit)
-    counter, idle = (VoteCounter(num_public=answers[0].shape[-1], num_classes=num_classes) for _ in range(2))
-    class_voters = np.zeros(num_classes, dtype=np.int32)
-    for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
-        if not (units := int(weight) * config.unit // HALF):
-            continue
-        cast = consistent_labels(labels)[None] if consistent else labels
-        for one in cast:
-            (idle if alike else counter).add(one, weight=units * len(labels) // len(cast))
-        class_voters[np.unique(cast[cast != ABSTAIN])] += 1
-    facts = VoteFacts(
-        discounted=weighed.discounted,
-        class_voters=class_voters,
-        trusts=weighed.trusts,
-        steadied=weighed.steadied,
-    )
-    return weighed.join(counter.votes, idle.votes), facts
 
 
 def aggregate(
@@ -206,7 +147,7 @@ def aggregate(
     Parameters
     ----------
     votes : ndarray of shape (num_public, num_classes), int32
-        As `tally` counts them.
+        As `fedkd_flwr.algorithms.exchange.tally` counts them.
     config : OneShotVoteConfig
         Settings.
     rng : Generator
@@ -228,9 +169,7 @@ def aggregate(
     [0, 1, -1]
     """
     plan = config.server_plan(*votes.shape)
-    if plan is None:
-        return NoisyAnswers(labels=majority(votes, ties=config.ties, rng=rng))
-    return plan.ask(votes if queries is None else votes[queries], rng=noise_rng)
+    return plan.ask(votes if queries is None else votes[queries], rng=noise_rng if plan.adds_noise else rng)
 
 
 def kept(counts: NDArray[np.integer[Any]], answers: NoisyAnswers) -> float | None:

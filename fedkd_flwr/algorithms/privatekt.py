@@ -18,7 +18,7 @@ from fedkd_flwr.algorithms.card import Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import ClaimConfig, LocalEpochsConfig, TiesConfig
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
-from fedkd_flwr.labels.consensus import Ties, majority
+from fedkd_flwr.labels.majority import Ties, majority
 from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.labels.voting import Labels, VoteCounter
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
@@ -197,7 +197,7 @@ def hard_targets(estimates: NDArray[np.floating], *, ties: Ties, rng: np.random.
     estimates : ndarray of shape (num_rows, num_classes)
         Estimated shares of the classes: of sum 1, so that the largest is above 0.
     ties, rng
-        As in `fedkd_flwr.labels.consensus.majority`; estimates equal up to rounding are a tie.
+        As in `fedkd_flwr.labels.majority.majority`; estimates equal up to rounding are a tie.
 
     Returns
     -------

@@ -16,6 +16,7 @@ from fedkd_flwr.labels.party_weights import WEIGHTINGS, WeightingName
 from fedkd_flwr.labels.scores import onto_simplex, quantise
 from fedkd_flwr.labels.voting import Labels
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
+from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.scores import ScoreMechanism, score_mechanism
 
 __all__ = [
@@ -30,7 +31,7 @@ __all__ = [
 
 USUAL_BATCH = 5000
 _ANY_NOISE = ("laplace", "gaussian")
-Mechanism = RandomizedResponse | ScoreMechanism
+Mechanism = RandomizedResponse | ScoreMechanism | NoNoise
 
 
 class ScoreExchangeConfig(LabelNoiseConfig):
@@ -153,8 +154,8 @@ class ScoreExchangeConfig(LabelNoiseConfig):
             raise ConfigError(explain("public-batch", f"be at most {num_public} (public rows)", rows, way_out))
         return rows
 
-    def mechanism(self, *, num_classes: int, num_answers: int = 0) -> Mechanism | None:
-        """Return what a party does to one row's answer; None without noise.
+    def mechanism(self, *, num_classes: int, num_answers: int = 0) -> Mechanism:
+        """Return what a party does to one row's answer.
 
         Parameters
         ----------
@@ -165,9 +166,9 @@ class ScoreExchangeConfig(LabelNoiseConfig):
         """
         if self.label_mechanism != "none":
             found = self.label_noise(num_classes=num_classes, num_labels=num_answers)
-            return found if isinstance(found, RandomizedResponse) else None
+            return found if isinstance(found, RandomizedResponse) else NoNoise()
         if self.score_noise == "none":
-            return None
+            return NoNoise()
         noise, bound = self.score_noise, self.logit_bound if self.share == "logits" else 0.0
 
         def make(scale: float) -> ScoreMechanism:
@@ -182,7 +183,7 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings with the noise and the loss found: what parties are told."""
         found = self.mechanism(num_classes=num_classes, num_answers=self.batch(num_public) * num_rounds)
-        if found is None:
+        if isinstance(found, NoNoise):
             return self.changed(digest_loss=self.loss)
         if isinstance(found, RandomizedResponse):
             return self.changed(digest_loss=self.loss, epsilon=0.0, label_epsilon=found.epsilon)
@@ -306,7 +307,7 @@ def aggregate(
         total, share = mechanism.debias(counts, len(answers)) / len(answers), kept_share(mechanism)
     if config.kind == "probs":
         # noise leaves no probabilities: the closest ones are what can be learnt from
-        total = total if mechanism is None else onto_simplex(total)
+        total = onto_simplex(total) if config.noisy else total
         total = total / total.sum(axis=1, keepdims=True)
     return total, ScoreFacts(agreement=float((matrix == total.argmax(axis=1)).mean()), kept_share=share)
 

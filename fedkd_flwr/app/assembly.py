@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.app.models import final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.clients.base import PartyClient
@@ -29,6 +28,7 @@ from fedkd_flwr.data.row_values import row_form, usable_row_values
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
+from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.serialize import import_skops
 from fedkd_flwr.models.zoo import pick_model
@@ -180,7 +180,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
     if node.simulated or config.algorithm in allowed:
         allowed.add(config.card.name)
     if node.simulated:
-        allowed.add(DENSITY_RATIO)
+        allowed |= {rule.name for rule in RULES.values() if rule.needs}
     party = Party(
         name=name,
         X=X,

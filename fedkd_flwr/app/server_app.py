@@ -36,7 +36,6 @@ from fedkd_flwr.simulation.shared_folder import held_by_server, require_shared
 from fedkd_flwr.simulation.simulated import (
     central_rows,
     check_simulation,
-    estimated_sensitivity,
     held_out_rows,
     party_class_counts,
     simulated_pool,
@@ -140,8 +139,6 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         names = {node: str(said["party"]) for node, said in started.items()}
         # not before: with a process forked while Ray started in this one, Ray's node "timed out during startup"
         _take_notes(try_models(config, len(nodes)), record)
-        if config.setting("sensitivity") == "estimated" and not config.setting("sensitivity_labels"):
-            config = _estimated(config, record, len(nodes))
     strategy = make_strategy(
         config,
         public=public,
@@ -246,16 +243,6 @@ def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
             "that look the same belong in it."
         )
         _take_notes([text], record)
-
-
-def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunConfig:
-    """Fill in how many labels one record changes, as seen on the simulated parties: an estimate, and no bound."""
-    labels = estimated_sensitivity(config, num_parties)
-    log(INFO, "estimated sensitivity: one record changes at most %d labels, as far as was tried", labels)
-    own = config.own.changed(sensitivity_labels=labels)
-    record.config[own.keys()["sensitivity_labels"]] = labels
-    record.changed = config.model_copy(update={"own": own}).changed_keys()
-    return config.model_copy(update={"own": own})
 
 
 def _keep_model(model: Classifier, public: PublicSet, record: RunRecord, path: Path) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import decode_labels
-from fedkd_flwr.wire.ratio_codec import decode_ratios
+from fedkd_flwr.wire.ratio_codec import decode as decode_with_ratios
 from fedkd_flwr.wire.score_codec import KINDS, decode_scores
 
 __all__ = ["answer_columns", "answer_table"]
@@ -58,22 +58,20 @@ def answer_columns(
         If the bytes cannot be read.
     """
     columns: dict[str, list[Any]] = {}
-    known: NDArray[Any] | None = base.get("labels")
     given: list[NDArray[Any]] = []
+    at: dict[str, Any] = {"public": public, "server_round": server_round}
     if "ratios" in arrays:
-        pair = (base["ratios"], base["labels"][0]) if "ratios" in base else None
-        opened = decode_ratios(arrays["ratios"], public=public, server_round=server_round, base=pair)
-        given = [opened.labels]
-        known = np.broadcast_to(opened.labels, (max(students - 1, 1), len(opened.labels)))
-        columns |= {f"density ratio step of {name}": opened.codes[:, i].tolist() for i, name in enumerate(classes)}
-        if opened.class_counts is not None:
-            told = zip(classes, opened.class_counts.tolist(), strict=True)
+        values = decode_with_ratios(arrays, base=base, num_arrays=students, **at)
+        given = list(values["labels"])
+        columns |= {f"density ratio step of {name}": values["ratios"][:, i].tolist() for i, name in enumerate(classes)}
+        if "class-counts" in values:
+            told = zip(classes, values["class-counts"].tolist(), strict=True)
             columns["rows of each class, told once"] = [
                 "; ".join(f"{name}: {count}" for name, count in told),
-                *[""] * (len(opened.labels) - 1),
+                *[""] * (len(given[0]) - 1),
             ]
-    if "labels" in arrays:
-        given += list(decode_labels(arrays["labels"], public=public, server_round=server_round, base=known))
+    elif "labels" in arrays:
+        given = list(decode_labels(arrays["labels"], base=base.get("labels"), **at))
     for i, labels in enumerate(given):
         named = ["" if label == ABSTAIN else classes[label] for label in labels]
         columns["label" if len(given) == 1 else f"label {i + 1}"] = named

@@ -36,12 +36,13 @@ from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Part
 from fedkd_flwr.clients.pieces import dump, pack_answer, unpack_answer
 from fedkd_flwr.clients.refusals import code_of, refusal, short_cause, signed, told_cause
 from fedkd_flwr.errors import TELLING, Code, DataError, Note, PayloadError, RefusalError, explain
+from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.stores.party_state import Saved, StoredReply
+from fedkd_flwr.wire.answer_codec import encode_answer
 from fedkd_flwr.wire.envelope import digests
 from fedkd_flwr.wire.label_codec import encode_labels
-from fedkd_flwr.wire.ratio_codec import encode_ratios
 from fedkd_flwr.wire.records import Scalar
 
 __all__ = ["PartyClient"]
@@ -107,27 +108,13 @@ class PartyClient(NumPyClient, ABC):
         self, values: Mapping[str, NDArray[Any]], instruction: Instruction, base: Mapping[str, NDArray[Any]]
     ) -> dict[str, NDArray[Any]]:
         """Return the values as wire arrays; ``base`` are values of an earlier reply that the server holds."""
-        public = self.party.spec.rows(self.num_rows(instruction))
-        specs, at = {"labels": public, "bits": public.bits}, instruction.server_round
-        arrays: dict[str, NDArray[Any]] = {}
-        for name, array in values.items():
-            if name == "labels" and "ratios" in values:
-                known = (base["ratios"], base["labels"][0]) if "ratios" in base else None
-                arrays["ratios"] = encode_ratios(
-                    values["ratios"],
-                    array[0],
-                    public=public,
-                    server_round=at,
-                    # the server keeps those that came with an answer it holds
-                    class_counts=values["class-counts"] if known is None else None,
-                    base=known,
-                )
-                if len(array) > 1:  # further students' labels are nearly the first's
-                    like = np.broadcast_to(array[0], array[1:].shape)
-                    arrays[name] = encode_labels(array[1:], public=public, server_round=at, base=like)
-            elif name in specs:
-                arrays[name] = encode_labels(array, public=specs[name], server_round=at, base=base.get(name))
-        return arrays
+        return encode_answer(
+            values,
+            public=self.party.spec.rows(self.num_rows(instruction)),
+            server_round=instruction.server_round,
+            base=base,
+            rule=RULES.get(instruction.rule),
+        )
 
     def fit(
         self, parameters: list[NDArray[Any]], config: dict[str, Scalar]
@@ -542,8 +529,9 @@ class PartyClient(NumPyClient, ABC):
         )
 
     def referable(self, saved: Saved, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
-        """Return what a reply of changes may refer to: here the values of the last reply, but class counts."""
-        names = (name for name in saved.meta["values"] if name != "class-counts")
+        """Return what a reply of changes may refer to: here the values of the last reply, but what is said once."""
+        once = RULES[instruction.rule].once if instruction.rule else ()
+        names = (name for name in saved.meta["values"] if name not in once)
         return {name: saved.arrays[f"value.{name}"] for name in names}
 
     def _claimed(self, instruction: Instruction) -> bool:

@@ -31,7 +31,7 @@ __all__ = ["earlier_runs", "mark_of", "node_proof", "note_where_it_is_kept", "ta
 
 logger = logging.getLogger("flwr.party")
 
-_FREE = ("solo_epochs", "delta")  # of a model trained alone, and of a claim's wording: they change no answer
+_FREE = ("solo-epochs",)  # of a model trained alone: it changes no answer
 _MOST_RUNS = 100
 _DIGITS = 16  # hexadecimal, of a digest of the seal
 _RUN = re.compile("[0-9A-Za-z_-]{1,64}")  # it becomes a run's name in the ledger, and is printed
@@ -41,7 +41,7 @@ def mark_of(config: Mapping[str, Scalar], told: ExchangeConfig, *, algorithm: st
     """Return what marks the state of this exchange, 64 hexadecimal digits; "" where the server cannot continue it."""
     if not (seal := config.get("run-seal")):
         return ""
-    settings = {name: value for name, value in told.model_dump(mode="json").items() if name not in _FREE}
+    settings = {name: value for name, value in told.told().items() if name not in _FREE}
     return sha256(canonical([str(seal), algorithm, fingerprint, settings])).hexdigest()
 
 

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, train_as_long
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.density import public_answers, with_ratios
+from fedkd_flwr.clients.beside import public_answers, with_beside
 from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import pack_metrics, unpack_metrics
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+from fedkd_flwr.privacy.noise.labels import LabelNoise
 
 __all__ = ["FedCTClient"]
 
@@ -60,13 +60,13 @@ class FedCTClient(PartyClient):
             meta=meta,
         )
         steps = instruction.config.steps_per_round
-        return with_ratios(answer, self.party, instruction, steps=steps, own_probs=probs)
+        return with_beside(answer, self.party, instruction, steps=steps, own_probs=probs)
 
     def charge(self, instruction: Instruction) -> Charge | None:
-        """Return what a round of privatised labels costs, whatever the server assumes: any label may change."""
-        mechanism = self._mechanism(instruction)
-        if mechanism is None:
+        """Return what a round of privatised labels costs: another data set may change every one of them."""
+        if not instruction.config.noisy:
             return None
+        mechanism = self._mechanism(instruction)
         rows = self.party.public.num_rows
         words = f"{mechanism.words} on each of {rows} labels"
         return Charge.of_party(mechanism.dp_event(), rows, words)
@@ -74,14 +74,11 @@ class FedCTClient(PartyClient):
     def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Privatise the labels."""
         mechanism = self._mechanism(instruction)
-        if mechanism is None:
-            return answer.values
-        labels = answer.values["labels"][0]
-        if isinstance(mechanism, BitFlip):
-            return {"bits": mechanism.privatize(labels, rng=self.noise_rng).reshape(1, -1).astype(np.int16)}
-        return {"labels": mechanism.privatize(labels, rng=self.noise_rng)[None]}
+        beside = {name: array for name, array in answer.values.items() if name != "labels"}
+        private = mechanism.privatize(answer.values["labels"][0], rng=self.noise_rng)
+        return {mechanism.payload: private.reshape(1, -1).astype(np.int16), **beside}
 
-    def _mechanism(self, instruction: Instruction) -> RandomizedResponse | BitFlip | None:
+    def _mechanism(self, instruction: Instruction) -> LabelNoise:
         config: FedCTConfig = instruction.config
         return config.mechanism(num_classes=self.party.public.num_classes)
 

@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
-from fedkd_flwr.clients.density import with_ratios
+from fedkd_flwr.clients.beside import with_beside
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import Answer, Charge, Instruction, ModelFactory, Party
 from fedkd_flwr.clients.pieces import pack_labels, unpack_labels
 from fedkd_flwr.errors import Note, PayloadError, RefusalError, explain
-from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels, majority
+from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels
 from fedkd_flwr.models.classifier import classifiers
 from fedkd_flwr.models.distillation import teach
-from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes
+from fedkd_flwr.privacy.noise.plan import NoisyVotes, QuietVotes
 
 __all__ = ["FedKTClient"]
 
@@ -65,11 +65,11 @@ class FedKTClient(OneShotVoteClient):
     def check(self, instruction: Instruction, *, final: bool) -> None:
         """Refuse rows to ask that do not exist, or are not as many as the noise was planned for; too many teachers."""
         rows, plan = instruction.rows(self.party.public.num_rows), self._plan(instruction)
-        if not final and plan is not None and len(rows) != plan.num_queries:
+        if not final and plan.adds_noise and len(rows) != plan.num_queries:
             raise PayloadError(explain("indices", f"be {plan.num_queries}, as num-queries", len(rows)))
         seconds = getattr(self.party.apart, "seconds", 0.0)
         teachers = instruction.config.students * instruction.config.teachers
-        if not final and plan is not None and 0 < seconds < 2 * teachers * _LEAST_S:
+        if not final and plan.adds_noise and 0 < seconds < 2 * teachers * _LEAST_S:
             rule = f"leave each teacher {_LEAST_S} s of half of round-limit-s ({seconds:g} s)"
             way_out = "Ask for fewer, or let the owner of this node raise round-limit-s."
             raise RefusalError(explain("students-per-party times teachers-per-student", rule, teachers, way_out))
@@ -98,9 +98,7 @@ class FedKTClient(OneShotVoteClient):
             notes.append(Note.ONE_CLASS)
         labels = np.stack([self._student_labels(instruction, j, subsets) for j in range(students)])
         answer = Answer(values={"labels": labels}, notes=notes)
-        if self._plan(instruction) is not None:
-            return answer
-        return with_ratios(answer, self.party, instruction, make=self.teacher)
+        return with_beside(answer, self.party, instruction, make=self.teacher)
 
     def fixed(self, instruction: Instruction) -> Answer:
         """Return the labels of students whose teachers all failed: noise is what they learn from, at level L2."""
@@ -110,7 +108,7 @@ class FedKTClient(OneShotVoteClient):
     def charge(self, instruction: Instruction) -> Charge | None:
         """Return what level L2's noisy votes cost: one record sits with one teacher of each student."""
         plan = self._plan(instruction)
-        if plan is None:
+        if not plan.adds_noise:
             return None
         students = instruction.config.students
         relation = "replace one record, number of records public"
@@ -122,11 +120,11 @@ class FedKTClient(OneShotVoteClient):
         config, plan = instruction.config, self._plan(instruction)
         keys = config.keys()
         found = {keys["students_per_party"]: config.students, keys["teachers_per_student"]: config.teachers}
-        return found if plan is None else {**found, keys["num_queries"]: plan.num_queries}
+        return {**found, keys["num_queries"]: plan.num_queries} if plan.adds_noise else found
 
     def in_one_piece(self, instruction: Instruction) -> bool:
         """Tell that at level L2 each teacher is ended alone: a record must move no vote but its own teacher's."""
-        return self._plan(instruction) is None
+        return not self._plan(instruction).adds_noise
 
     def _labels(
         self, who: str, work: Callable[[], NDArray[np.int16]], instruction: Instruction, *, pieces: int, count: int
@@ -142,13 +140,13 @@ class FedKTClient(OneShotVoteClient):
             # half the time is the teachers', half the students'; what one takes is never lent to another
             apart = self.party.apart
             labels = work() if apart is None else unpack_labels(apart(lambda: pack_labels(work), parts=2 * pieces))
-            return check_labels(labels, num_public=count, num_classes=self.party.public.num_classes)
+            return check_labels(labels, num_rows=count, num_classes=self.party.public.num_classes)
         except Exception:
             logger.exception("%s: %s failed; its labels are the lowest class", self.party.name, who)
             return np.zeros(count, dtype=np.int16)
 
-    def _plan(self, instruction: Instruction) -> NoisyVotes | None:
-        """Return the noisy vote that level L2 asks for; None at the other levels."""
+    def _plan(self, instruction: Instruction) -> NoisyVotes | QuietVotes:
+        """Return what is done to the teachers' votes."""
         config: FedKTConfig = instruction.config
         return config.party_plan(self.party.public.num_rows, self.party.public.num_classes)
 
@@ -163,13 +161,10 @@ class FedKTClient(OneShotVoteClient):
             teach_one = partial(self._votes, self.party.rows_in(part), asked, instruction.seed("teacher", student, k))
             pieces = config.students * config.teachers
             counter.add(self._labels(f"teacher {k}", teach_one, instruction, pieces=pieces, count=len(rows)))
-        if plan is None:
-            voted = majority(counter.votes, ties=config.ties, rng=instruction.rng("ties", student))
-            answers = NoisyAnswers(labels=voted)
-        else:
-            for _ in range(config.teachers - subsets):
-                counter.add(np.zeros(len(rows), dtype=np.int16))
-            answers = plan.ask(counter.votes, rng=self.noise_rng)
+        for _ in range(config.teachers - subsets if plan.adds_noise else 0):
+            counter.add(np.zeros(len(rows), dtype=np.int16))
+        rng = self.noise_rng if plan.adds_noise else instruction.rng("ties", student)
+        answers = plan.ask(counter.votes, rng=rng)
         if not (answers.labels != ABSTAIN).any():  # every answer fell below the threshold
             return np.zeros(public.num_rows, dtype=np.int16)
         seed = instruction.seed("student", student)

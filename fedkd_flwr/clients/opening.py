@@ -17,6 +17,7 @@ from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.continuing import earlier_runs, mark_of, taken_up
 from fedkd_flwr.clients.party import Instruction, Party
 from fedkd_flwr.errors import Code, DataError, PayloadError, RefusalError, explain
+from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.party_state import Saved
 from fedkd_flwr.wire.label_codec import decode_labels
@@ -72,9 +73,11 @@ def opened(
     told = card.config.from_told(config)
     if told.privacy != "party" and config.get("privacy") == "party":
         raise PayloadError(explain("privacy", f"be what the settings amount to, {told.privacy}", "party"))
-    ratios = config.get("ratios", False) is True
-    if ratios and (config.get("privacy") != "none" or _noisy(card, config)):  # no claim covers density ratios
-        raise PayloadError(explain("ratios", "not be asked for in a run with noise", config.get("privacy")))
+    rule = str(config.get("rule", ""))
+    if rule and not (rule in RULES and RULES[rule].needs):
+        raise PayloadError(explain("rule", "be a vote rule that needs more than labels", rule))
+    if rule and (config.get("privacy") != "none" or _noisy(card, config)):  # no claim covers what it needs
+        raise PayloadError(explain("rule", "not ask for more than labels in a run with noise", rule))
     mark = mark_of(config, told, algorithm=name, fingerprint=public.fingerprint)
     party = taken_up(party, config, mark)
     labels = None
@@ -88,7 +91,7 @@ def opened(
         base=str(config.get("base", "")),
         mark=mark,
         earlier=tuple(earlier_runs(config)),
-        ratios=ratios,
+        rule=rule,
         arrays=arrays,
         labels=labels,
         saved=kept_state(party, card, heard=heard),

@@ -291,8 +291,8 @@ class Instruction:
         Rounds that this party is going to be asked in from this one on, as planned.
     base : str
         Digests, in hexadecimal, of the answer that the server holds and changes may refer to; "" for none.
-    ratios : bool
-        Whether the server asks for density ratios beside labels.
+    rule : str
+        The vote rule whose needs the server asks for beside labels; "" for labels alone.
     arrays : mapping of str to ndarray
         What it brings, by name.
     labels : ndarray of shape (num_public,), int16, optional
@@ -312,7 +312,7 @@ class Instruction:
     last_round: int = 0
     rounds_left: int = 1
     base: str = ""
-    ratios: bool = False
+    rule: str = ""
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     labels: Labels | None = None
     saved: Saved | None = None

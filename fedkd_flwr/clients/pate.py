@@ -6,7 +6,7 @@ The other half, and the whole round, is `fedkd_flwr.strategies.pate`.
 from __future__ import annotations
 
 from fedkd_flwr.algorithms.pate import CARD
-from fedkd_flwr.clients.density import public_answers, with_ratios
+from fedkd_flwr.clients.beside import public_answers, with_beside
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import Answer, Instruction
 
@@ -29,4 +29,4 @@ class PATEClient(OneShotVoteClient):
         party = self.party
         teacher = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
         labels, probs = public_answers(teacher, party, instruction)
-        return with_ratios(Answer(values={"labels": labels[None]}), party, instruction, own_probs=probs)
+        return with_beside(Answer(values={"labels": labels[None]}), party, instruction, own_probs=probs)

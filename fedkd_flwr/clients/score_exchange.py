@@ -26,6 +26,7 @@ from fedkd_flwr.models.pretraining import pretrain
 from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.claims.claim import subsampling
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.rounding import bound_text
 from fedkd_flwr.seeds import derive_seed
@@ -277,7 +278,7 @@ class ScoreClient(PartyClient):
     def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Add the noise that the run asks for."""
         mechanism = self._mechanism(instruction)
-        if mechanism is None:
+        if isinstance(mechanism, NoNoise):
             return answer.values
         if isinstance(mechanism, RandomizedResponse):
             return {"labels": mechanism.privatize(answer.values["labels"], rng=self.noise_rng)}
@@ -324,12 +325,12 @@ class ScoreClient(PartyClient):
         """Return the cost of a round's noisy answers; of one subset for ever, where it was not charged before."""
         if (subset := self._subsampling(instruction)) is not None:
             return self._charge_subset(subset)
-        mechanism = self._mechanism(instruction)
-        if mechanism is None:
+        if not instruction.config.noisy:
             return None
+        mechanism = self._mechanism(instruction)
         return Charge.of_party(mechanism.dp_event(), self.num_rows(instruction), mechanism.words)
 
-    def _mechanism(self, instruction: Instruction) -> Mechanism | None:
+    def _mechanism(self, instruction: Instruction) -> Mechanism:
         config: ScoreExchangeConfig = instruction.config
         return config.mechanism(num_classes=self.party.public.num_classes)
 

@@ -22,10 +22,10 @@ from fedkd_flwr.data.reading import PLAIN, column_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows, text_values
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
+from fedkd_flwr.labels.voting import ABSTAIN, check_labels
 
 __all__ = [
     "PREPROCESSING_VERSION",
-    "UNKNOWN",
     "Preprocessor",
     "PublicLabels",
     "PublicSet",
@@ -38,9 +38,6 @@ __all__ = [
     "require_same_set",
     "short_fingerprint",
 ]
-
-UNKNOWN = -1
-"""The true label of a public row that nobody has labelled."""
 
 _SHOWN = 8  # classes that a message names
 PREPROCESSING_VERSION = 2
@@ -88,7 +85,7 @@ class PublicSet:
     texts : ndarray of shape (num_public, 1), object, or None
         The public texts, if the schema has text columns.
     y : ndarray of shape (num_public,), int16, or None
-        The true labels as far as they are known, `UNKNOWN` elsewhere; None where none is. They serve to measure, and at
+        The true labels as far as they are known, `ABSTAIN` elsewhere; None where none is. They serve to measure, and at
         the server some may judge votes (``known-rows``); nobody learns from them.
     labels : PublicLabels or None
         Labels for pre-training, which everybody holds.
@@ -129,8 +126,8 @@ class PublicSet:
 
     @property
     def truth(self) -> NDArray[np.int16]:
-        """The true labels, `UNKNOWN` where they are not known: (num_public,)."""
-        return np.full(self.num_rows, UNKNOWN, dtype=np.int16) if self.y is None else self.y
+        """The true labels, `ABSTAIN` where they are not known: (num_public,)."""
+        return np.full(self.num_rows, ABSTAIN, dtype=np.int16) if self.y is None else self.y
 
     def share_right(
         self, labels: NDArray[np.integer[Any]], rows: NDArray[np.int64] | slice = slice(None)
@@ -145,7 +142,7 @@ class PublicSet:
             Places among the public rows; all by default.
         """
         truth = self.truth[rows]
-        both = (labels >= 0) & (truth != UNKNOWN)
+        both = (labels >= 0) & (truth != ABSTAIN)
         return float((labels[both] == truth[both]).mean()) if both.any() else None
 
     def as_read_by(self, model: Any) -> PublicSet:
@@ -181,15 +178,8 @@ def check_classes(name: str, y: NDArray[Any], classes: Sequence[str], *, least: 
         It names the first such row; code ``class-outside-schema`` where a number is out of range.
     """
     words = ", ".join(map(str, classes[:_SHOWN])) + ", ..." * (len(classes) > _SHOWN)
-    if y.dtype.kind not in "iu":
-        way_out = f"Give each class by its place among the schema's: {words}."
-        raise DataError(explain(name, "hold integers", f"dtype {y.dtype}", way_out))
-    outside = np.flatnonzero((y < least) | (y >= len(classes)))
-    if len(outside):
-        seen = f"{y[outside[0]]} at row {outside[0]} ({len(outside)} such row{'s' * (len(outside) > 1)})"
-        way_out = f"0 is the first of the schema's classes: {words}. Leave rows without a label out."
-        rule = f"lie within {least}..{len(classes) - 1}"
-        raise DataError(explain(name, rule, seen, way_out), code=Code.CLASS_OUTSIDE_SCHEMA)
+    way_out = f"Give each class by its place: 0 is the first of the schema's {words}. Leave rows without a label out."
+    check_labels(y, num_classes=len(classes), name=name, least=least, way_out=way_out)
 
 
 def check_test_rows(name: str, X: NDArray[Any], y: NDArray[Any], public: PublicSet) -> None:
@@ -220,7 +210,7 @@ def make_public_set(
     schema : Schema
         Their schema.
     y : array of shape (num_public,), integers, or None
-        The true labels, if they are known: places in the schema's classes, `UNKNOWN` (-1) where one is not.
+        The true labels, if they are known: places in the schema's classes, `ABSTAIN` (-1) where one is not.
     scale : bool
         False leaves numeric columns unscaled, for binary features; all columns must then be numeric.
 
@@ -235,7 +225,7 @@ def make_public_set(
         y = np.asarray(y)
         if y.shape != (len(table),):
             raise DataError(explain("y", f"have shape ({len(table)},)", y.shape))
-        check_classes("y of the public set", y, schema.classes, least=UNKNOWN)
+        check_classes("y of the public set", y, schema.classes, least=ABSTAIN)
         y = y.astype(np.int16, copy=False)
     table, parsed = _parsed(table, schema)
     preprocessor = Preprocessor().fit(table, parsed) if scale else None

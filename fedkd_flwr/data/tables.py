@@ -32,11 +32,12 @@ from fedkd_flwr.data.formats import (
     require_pyarrow,
     table_of_npz,
 )
-from fedkd_flwr.data.public import UNKNOWN, Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
+from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
 from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, DataError, FedkdError, explain
+from fedkd_flwr.labels.voting import ABSTAIN
 
 __all__ = [
     "UsableRows",
@@ -310,10 +311,10 @@ def load_public(
 
 
 def _truth(values: pd.Series[Any], schema: Schema) -> NDArray[np.int16] | None:
-    """Return the labels of the public rows, `UNKNOWN` where a row has none; None where they are not the schema's."""
+    """Return the labels of the public rows, `ABSTAIN` where a row has none; None where they are not the schema's."""
     none = {None, "-1"} - {*schema.classes}  # NPZ and LIBSVM files cannot leave a label out
     labelled = np.array([text not in none for text in column_texts(values)])
-    found = np.full(len(labelled), UNKNOWN, dtype=np.int16)
+    found = np.full(len(labelled), ABSTAIN, dtype=np.int16)
     try:
         found[labelled] = schema.encode_labels(values[labelled])
     except DataError:

@@ -1,26 +1,28 @@
 """What label arrays and votes mean. NumPy only (SciPy for Dawid-Skene); knows no Flower."""
 
-from fedkd_flwr.labels.auto import MIN_COVERAGE, RuleChoice, RuleName, choose_rule
-from fedkd_flwr.labels.consensus import Ties, agreement, dawid_skene, majority, qualified_majority
-from fedkd_flwr.labels.density import (
+from fedkd_flwr.labels.choice import MIN_COVERAGE, RuleChoice, choose_rule
+from fedkd_flwr.labels.dawid_skene import dawid_skene
+from fedkd_flwr.labels.density import DensityVote, Robust
+from fedkd_flwr.labels.majority import Ties, majority
+from fedkd_flwr.labels.quorum import qualified_majority
+from fedkd_flwr.labels.ratios import (
     OTHER_FLOOR,
-    DensityVote,
-    Robust,
-    default_ratio_bits,
     density_ratios,
-    most_thrift,
     public_fit,
+    ratio_bits,
     ratio_codes,
     ratios_of,
     steady_codes,
     with_classes_of,
 )
+from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.voting import (
     ABSTAIN,
     HALF,
     Labels,
     Uninformative,
     VoteCounter,
+    agreement,
     check_labels,
     consistent_labels,
     is_informative,
@@ -32,11 +34,13 @@ __all__ = [
     "HALF",
     "MIN_COVERAGE",
     "OTHER_FLOOR",
+    "Ballot",
+    "Consensus",
+    "ConsensusRule",
     "DensityVote",
     "Labels",
     "Robust",
     "RuleChoice",
-    "RuleName",
     "Ties",
     "Uninformative",
     "VoteCounter",
@@ -45,13 +49,12 @@ __all__ = [
     "choose_rule",
     "consistent_labels",
     "dawid_skene",
-    "default_ratio_bits",
     "density_ratios",
     "is_informative",
     "majority",
-    "most_thrift",
     "public_fit",
     "qualified_majority",
+    "ratio_bits",
     "ratio_codes",
     "ratios_of",
     "steady_codes",

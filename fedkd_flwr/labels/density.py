@@ -1,11 +1,4 @@
-"""Density-ratio votes: each party says how much a public row looks like its rows of a class, and not only which class.
-
-Under label skew most votes on a row come from parties that never saw its class. A party cannot know that, but it can
-tell its own rows from the public ones. So it fits its kind of model on its rows (classes 0..C-1) and on the public rows
-(class C, "other"), each side with the same total weight, and scores every public row by a model that did not see it.
-Then ``P(c | x) / P(other | x) / share of c`` estimates how much denser the party's class c is at x than the public rows
-are. These ratios, weighed by class counts, add up over parties to the density of a class among all private rows.
-"""
+"""Density-ratio votes at the server: the parties' ratios add up to the density of a class among all private rows."""
 
 from __future__ import annotations
 
@@ -16,45 +9,16 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.trust import Said, can_tell, confirmed_by_ratios, trusts
+from fedkd_flwr.labels.confirmed import Said, can_tell, confirmed_by_ratios, trusts
+from fedkd_flwr.labels.ratios import check_counts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.metrics import RARE
 
-__all__ = [
-    "OTHER_FLOOR",
-    "DensityVote",
-    "Robust",
-    "default_ratio_bits",
-    "density_ratios",
-    "most_thrift",
-    "public_fit",
-    "ratio_codes",
-    "ratios_of",
-    "steady_codes",
-    "with_classes_of",
-]
+__all__ = ["DensityVote", "Robust"]
 
 Robust = Literal["trust", "trimmed", "none"]
 """Whether parties count by how far the others confirm them, in a trimmed mean of each class, or by their rows alone."""
 
-OTHER_FLOOR = 0.02
-"""The least probability of "other": a model that is surer than this would multiply a row's ratios without bound."""
-
-_OCTAVES_PER_CODE = {2: 2.0, 3: 1.0, 4: 0.5}
-
-
-class _Detail(NamedTuple):
-    """Which ratios are said, and how finely."""
-
-    share: float = 0.5  # of its row's largest; what is below a half costs bytes and changes no vote
-    least: int = 1  # a lower code becomes 0
-    least_largest: int = 1  # for the largest of a row
-    most: int = 15  # a higher code becomes this one
-
-
-# by thrift, 0 first; of two classes, to leave out more would move the border between them
-_THRIFT_OF_TWO = (_Detail(), _Detail(least=2, least_largest=2), _Detail(least=2, least_largest=2, most=2))
-_THRIFT = (_Detail(), _Detail(least=2), *(_Detail(share=share, least=3) for share in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)))
 _NOBODYS = 0.02  # the sum of all densities below which a row has no label
 _FAMILIAR = 0.5  # of the public density: a row that is at least so dense among a party's own rows looks like them
 _MOST_LIFT = 4.0  # of a class whose ratios are too small on average
@@ -65,227 +29,6 @@ _MIXTURE_STEPS = 100
 _LEAST_LABELLED = 0.5  # of the rows that have a label without trust
 _UNSURE_SHARES = 0.08  # what the estimate of the public rows' shares is off by (found: 0.00-0.07 with boosted trees)
 _MOST_SAID = 3.0  # times the public density: what one row may count in a correlation
-
-
-def density_ratios(probs: NDArray[np.floating], class_counts: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Return how many times denser each of a party's classes is at each public row than the public rows are.
-
-    ``min(P(c | x) / max(P(other | x), 0.02) / pi_c, 2 C)``, where pi_c is the share of class c among the party's rows;
-    0 for a class that the party does not hold.
-
-    Parameters
-    ----------
-    probs : ndarray of shape (num_public, num_classes + 1)
-        Probabilities from models that did not see the row they score; the last column is the class "other".
-    class_counts : ndarray of shape (num_classes,), int
-        The party's rows of each class.
-
-    Returns
-    -------
-    ndarray of shape (num_public, num_classes), float64
-        Within [0, 2 C].
-
-    Raises
-    ------
-    DataError
-        If the shapes do not fit, a probability is not within [0, 1], or the party has no row.
-
-    Examples
-    --------
-    >>> probs = np.array([[0.6, 0.0, 0.4], [0.1, 0.0, 0.9], [0.0, 1.0, 0.0]])
-    >>> density_ratios(probs, np.array([3, 1])).round(2).tolist()
-    [[2.0, 0.0], [0.15, 0.0], [0.0, 4.0]]
-    """
-    counts = _check_counts(class_counts, len(class_counts))
-    num_classes = len(counts)
-    probs = np.asarray(probs, dtype=np.float64)
-    if probs.ndim != 2 or probs.shape[1] != num_classes + 1:
-        raise DataError(explain("probs", f"have {num_classes} + 1 columns", f"shape {probs.shape}"))
-    if not ((probs >= 0) & (probs <= 1 + 1e-6)).all():
-        raise DataError(explain("probs", "lie within [0, 1]", "a value outside, or NaN"))
-    if not counts.sum() >= 1:
-        raise DataError(explain("class_counts", "add up to 1 row or more", 0))
-    shares = counts / counts.sum()
-    ratios = np.zeros((len(probs), num_classes))
-    held = counts > 0
-    ratios[:, held] = probs[:, :-1][:, held] / np.maximum(probs[:, -1:], OTHER_FLOOR) / shares[held]
-    return np.minimum(ratios, 2.0 * num_classes)
-
-
-def with_classes_of(
-    probs: NDArray[np.floating],
-    own_probs: NDArray[np.floating],
-    class_counts: NDArray[np.integer],
-    taught: Labels | None = None,
-) -> NDArray[np.float64]:
-    """Return what "other" gets in ``probs``, and the rest among the classes as the party's own model divides it.
-
-    A net that tells own rows from public ones has taken few steps on own rows; the party's own net knows its classes
-    better. Where that one also learnt labels of public rows, as in FedCT (half of each minibatch), its classes have the
-    shares m = (pi + rho) / 2, with pi those of the own rows and rho those of these labels. Its probabilities are
-    brought back to pi: ``q_c pi_c / m_c``, scaled to a sum of 1. So a class that the party does not hold gets nothing,
-    and what looks like one is shared among the others as little as they look like it.
-
-    Parameters
-    ----------
-    probs : ndarray of shape (num_public, num_classes + 1)
-        As in `density_ratios`.
-    own_probs : ndarray of shape (num_public, num_classes)
-        The own model's probabilities.
-    class_counts : ndarray of shape (num_classes,), int
-        The party's rows of each class.
-    taught : ndarray of shape (num_public,), int, optional
-        The labels that it learnt besides, ``ABSTAIN`` where there was none.
-
-    Examples
-    --------
-    >>> probs, own = np.array([[0.1, 0.4, 0.5]]), np.array([[0.6, 0.4]])
-    >>> with_classes_of(probs, own, np.array([5, 5])).round(2).tolist()
-    [[0.3, 0.2, 0.5]]
-    >>> with_classes_of(probs, own, np.array([9, 1]), taught=np.array([0, 1, 1, 1])).round(2).tolist()
-    [[0.45, 0.05, 0.5]]
-    """
-    shares = class_counts / max(int(class_counts.sum()), 1)
-    learnt = shares
-    if taught is not None and (known := taught[taught != ABSTAIN]).size:
-        learnt = (shares + np.bincount(known, minlength=len(shares)) / known.size) / 2
-    divided = np.asarray(own_probs, dtype=np.float64) * (shares / np.maximum(learnt, 1e-12))
-    divided /= np.maximum(divided.sum(axis=1, keepdims=True), 1e-12)
-    other = np.asarray(probs, dtype=np.float64)[:, -1:]
-    return np.hstack((divided * (1.0 - other), other))
-
-
-def default_ratio_bits(num_classes: int) -> int:
-    """Return the bits of a ratio that keep the bytes near those of labels: 2 for two classes, else 3.
-
-    >>> default_ratio_bits(2), default_ratio_bits(10)
-    (2, 3)
-    """
-    return 2 if num_classes == 2 else 3
-
-
-def most_thrift(num_classes: int) -> int:
-    """Return the largest ``thrift`` of `ratio_codes`.
-
-    >>> most_thrift(2), most_thrift(10)
-    (2, 7)
-    """
-    return len(_THRIFT_OF_TWO if num_classes == 2 else _THRIFT) - 1
-
-
-def ratio_codes(ratios: NDArray[np.floating], *, num_classes: int, bits: int, thrift: int = 0) -> NDArray[np.uint8]:
-    """Return ratios as codes: 0 for about none, then equal steps of the logarithm up to ``2 C``.
-
-    Two bits step by factors of 4, three by 2, four by the square root of 2. A ratio gets the code whose value is
-    nearest on the logarithmic scale. Ratios below half of the largest of their row become 0: the vote on ten data sets
-    stays as accurate, and the codes take about half the bytes.
-
-    Parameters
-    ----------
-    ratios : ndarray of shape (num_public, num_classes)
-        What `density_ratios` returns.
-    num_classes : int
-        Number of classes, which gives the largest ratio.
-    bits : int
-        2, 3 or 4.
-    thrift : int
-        How much detail to give up so that the codes take fewer bytes, 0 to `most_thrift`: ever more of a row's smaller
-        ratios become 0; with two classes small ratios of any kind, and at last (at two bits) all others
-        become 1.
-
-    Returns
-    -------
-    ndarray of shape (num_public, num_classes), uint8
-        Within 0..2^bits - 1.
-
-    Examples
-    --------
-    >>> ratio_codes(np.array([[4.0, 2.9], [1.0, 0.4], [0.0, 0.01]]), num_classes=2, bits=3).tolist()
-    [[7, 7], [5, 0], [0, 0]]
-    """
-    check_whole("thrift", thrift, 0, most_thrift(num_classes))
-    detail = (_THRIFT_OF_TWO if num_classes == 2 else _THRIFT)[thrift]
-    values, largest = _levels(num_classes, bits), ratios.max(axis=1, keepdims=True)
-    kept = np.where(ratios >= detail.share * largest, ratios, 0.0)
-    # the border between two codes is their geometric mean, and the least value has a border of its own
-    borders = values[1:] * 2.0 ** (-_OCTAVES_PER_CODE[bits] / 2)
-    codes: NDArray[np.uint8] = np.searchsorted(borders, kept, side="right").astype(np.uint8)
-    said = codes >= np.where(ratios < largest, detail.least, detail.least_largest)
-    return np.where(said, np.minimum(codes, detail.most), np.uint8(0)).astype(np.uint8)
-
-
-def ratios_of(codes: NDArray[np.integer], *, num_classes: int, bits: int) -> NDArray[np.float64]:
-    """Return the ratios that codes stand for.
-
-    Raises
-    ------
-    DataError
-        If a code is not within 0..2^bits - 1.
-
-    Examples
-    --------
-    >>> ratios_of(np.array([[0, 1, 5, 7]], np.uint8), num_classes=2, bits=3).tolist()
-    [[0.0, 0.0625, 1.0, 4.0]]
-    """
-    values = _levels(num_classes, bits)
-    codes = np.asarray(codes)
-    if codes.size and not (codes.min() >= 0 and codes.max() < len(values)):
-        wrong = int(codes.min()) if codes.min() < 0 else int(codes.max())
-        raise DataError(explain("codes", f"lie within 0..{len(values) - 1}", wrong))
-    ratios: NDArray[np.float64] = values[codes]
-    return ratios
-
-
-def _levels(num_classes: int, bits: int) -> NDArray[np.float64]:
-    check_whole("num_classes", num_classes, 2)
-    check_whole("bits", bits, min(_OCTAVES_PER_CODE), max(_OCTAVES_PER_CODE))
-    below_top = np.arange(2**bits - 2, -1, -1) * _OCTAVES_PER_CODE[bits]
-    return np.concatenate([[0.0], 2.0 * num_classes * 2.0**-below_top])
-
-
-def steady_codes(codes: NDArray[np.uint8], base: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return codes that keep a row of the last round's where it says about the same, so that it need not be sent.
-
-    A row is kept where the same class has the largest code, and that moved by at most one step: models that are fitted
-    anew differ by so much from one seed to the next.
-
-    Parameters
-    ----------
-    codes, base : ndarray of shape (num_public, num_classes), uint8
-        This round's codes, and those that the receiver holds.
-
-    Examples
-    --------
-    >>> steady_codes(np.array([[0, 6], [4, 0]], np.uint8), np.array([[4, 5], [4, 5]], np.uint8)).tolist()
-    [[4, 5], [4, 0]]
-    """
-    step = np.abs(codes.max(axis=1).astype(np.int16) - base.max(axis=1))
-    about_the_same = (step <= 1) & (codes.argmax(axis=1) == base.argmax(axis=1))
-    return np.where(about_the_same[:, None], base, codes)
-
-
-def public_fit(ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> float:
-    """Return how much of a party's data the public rows show it: about 0 for rows from elsewhere, at most 1.
-
-    A density ratio is 1 on average over the public rows if those come from the mixture that holds the class. So this is
-    the mean ratio of each class, at most 1, weighed by the class's share of the party's rows. Forests, which are never
-    sure, give about 0.5 for fitting rows. A party with few rows gets a low figure too: it can tell little.
-
-    Parameters
-    ----------
-    ratios : ndarray of shape (num_public, num_classes)
-        What `density_ratios` returns, or what `ratios_of` makes of codes.
-    class_counts : ndarray of shape (num_classes,), int
-        The party's rows of each class.
-
-    Examples
-    --------
-    >>> public_fit(np.array([[2.0, 0.0], [0.0, 0.2], [1.0, 0.1]]), np.array([3, 1])).__round__(3)
-    0.775
-    """
-    counts = _check_counts(class_counts, ratios.shape[1])
-    found = np.minimum(np.asarray(ratios, dtype=np.float64).mean(axis=0), 1.0)
-    return float(found @ counts / max(counts.sum(), 1))
 
 
 class _Answer(NamedTuple):
@@ -369,11 +112,6 @@ class DensityVote:
         self._place_type = np.int32 if num_public * num_classes < 2**31 else np.int64
         self._trusts: NDArray[np.float64] | None = None  # of the answers so far, once asked for
 
-    @property
-    def num_voters(self) -> int:
-        """Parties added so far."""
-        return len(self._answers)
-
     def add(self, ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> None:
         """Add one party's ratios (num_public, num_classes) and its rows of each class (num_classes,).
 
@@ -383,7 +121,7 @@ class DensityVote:
             If shapes do not fit, a ratio is not within 0..2 C, or a count is negative.
         """
         num_classes = self._shape[1]
-        counts = _check_counts(class_counts, num_classes)
+        counts = check_counts(class_counts, num_classes)
         ratios = np.asarray(ratios, dtype=np.float64)
         if ratios.shape != self._shape:
             raise DataError(explain("ratios", f"have shape {self._shape}", f"shape {ratios.shape}"))
@@ -416,7 +154,7 @@ class DensityVote:
         return float(self._familiar.mean())
 
     def trusts(self) -> NDArray[np.float64]:
-        """Return what each party's answers count, in the order of `add`: (num_voters,), within [0, 1]."""
+        """Return what each party's answers count, in the order of `add`: (num_parties,), within [0, 1]."""
         if self._trusts is None:
             self._trusts = self._found_trusts()
         return self._trusts
@@ -563,11 +301,3 @@ def _lift_to(share: float, label: int, densities: NDArray[np.float64]) -> float:
     wanted = int(share * len(densities))
     needed = np.sort(other[own > 0] / own[own > 0])[:wanted]
     return max(float(needed[-1]) * (1 + 1e-9), 1.0) if needed.size else 1.0
-
-
-def _check_counts(class_counts: NDArray[Any], num_classes: int) -> NDArray[np.int64]:
-    counts = np.asarray(class_counts)
-    if counts.shape != (num_classes,) or counts.dtype.kind not in "iu" or (counts < 0).any():
-        rule = f"be {num_classes} whole numbers >= 0"
-        raise DataError(explain("class_counts", rule, f"dtype {counts.dtype}, shape {counts.shape}"))
-    return counts.astype(np.int64)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.consensus import Ties, majority
+from fedkd_flwr.labels.majority import Ties, majority
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.metrics import imbalanced
 
@@ -229,7 +229,7 @@ def known_vote(
     num_classes : int
         Number of classes.
     ties, rng
-        As in `fedkd_flwr.labels.consensus.majority`.
+        As in `fedkd_flwr.labels.majority.majority`.
 
     Examples
     --------

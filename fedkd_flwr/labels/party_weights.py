@@ -11,7 +11,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.labels.consensus import dawid_skene, majority
+from fedkd_flwr.labels.dawid_skene import five_steps
+from fedkd_flwr.labels.majority import majority
 from fedkd_flwr.labels.voting import Labels
 
 __all__ = [
@@ -65,14 +66,12 @@ def agreement_weights(label_matrix: Labels, *, num_classes: int) -> NDArray[np.f
 
 
 def dawid_skene_weights(label_matrix: Labels, *, num_classes: int) -> NDArray[np.float64]:
-    """Weigh a party by how probable its labels are under `dawid_skene` (five steps, equal classes), above guessing.
+    """Weigh a party by how probable its labels are under `five_steps` of Dawid-Skene, above guessing.
 
     >>> dawid_skene_weights(np.array([[0, 1, 2], [0, 1, 2], [2, 0, 1]], np.int16), num_classes=3).round(2).tolist()
     [0.5, 0.5, 0.0]
     """
-    _, probs = dawid_skene(
-        list(label_matrix), num_classes=num_classes, max_iterations=5, tolerance=0.0, class_prior="uniform"
-    )
+    _, probs = five_steps(list(label_matrix), num_classes=num_classes)
     rows = np.arange(label_matrix.shape[1])
     mean = np.array([probs[rows, labels].mean() for labels in label_matrix])
     return _of_total_one(np.maximum(mean - 1 / num_classes, 0))

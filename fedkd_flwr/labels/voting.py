@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.errors import Code, DataError, explain
 
 __all__ = [
     "ABSTAIN",
@@ -19,6 +19,7 @@ __all__ = [
     "Labels",
     "Uninformative",
     "VoteCounter",
+    "agreement",
     "check_labels",
     "consistent_labels",
     "is_informative",
@@ -38,34 +39,50 @@ Labels = NDArray[np.int16]
 """Integer class labels of public rows, ``ABSTAIN`` where there is none."""
 
 
-def check_labels(labels: NDArray[Any], *, num_public: int, num_classes: int, name: str = "labels") -> Labels:
-    """Return ``labels`` as int16 after checking shape, type and range.
+def check_labels(
+    labels: NDArray[Any],
+    *,
+    num_classes: int,
+    num_rows: int | None = None,
+    name: str = "labels",
+    least: int = ABSTAIN,
+    way_out: str = "Use the schema's classes.",
+) -> Labels:
+    """Return ``labels`` as int16 after checking shape, type and range: the one check of label arrays.
 
     Parameters
     ----------
-    labels : ndarray of shape (num_public,) or (num_students, num_public)
-        Class labels; ``ABSTAIN`` (-1) where there is none.
-    num_public : int
-        Number of public rows.
+    labels : ndarray of shape (num_rows,) or (num_arrays, num_rows)
+        Class labels.
     num_classes : int
-        Number of classes C: labels lie within -1..C-1.
+        Number of classes C: labels lie within ``least``..C-1.
+    num_rows : int, optional
+        How many rows they must be of; any number, and any shape, if None.
     name : str
         What the array is called in messages.
+    least : int
+        `ABSTAIN` where a row may have no label, else 0.
+    way_out : str
+        What messages on a wrong type or class advise.
 
     Raises
     ------
     DataError
-        If the array has another length, holds something other than whole numbers, or a class out of range.
+        If the array has another length, holds something other than whole numbers, or a class out of range; then with
+        the code ``class-outside-schema``, and naming the first such row.
     """
     array = np.asarray(labels)
-    if array.ndim not in (1, 2) or array.shape[-1] != num_public:
-        way_out = "Every party must label the same public set, all rows, in its order."
-        raise DataError(explain(name, f"have {num_public} labels a row", f"shape {array.shape}", way_out))
+    if num_rows is not None and (array.ndim not in (1, 2) or array.shape[-1] != num_rows):
+        rule = f"be {num_rows} labels, one for each row in their order"
+        raise DataError(explain(name, rule, f"shape {array.shape}"))
     if array.dtype.kind not in "iu":
-        raise DataError(explain(name, "be integers", f"dtype {array.dtype}", "Round and cast class labels to int16."))
-    if array.size and not (array.min() >= ABSTAIN and array.max() < num_classes):
-        wrong = int(array.min()) if array.min() < ABSTAIN else int(array.max())
-        raise DataError(explain(name, f"lie within -1..{num_classes - 1}", wrong, "Use the schema's classes."))
+        raise DataError(explain(name, "hold integers", f"dtype {array.dtype}", way_out))
+    if array.size and not (array.min() >= least and array.max() < num_classes):
+        outside = np.argwhere((array < least) | (array >= num_classes))
+        count = len(outside)
+        seen = f"{array[tuple(outside[0])]} at row {outside[0][-1]} ({count} such row{'s' * (count > 1)})"
+        rule = f"lie within {least}..{num_classes - 1}"
+        raise DataError(explain(name, rule, seen, way_out), code=Code.CLASS_OUTSIDE_SCHEMA)
     return array.astype(np.int16, copy=False)
 
 
@@ -128,6 +145,16 @@ def voter_weights(answers: Sequence[NDArray[np.integer[Any]]], *, uninformative:
     return [HALF if is_informative(labels) else weight for labels in answers]
 
 
+def agreement(labels: Labels, consensus: Labels) -> float:
+    """Return the share of labelled rows on which ``labels`` give the consensus; NaN if no row is labelled.
+
+    >>> agreement(np.array([0, 1, 1]), np.array([0, 1, -1]))
+    1.0
+    """
+    labelled = consensus != ABSTAIN
+    return float((labels[labelled] == consensus[labelled]).mean()) if labelled.any() else float("nan")
+
+
 _MOST_GATHERED = 255
 """Votes that one byte holds."""
 
@@ -146,8 +173,6 @@ class VoteCounter:
     ----------
     votes : ndarray of shape (num_public, num_classes), int32
         Votes so far.
-    num_voters : int
-        Parties counted so far.
     class_voters : ndarray of shape (num_classes,), int32
         How many parties gave each class to at least one row.
 
@@ -167,7 +192,6 @@ class VoteCounter:
             raise DataError(explain("num_public", "be >= 1", num_public, "Give a public set with rows."))
         if not num_classes >= 2:
             raise DataError(explain("num_classes", "be >= 2", num_classes, "One class leaves nothing to learn."))
-        self.num_voters = 0
         self.class_voters = np.zeros(num_classes, dtype=np.int32)
         self._votes = np.zeros((num_public, num_classes), dtype=np.int32)
         # Votes of one weight gather in one byte for each class and row, class by class: numpy adds many of those at a
@@ -185,7 +209,7 @@ class VoteCounter:
     def add(self, labels: Labels, *, weight: int = 1) -> None:
         """Count one label array; ``weight`` votes for each label that is not ``ABSTAIN``."""
         num_public, num_classes = self._votes.shape
-        labels = check_labels(labels, num_public=num_public, num_classes=num_classes)
+        labels = check_labels(labels, num_rows=num_public, num_classes=num_classes)
         if weight != self._weight or self._voters_gathered == _MOST_GATHERED:
             self._settle()
             self._weight = weight
@@ -194,7 +218,6 @@ class VoteCounter:
             if self._gave.any():
                 self.class_voters[c] += 1
                 votes += self._gave.view(np.uint8)
-        self.num_voters += 1
         self._voters_gathered += 1
 
     def _settle(self) -> None:

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.labels.voting import ABSTAIN
+from fedkd_flwr.labels.voting import check_labels as check_label_array
 
 __all__ = [
-    "NO_LABEL",
     "check_answers",
     "check_labels",
     "check_probabilities",
@@ -18,9 +19,6 @@ __all__ = [
     "check_targets",
     "check_text_rows",
 ]
-
-NO_LABEL = -1
-"""Stands where a public row has no label, as ``ABSTAIN`` does among votes."""
 
 
 def check_rows(
@@ -86,15 +84,9 @@ def check_labels(
     y = np.asarray(y)
     if y.shape != (num_rows,):
         raise DataError(explain(name, f"have shape ({num_rows},), as many labels as rows", str(y.shape)))
-    if y.dtype.kind not in "iu":
-        raise DataError(explain(name, "hold integers", f"dtype {y.dtype}"))
-    least = NO_LABEL if unlabelled else 0
-    if y.min() < least or y.max() >= num_classes:
-        outside = np.flatnonzero((y < least) | (y >= num_classes))
-        rule = f"hold labels within 0..{num_classes - 1}"
-        seen = f"{y[outside[0]]} at row {outside[0]} ({len(outside)} such rows)"
-        way_out = "Leave rows without a label out; add new classes to the schema."
-        raise DataError(explain(name, rule, seen, way_out), code=Code.CLASS_OUTSIDE_SCHEMA)
+    way_out = "Leave rows without a label out; add new classes to the schema."
+    least = ABSTAIN if unlabelled else 0
+    check_label_array(y, num_classes=num_classes, name=name, least=least, way_out=way_out)
     y = y.astype(np.int64, copy=False)
     return y, np.flatnonzero(np.bincount(y[y >= 0] if unlabelled else y, minlength=num_classes))
 

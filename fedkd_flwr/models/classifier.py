@@ -19,9 +19,9 @@ from sklearn.base import clone
 
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, cause, explain, place_of
+from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.metrics import Metrics, measure
 from fedkd_flwr.models._checks import (
-    NO_LABEL,
     check_answers,
     check_labels,
     check_probabilities,
@@ -281,7 +281,7 @@ class Classifier(SoftTraining):
             raise DataError(explain(missing, "be given together with its counterpart", None))
         if steps is not None:
             check_whole("steps", steps, 1)
-        if X_public is not None and y_public is not None and (np.asarray(y_public) != NO_LABEL).any():
+        if X_public is not None and y_public is not None and (np.asarray(y_public) != ABSTAIN).any():
             X_public = self._check_rows("X_public", X_public, X.shape[1])
             if not getattr(self._template, "leaves_unlabelled_out", False):  # those that do need no copy of the others
                 X_public, y_public = _only_labelled(X_public, y_public)
@@ -432,7 +432,7 @@ class Classifier(SoftTraining):
 
 
 def _only_labelled(X: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    labelled = np.asarray(y) != NO_LABEL
+    labelled = np.asarray(y) != ABSTAIN
     return (X, y) if labelled.all() or len(labelled) != len(X) else (X[labelled], y[labelled])
 
 

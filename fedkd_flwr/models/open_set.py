@@ -9,7 +9,7 @@ not learn it, or hardly:
 - a net, which goes on from round to round, by the one of two nets that learns the other half of the public rows; half
   of each minibatch are own rows. Where a round's minibatches hold at most a tenth of the public rows, so that a net
   sees a row about once in ten rounds, one net learns from all and scores all. Which class a row is like, the party's
-  own net tells better (`fedkd_flwr.labels.density.with_classes_of`);
+  own net tells better (`fedkd_flwr.labels.ratios.with_classes_of`);
 - any other estimator by the one of three fits that leaves a third of the public rows out.
 
 An estimator whose outputs are fixed cannot have one class more. It tells own rows from public ones with two of the
@@ -28,7 +28,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
-from fedkd_flwr.models._checks import NO_LABEL
+from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["OpenSet", "open_set", "widened"]
@@ -119,7 +119,7 @@ def _unweighted(fresh: Classifier) -> Any:
     """Return an unfitted estimator without weights of its classes.
 
     Densities are what probabilities give once they are divided by the shares of the classes among the rows
-    (`fedkd_flwr.labels.density`). Weights such as "balanced" divide by them already, and they move the weight of own
+    (`fedkd_flwr.labels.ratios`). Weights such as "balanced" divide by them already, and they move the weight of own
     rows against that of public ones.
     """
     estimator = fresh.fresh_estimator()
@@ -212,7 +212,7 @@ def _continued(
         nets = [Classifier(wide.fresh_estimator(), num_classes=wide.num_classes) for _ in folds]
     probs = np.empty((len(X_public), wide.num_classes))
     for net, (inside, outside) in zip(nets, folds, strict=True):
-        labels = np.full(len(X_public), NO_LABEL, dtype=np.int64)
+        labels = np.full(len(X_public), ABSTAIN, dtype=np.int64)
         labels[inside] = other
         net.update(X, y, X_public, labels, steps=max(steps // len(folds), 1))
         # half of many images is a large copy

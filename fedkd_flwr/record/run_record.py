@@ -426,8 +426,7 @@ class RunRecord:
 
         - They are known before any private row is touched: ``run_id algorithm sends returns one_shot schema_version
           started simulation seed versions num_rounds num_public num_classes classes fingerprint server_model
-          centralised_model`` and ``config changed``. Folders are cut off, and a ``sensitivity-labels`` estimated from
-          private rows is removed.
+          centralised_model`` and ``config changed``. Folders are cut off.
         - They were computed without looking at private rows: ``claims`` that may be published. Of another claim only
           the statement stays, without its numbers. It is left out entirely if a publishable claim has the same unit
           and adversary, because then its existence depends on the votes.
@@ -458,7 +457,6 @@ class RunRecord:
             )
             for r in (self.rounds if self.length_told else self.rounds[:1])
         ]
-        estimated = "estimated" in self.settings("sensitivity")
         return RunRecord(
             run_id=self.run_id,
             algorithm=self.algorithm,
@@ -473,11 +471,7 @@ class RunRecord:
             num_rounds=self.num_rounds,
             simulation=self.simulation,
             seed=self.seed,
-            config={
-                key: _without_folder(value)
-                for key, value in self.config.items()
-                if not (estimated and _name(key) == "sensitivity-labels")
-            },
+            config={key: _without_folder(value) for key, value in self.config.items()},
             changed=None if self.changed is None else list(self.changed),
             versions=dict(self.versions),
             num_public=self.num_public,
@@ -634,8 +628,8 @@ def _finite_number(claim: Mapping[str, Any], key: str) -> bool:
 def _name(key: str) -> str:
     """Return a setting's name without the section it stands in.
 
-    >>> _name("fedct.sensitivity"), _name("seed")
-    ('sensitivity', 'seed')
+    >>> _name("fedct.quorum"), _name("seed")
+    ('quorum', 'seed')
     """
     return key.rpartition(".")[2]
 

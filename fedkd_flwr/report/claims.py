@@ -52,11 +52,7 @@ _TRUSTED = {
     "everyone who sees the result": "the server, which sees what parties send without noise, and adds it",
 }
 _NOBODY = "nobody: nothing is promised"
-_BASES = {
-    "proven": "proven: follows from the noise that was added",
-    "assumed sensitivity": "NOT proven: an assumption about the data",
-    "estimated sensitivity": "NOT proven: an estimate from the data",
-}
+_BASES = {"proven": "proven: follows from the noise that was added"}
 
 
 def _named(claim: Claim) -> dict[str, Any]:

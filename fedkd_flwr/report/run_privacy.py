@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedkd_flwr.record.run_record import WITHHELD, RunRecord
-from fedkd_flwr.report.claims import Claim, bound_text, bounded, claim_words, ordered, public, relation, side
+from fedkd_flwr.report.claims import Claim, bound_text, bounded, claim_words, ordered, public, side
 from fedkd_flwr.report.formatting import is_number, plain
 from fedkd_flwr.report.results import consensus_rows
 from fedkd_flwr.report.status import moment
@@ -14,22 +14,11 @@ __all__ = ["explanations", "headline", "no_claim", "noise_effect", "trust", "unp
 
 
 def unproven(claims: Sequence[Claim]) -> list[str]:
-    """Return a warning for each claim that promises nothing, or only under an assumption."""
+    """Return a warning for each claim that promises nothing."""
     found = []
     for claim in claims:
-        basis, compared = str(claim.get("basis", "none")), relation(claim)
-        about = f" ({compared})" if compared not in ("", WITHHELD) else ""
-        if basis.startswith("assumed"):
-            found.append(
-                f"NOT PROVEN: the epsilon of this run assumes a sensitivity{about}. Nothing shows that one "
-                "record, or one party's data, changes no more labels than that; if it does, the epsilon does not hold."
-            )
-        elif basis.startswith("estimated"):
-            found.append(
-                f"NOT PROVEN: the epsilon of this run rests on an estimated sensitivity{about}, found by "
-                "trying some records. An estimate is no bound, and the number itself reveals something about the data."
-            )
-        elif "seeded" in basis:
+        basis = str(claim.get("basis", "none"))
+        if "seeded" in basis:
             found.append(
                 "NO GUARANTEE: the noise of this run came from a seed. Whoever knows the seed can remove the noise."
             )

@@ -14,9 +14,10 @@ import numpy as np
 from fedkd_flwr.app.models import final_model, global_model, model_factory
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.submit import FlowerError, flower
-from fedkd_flwr.data.public import UNKNOWN, PublicSet, short_fingerprint
+from fedkd_flwr.data.public import PublicSet, short_fingerprint
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import FedkdError, RefusalError
+from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.labels.known import draw_known
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.filter import spent_text
@@ -116,7 +117,7 @@ def _known_rows(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
     except FedkdError as error:
         yield finding_of("known rows", error)
     else:
-        labelled = f"{(truth != UNKNOWN).sum():,} rows have a label, {count:,} of them judge the parties"
+        labelled = f"{(truth != ABSTAIN).sum():,} rows have a label, {count:,} of them judge the parties"
         yield Finding(subject="known rows", level=Level.READY, what=labelled)
 
 
@@ -152,8 +153,7 @@ def _ledger(config: RunConfig, public: PublicSet, root: Path) -> Iterator[Findin
             yield Finding(subject="clock", level=Level.WARNING, what=what, way_out=way_out)
         plan = config.own.server_plan(public.num_rows, public.num_classes)  # type: ignore[attr-defined]
         budget = Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5))
-        if plan is not None:
-            store.ask(plan.events(), budget)
+        store.ask(plan.events(), budget)
     except RefusalError as error:
         yield finding_of("budget", error)
     except FedkdError as error:

@@ -32,7 +32,6 @@ __all__ = [
     "central_rows",
     "check_simulation",
     "dealt",
-    "estimated_sensitivity",
     "held_out_rows",
     "hold_out",
     "party_class_counts",
@@ -195,25 +194,6 @@ def held_out_rows(config: RunConfig, num_parties: int, pool: Pool) -> dict[str, 
     ]
     positions = np.concatenate([*own, np.arange(0)])
     return {"common": (pool.X_test, pool.y_test), "own": (pool.X[positions], pool.y[positions])}
-
-
-def estimated_sensitivity(config: RunConfig, num_parties: int, *, num_tried: int = 3, num_records: int = 5) -> int:
-    """Return the most labels that leaving out one record changed, over some parties and records; at least 1.
-
-    What the FedCT paper calls the empirical sensitivity. It is a look at some data sets, not a bound on all.
-    """
-    pool, most = simulated_pool(config), 1
-    for index in range(min(num_tried, num_parties)):
-        rng = derive_rng(config.seed, "sensitivity", index)
-        positions = dealt(config, num_parties)[index]
-        make = model_factory(pick_model(config.model, index), config.model_params, pool.public)
-        read = pool.as_read_by(make(seed=0))
-        X, y, X_public = read.X[positions], read.y[positions], read.public.X
-        full = make(seed=0).fit(X, y).predict(X_public)
-        for left_out in rng.permutation(len(y))[: min(num_records, len(y) - 1)]:
-            kept = np.arange(len(y)) != left_out
-            most = max(most, int((make(seed=0).fit(X[kept], y[kept]).predict(X_public) != full).sum()))
-    return most
 
 
 def check_simulation(config: RunConfig, num_parties: int) -> None:

@@ -25,21 +25,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate
-from fedkd_flwr.labels import Labels, is_informative
+from fedkd_flwr.labels import Labels
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
-from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+from fedkd_flwr.privacy.noise.labels import LabelNoise
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.label_exchange import LabelExchange, PartyLabels
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 
 __all__ = ["FedCT", "FedCTExchange"]
-
-_ESTIMATE_FROM = 3  # parties
 
 
 class FedCTExchange(LabelExchange):
@@ -49,62 +46,51 @@ class FedCTExchange(LabelExchange):
     config: FedCTConfig
     told_config: FedCTConfig
 
-    def __init__(self, **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.config.sensitive_labels(self.spec.num_public)  # refuses a number that no claim could be made with
-
     @cached_property
-    def mechanism(self) -> RandomizedResponse | BitFlip | None:
-        """What parties do to each label; None without noise."""
+    def mechanism(self) -> LabelNoise:
+        """What parties do to each label."""
         return self.told_config.mechanism(num_classes=self.spec.num_classes)
 
     @property
     def payload(self) -> str:
         """One-hot bits with XOR, else labels."""
-        return "bits" if isinstance(self.mechanism, BitFlip) else "labels"
+        return self.mechanism.payload
 
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
-        """Form the consensus of the parties' ratios or labels."""
-        # a confusion matrix needs parties that tell classes apart
-        informative = sum(is_informative(answer.labels) for answer in answers)
-        config, choice = self.told_config, self.chosen(answers, may_estimate=informative >= _ESTIMATE_FROM)
-        if choice is not None and choice.labels is not None:
-            return self.judged(server_round, answers, choice.labels, choice)
-        consensus, facts = aggregate(
+        """Form the consensus by the run's rule."""
+        found, facts = aggregate(
             [answer.labels[0] for answer in answers],
-            config=config if choice is None else config.changed(consensus=choice.rule, known_rows=0),
+            config=self.told_config,
             num_classes=self.spec.num_classes,
             rng=self.rng("ties", server_round),
+            rule=self.rule,
+            parties=[answer.party for answer in answers],
+            beside={answer.party: answer.beside for answer in answers if answer.beside},
         )
         this.kept_share = facts.kept_share
-        self.note_facts(facts, answers)
-        judged = self.judged(server_round, answers, consensus, choice)
-        if server_round == 1 and judged is consensus:
-            self.note_votes(facts, answers, consensus)
+        found = self.settled(found, facts, answers)
+        judged = self.judged(server_round, answers, found)
+        if server_round == 1 and found.by_votes and judged is found.labels:
+            self.note_votes(facts, answers, judged)
         return judged
 
     def way_to_labels(self) -> str:
         """Return the setting that leaves rows unlabelled."""
         if self.config.consensus == "qualified-majority":
             return f"Lower the quorum ({self.config.quorum:g}), or use another consensus."
-        if self.config.consensus == "dawid-skene":
-            return f"Lower the confidence ({self.config.confidence:g})."
         return ""
 
     def claim(self) -> list[PrivacyClaim]:
         """Return the claim of the privatised labels, over all rounds of the party asked most often."""
         rounds, config = self.roster.asked.most, self.config
-        if not rounds or self.mechanism is None:
+        if not rounds or not config.noisy:
             return []
-        worst = config.sensitivity == "worst-case"
         return [
             label_privacy(
                 self.mechanism,
                 num_labels=self.spec.num_public,
                 rounds=rounds,
                 delta=config.delta,
-                sensitivity=config.sensitivity,
-                changed_labels=None if worst else config.sensitive_labels(self.spec.num_public),
                 num_parties=self.roster.num_asked,
             )
         ]
@@ -115,7 +101,7 @@ class FedCTExchange(LabelExchange):
         Never under the parties' noise: a number of rounds that the labels decide has no epsilon at one delta, and a
         claim would have to count every round that might have been asked.
         """
-        if not self.config.stop_when_converged or self.mechanism is not None or this.server_round == 1:
+        if not self.config.stop_when_converged or self.config.noisy or this.server_round == 1:
             return False
         if len(answers) < len(self.roster.nodes) or not np.array_equal(previous, self.consensus):
             return False  # whoever is missing may come back with other labels

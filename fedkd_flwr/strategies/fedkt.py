@@ -70,8 +70,8 @@ class FedKTExchange(OneShotVote):
     def claim(self) -> list[PrivacyClaim]:
         """Return the claims of the level; none at L0."""
         spec = self.spec
-        plan = self.told_config.party_plan(spec.num_public, spec.num_classes) if self.roster.times_asked else None
-        if plan is None:
+        plan = self.told_config.party_plan(spec.num_public, spec.num_classes)
+        if not (self.roster.times_asked and plan.adds_noise):
             return self.server_claims()
         return list(
             noisy_max_at_party(

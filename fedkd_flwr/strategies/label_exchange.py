@@ -9,7 +9,7 @@ import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from logging import INFO
 from typing import Any
@@ -19,11 +19,11 @@ from flwr.app import Array, ArrayRecord
 from flwr.common import log
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO, Choice, PartyRatios, choose
 from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
-from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels, is_informative
+from fedkd_flwr.labels import ABSTAIN, Consensus, ConsensusRule, Labels, agreement, check_labels, is_informative
 from fedkd_flwr.labels.known import OWN_FOREST, KnownRows, draw_known, judged_consensus
+from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord
 from fedkd_flwr.strategies.exchange import Exchange, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
@@ -38,8 +38,8 @@ from fedkd_flwr.strategies.vote_notes import (
     swapping_parties,
     uninformative_parties,
 )
-from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
-from fedkd_flwr.wire.ratio_codec import decode_ratios
+from fedkd_flwr.wire.answer_codec import decode_answer
+from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.records import Reply, Room, Scalar
 
 __all__ = ["LabelExchange", "PartyLabels"]
@@ -55,21 +55,17 @@ class PartyLabels(PartyAnswer):
         Its label arrays; (1, num_public * num_classes) zeros and ones where it sent one-hot bits.
     changed_share : float or None
         Share of labels it changed since its last valid answer.
-    ratios : PartyRatios, optional
-        Its density ratios.
+    beside : mapping of str to ndarray
+        What it sent beside them for the run's rule, by payload name.
     """
 
     labels: Labels
     changed_share: float | None = None
-    ratios: PartyRatios | None = None
+    beside: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
+_OTHER = {"labels": ("bits",), "bits": ("labels",)}  # what is not counted where the other is
 _LEAST_MEASURED = 30  # public rows: of fewer a share says next to nothing
-
-
-def _said(answer: PartyLabels) -> Labels:
-    """Return a party's label arrays, with the classes that its ratios name as one more."""
-    return answer.labels if answer.ratios is None else np.concatenate((answer.labels, answer.ratios.labels[None]))
 
 
 class LabelExchange(Exchange[PartyLabels]):
@@ -89,24 +85,26 @@ class LabelExchange(Exchange[PartyLabels]):
         super().__init__(**keywords)
         self.consensus: Labels = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote: Labels | None = None  # raw vote; None unless `consensus` holds model predictions
-        self.choice: Choice | None = None  # of a rule, from the answers so far
-        self._class_counts: dict[str, NDArray[np.int64]] = {}
+        self.rule: ConsensusRule = RULES[getattr(self.config, "consensus", "majority")]
+        self.choice = ("", "")  # the rule that the answers chose, and why; "" where the run names one on labels
+        self._said_once: dict[str, dict[str, NDArray[Any]]] = {}  # by party, and payload name
         self._trusts: dict[str, float] = {}  # of this round's answers, by party
+        self._by_votes = True  # whether votes made this round's consensus
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the class counts that came with ratios, and the rule that the answers chose."""
-        counts = {f"class-counts.{i}": array for i, array in enumerate(self._class_counts.values())}
-        choice = None if self.choice is None else {"rule": self.choice.rule, "reason": self.choice.reason}
-        return counts, {"counted": list(self._class_counts), "choice": choice}
+        """Return what parties said once for the run's rule, and the rule that the answers chose."""
+        said = [(party, name, array) for party, one in self._said_once.items() for name, array in one.items()]
+        arrays = {f"once.{i}": array for i, (_, _, array) in enumerate(said)}
+        return arrays, {"once": [[party, name] for party, name, _ in said], "choice": list(self.choice)}
 
     def restore(
         self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
     ) -> None:
-        """Take up the consensus, class counts and rule."""
+        """Take up the consensus, what was said once, and the rule."""
         self.consensus = np.asarray(result["labels"])
-        self._class_counts = {party: arrays[f"class-counts.{i}"] for i, party in enumerate(plain["counted"])}
-        # whatever else there was of the choice was that round's: ratios are chosen from anew in each
-        self.choice = None if plain["choice"] is None else Choice(**plain["choice"])
+        for i, (party, name) in enumerate(plain["once"]):
+            self._said_once.setdefault(party, {})[name] = arrays[f"once.{i}"]
+        self._take(*plain["choice"])
 
     def plan(self, num_rounds: int) -> None:
         """Take the number of rounds; refuse, before anybody is waited for, known rows that cannot be drawn."""
@@ -140,85 +138,69 @@ class LabelExchange(Exchange[PartyLabels]):
         return {}
 
     def read(self, reply: Reply, server_round: int) -> PartyLabels:
-        """Return the label arrays of a reply."""
-        held = self.held.get(reply.party, {})
-        ratios, labels = None, None
-        if "ratios" in reply.arrays and self.asks_ratios:
-            ratios, labels = self._ratios(reply, server_round, held)
-        if labels is None or self.arrays_per_party > len(labels):
-            labels = self._labels(reply, server_round, labels, held)
-        if ratios is not None:  # only now that the whole reply can be counted: they bind for the whole run
-            self._class_counts[reply.party] = ratios.class_counts
-            self.record.party(reply.party).class_counts = ratios.class_counts.tolist()
-        changed = float((labels != held[self.payload]).mean()) if self.payload in held else None
-        self.held[reply.party] = {self.payload: labels} | ({} if ratios is None else {"ratios": ratios.codes})
-        return PartyLabels(
-            party=reply.party, labels=labels, changed_share=changed, notes=notes_of(reply), ratios=ratios
-        )
-
-    def _labels(
-        self, reply: Reply, server_round: int, first: Labels | None, held: Mapping[str, NDArray[Any]]
-    ) -> Labels:
-        """Return a reply's label arrays; ``first`` is the one that came with its ratios."""
-        if self.payload not in reply.arrays:
-            raise PayloadError(f"no {self.payload} in the reply")
-        count = self.arrays_per_party - (first is not None)
-        labels = decode_labels(
-            reply.arrays[self.payload],
-            public=self.spec.bits if self.payload == "bits" else self.spec,
+        """Return the label arrays of a reply, and what came beside them."""
+        held, rule = self.held.get(reply.party, {}), RULES.get(self.asks)
+        once = () if rule is None else rule.once
+        values = decode_answer(
+            {name: array for name, array in reply.arrays.items() if name not in _OTHER[self.payload]},
+            public=self.spec,
             server_round=server_round,
-            num_arrays=count,
-            base=held.get(self.payload) if first is None else np.repeat(first, count, axis=0),
+            base=held,
+            num_arrays=self.arrays_per_party,
+            rule=rule,
         )
+        labels = values[self.payload]
         if (self.payload == "bits" or self.config.privacy == "party") and (labels == ABSTAIN).any():
-            rule = "be 0 or 1" if self.payload == "bits" else "name a class in every row beside noise"
-            raise PayloadError(explain(self.payload, rule, ABSTAIN), reason="class-out-of-range")
-        return labels if first is None else np.concatenate((first, labels))
+            words = "be 0 or 1" if self.payload == "bits" else "name a class in every row beside noise"
+            raise PayloadError(explain(self.payload, words, ABSTAIN), reason="class-out-of-range")
+        first = self._said_once.get(reply.party, {})
+        beside = {name: array for name, array in values.items() if name != self.payload}
+        if beside:  # what is said once binds for the whole run, now that the whole reply can be counted
+            first = {name: beside[name] for name in once if name in beside} | first
+            if missing := [name for name in once if name not in first]:
+                raise PayloadError(explain("reply", f"bring {missing[0]} in the first answer", "none"))
+            self._said_once[reply.party] = first
+            beside |= first
+        changed = float((labels != held[self.payload]).mean()) if self.payload in held else None
+        self.held[reply.party] = {name: array for name, array in values.items() if name not in once}
+        return PartyLabels(
+            party=reply.party, labels=labels, changed_share=changed, notes=notes_of(reply), beside=beside
+        )
 
-    # ---------------------------------------------------------------- density ratios
+    # ---------------------------------------------------------------- the vote rule
 
     @property
-    def asks_ratios(self) -> bool:
-        """Whether parties are asked for density ratios: until a rule on labels is settled."""
-        return self.config.asks_ratios and (self.choice is None or self.choice.rule == DENSITY_RATIO)
+    def asks(self) -> str:
+        """The rule whose needs parties are asked for; "" for labels alone, also once a rule on labels is settled."""
+        return self.config.asked if self.rule.asks else ""
 
     def told(self, node: int, server_round: int) -> Mapping[str, Scalar]:
-        """Return the base the server holds of a node's answers, and whether it is asked for ratios."""
+        """Return the base the server holds of a node's answers, and which rule's needs it is asked for."""
         told = dict(super().told(node, server_round))
-        return {**told, "ratios": True} if self.asks_ratios else told
+        return {**told, "rule": self.asks} if self.asks else told
 
-    def _ratios(self, reply: Reply, server_round: int, held: Mapping[str, NDArray[Any]]) -> tuple[PartyRatios, Labels]:
-        """Return a party's ratios and its first label array; class counts are those that it sent first."""
-        base = (held["ratios"], held["labels"][0]) if "ratios" in held else None
-        said = decode_ratios(reply.arrays["ratios"], public=self.spec, server_round=server_round, base=base)
-        counts = self._class_counts.get(reply.party, said.class_counts)
-        if counts is None:
-            raise PayloadError(explain("ratios", "come with class counts in the first answer", "none"))
-        return PartyRatios(codes=said.codes, class_counts=counts), said.labels[None]
+    def _take(self, name: str, reason: str) -> None:
+        """Go on by the rule that the answers chose: one on labels stays, for parties are asked for no more then."""
+        self.choice = name, reason
+        if name and not RULES[name].needs:
+            self.rule = RULES[name]
 
-    def chosen(self, answers: Sequence[PartyLabels], *, may_estimate: bool) -> Choice | None:
-        """Return the rule that the answers support, and write it into the record; None where a rule was asked for.
-
-        A rule on labels is chosen once, for parties send no more ratios then.
-        """
-        if not self.asks_ratios:
-            return self.choice
-        cast = np.concatenate([answer.labels.reshape(-1) for answer in answers])
-        self.choice = choose(
-            {answer.party: answer.ratios for answer in answers if answer.ratios is not None},
-            num_parties=len(answers),
-            votes=np.bincount(cast[cast != ABSTAIN], minlength=self.spec.num_classes),
-            may_estimate=may_estimate,
-            demanded=self.config.demands_ratios,
-            robust=self.config.robust_sum,
-        )
-        if self.record.consensus_rule != self.choice.rule:
-            log(INFO, "\tconsensus: %s. %s", self.choice.rule, self.choice.reason)
-        self.record.consensus_rule, self.record.consensus_reason = self.choice.rule, self.choice.reason
-        for party, fit in self.choice.public_fit.items():
-            self.record.party(party).public_fit = fit
-        self.note_trusts(answers, None if self.choice.labels is None else self.choice.trust)
-        return self.choice
+    def settled(self, found: Consensus, facts: VoteFacts, answers: Sequence[PartyLabels]) -> Consensus:
+        """Return what a rule found, after it is written into the record."""
+        if found.rule:
+            if self.record.consensus_rule != found.rule:
+                log(INFO, "\tconsensus: %s. %s", found.rule, found.reason)
+            self.record.consensus_rule, self.record.consensus_reason = found.rule, found.reason
+            self._take(found.rule, found.reason)
+        for name, facts_of_party in found.of_party.items():
+            party = self.record.party(name)
+            for field_name, value in facts_of_party.items():
+                setattr(party, field_name, value)
+        names = [answer.party for answer in answers]
+        trusts = None if facts.trusts is None else dict(zip(names, facts.trusts.tolist(), strict=True))
+        self._note_trusts(answers, trusts if found.by_votes else found.trusts)
+        self._by_votes = found.by_votes
+        return found
 
     # ---------------------------------------------------------------- known rows
 
@@ -241,25 +223,26 @@ class LabelExchange(Exchange[PartyLabels]):
 
         return labels_from_known(self.public.X, *self.known, seed=int(self.rng("known-rows-forest").integers(2**31)))
 
-    def judged(self, server_round: int, answers: Sequence[PartyLabels], found: Labels, choice: Choice | None) -> Labels:
-        """Return the consensus that the known rows find best; ``found`` itself where it is, or where none are known.
+    def judged(self, server_round: int, answers: Sequence[PartyLabels], found: Consensus) -> Labels:
+        """Return the consensus that the known rows find best; that of ``found`` where it is, or where none are known.
 
         The record gets its rule and reason, and what known rows tell of the parties.
         """
-        if self.known is None or choice is None:
-            return found
+        rule, reason = self.choice
+        if self.known is None or not rule:
+            return found.labels
         best = judged_consensus(
-            found,
-            [_said(answer) for answer in answers],
+            found.labels,
+            [self._named(answer) for answer in answers],
             self.known,
-            rule=choice.rule,
+            rule=rule,
             own=self._own_labels,
             num_classes=self.spec.num_classes,
             ties=self.config.ties,
             rng=self.rng("ties", server_round),
         )
         names, count = [answer.party for answer in answers], len(self.known.rows)
-        reason = f"{compared_rules(best, num_known=count)} Without them: {choice.reason}"
+        reason = f"{compared_rules(best, num_known=count)} Without them: {reason}"
         if (self.record.consensus_rule, server_round) != (best.rule, 1):
             log(INFO, "\tconsensus: %s. %s", best.rule, reason)
         self.record.consensus_rule, self.record.consensus_reason = best.rule, reason
@@ -277,14 +260,12 @@ class LabelExchange(Exchange[PartyLabels]):
                 )
         return best.labels
 
-    def note_facts(self, facts: VoteFacts, answers: Sequence[PartyLabels]) -> None:
-        """Write down what each party's labels counted for in a vote."""
-        names = [answer.party for answer in answers]
-        self.note_trusts(
-            answers, None if facts.trusts is None else dict(zip(names, facts.trusts.tolist(), strict=True))
-        )
+    def _named(self, answer: PartyLabels) -> Labels:
+        """Return a party's label arrays, with what it says beside them as one more where that names classes."""
+        also = RULES[self.config.asked].also_named(answer.beside) if answer.beside else None
+        return answer.labels if also is None else np.concatenate((answer.labels, also[None]))
 
-    def note_trusts(self, answers: Sequence[PartyLabels], trusts: Mapping[str, float] | None) -> None:
+    def _note_trusts(self, answers: Sequence[PartyLabels], trusts: Mapping[str, float] | None) -> None:
         """Write down the least that each party's answers counted for in any round; None where others could not tell."""
         self._trusts = dict(trusts or {})
         for answer in answers:
@@ -297,7 +278,7 @@ class LabelExchange(Exchange[PartyLabels]):
         previous = self.consensus
         self.consensus = check_labels(
             self.combine(server_round, answers, this),
-            num_public=self.spec.num_public,
+            num_rows=self.spec.num_public,
             num_classes=self.spec.num_classes,
             name="consensus",
         )
@@ -348,8 +329,7 @@ class LabelExchange(Exchange[PartyLabels]):
                 party.agreement = share
                 party.class_agreement = [float(agreed[:, vote == c].mean()) if won[c] else math.nan for c in classes]
         # labels that are all alike have a note of their own (`note_votes`), and honest parties give them too
-        by_labels = self.choice is None or self.choice.labels is None
-        alike = {a.party for a in answers if by_labels and not is_informative(a.labels)}
+        alike = {a.party for a in answers if self._by_votes and not is_informative(a.labels)}
         for name, text in disagreeing_parties(present, passed_over=alike).items():
             party = self.record.party(name)
             party.notes = [*(note for note in party.notes if not note.startswith(DISAGREES)), text]

@@ -19,14 +19,15 @@ from flwr.common import log
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import ExchangeConfig
-from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept, tally
+from fedkd_flwr.algorithms.exchange import VoteFacts, tally
+from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.labels import ABSTAIN, Labels
+from fedkd_flwr.labels import ABSTAIN, Ballot, Consensus, Labels
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.distillation import teach
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_max_at_server
 from fedkd_flwr.privacy.ledger.ledger import Budget
-from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes
+from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes, QuietVotes
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
@@ -95,8 +96,8 @@ class OneShotVote(LabelExchange):
         return {"final_model": given.final_model(), "test": given.test, **ledger}
 
     @cached_property
-    def noise(self) -> NoisyVotes | None:
-        """The noise the server adds, if it does."""
+    def noise(self) -> NoisyVotes | QuietVotes:
+        """What the server does to the votes."""
         return self.config.server_plan(self.spec.num_public, self.spec.num_classes)
 
     # ---------------------------------------------------------------- the round
@@ -126,7 +127,7 @@ class OneShotVote(LabelExchange):
 
     def releasing(self) -> None:
         """Write down that noisy votes are about to leave."""
-        if self.noise is not None and self.vote is not None:
+        if self.noise.adds_noise and self.vote is not None:
             self.checkpoints.releasing()
 
     @cached_property
@@ -137,7 +138,7 @@ class OneShotVote(LabelExchange):
 
     def check_budget(self, server_round: int) -> None:
         """Refuse before anybody trains where the server's own budget does not cover the noisy votes."""
-        if self.ledger is None or self.noise is None:
+        if self.ledger is None or not self.noise.adds_noise:
             return
         if self.ledger.answered(self.charged_run, server_round) is None:  # else the run it continues has paid
             self.ledger.ask(self.noise.events(), self.budget)
@@ -151,22 +152,15 @@ class OneShotVote(LabelExchange):
             num_classes=self.spec.num_classes,
             consistent=self.consistent,
         )
-        choice = self.chosen(answers, may_estimate=False)
-        by_votes = choice is None or choice.labels is None
-        if choice is not None and choice.labels is not None:
-            answered = NoisyAnswers(labels=choice.labels)
-        else:
-            self.note_facts(facts, answers)
-            answered = self._answers(self.votes, server_round, this)
-        judged = self.judged(server_round, answers, answered.labels, choice)
-        if judged is not answered.labels:
+        answered, found = self._answers(self.votes, facts, answers, server_round, this)
+        found = self.settled(found, facts, answers)
+        judged, by_votes = self.judged(server_round, answers, found), found.by_votes
+        if judged is not found.labels:
             answered, by_votes = NoisyAnswers(labels=judged), False
-        rows = self.queries if self.noise is not None else np.arange(self.spec.num_public)
+        rows = self.queries if self.noise.adds_noise else np.arange(self.spec.num_public)
         labelled = answered.labels != ABSTAIN
         if not labelled.any():
-            way_out = (
-                "Lower the threshold, or ask more queries." if self.noise is not None else 'Set voting to "plain".'
-            )
+            way_out = "Lower the threshold, or ask more queries." if self.noise.adds_noise else 'Set voting to "plain".'
             raise ConfigError(explain("the vote", "label at least one public row", 0, way_out))
         self.vote = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote[rows] = answered.labels
@@ -182,18 +176,36 @@ class OneShotVote(LabelExchange):
             return np.where(self.vote == ABSTAIN, labels, self.vote)
         return self._cross_fitted(labels, rows, answered) if self.config.party_models else labels
 
-    def _answers(self, votes: NDArray[np.int32], server_round: int, this: RoundRecord) -> NoisyAnswers:
-        """Return the winners; with noise those of the queries, charged before anything is made of them."""
-        answers = aggregate(
-            votes, config=self.config, rng=self.rng("ties", 1), queries=self.queries, noise_rng=self.noise_rng
-        )
-        if self.noise is None:
-            dropped = int((answers.labels == ABSTAIN).sum())
-            if dropped and self.known is None:  # else known rows may label them
+    def _answers(
+        self,
+        votes: NDArray[np.int32],
+        facts: VoteFacts,
+        said: Sequence[PartyLabels],
+        server_round: int,
+        this: RoundRecord,
+    ) -> tuple[NoisyAnswers, Consensus]:
+        """Return what the server learns from; noisy answers to queries are charged before anything is made of them."""
+        if not self.noise.adds_noise:
+            ballot = Ballot(
+                parties=[answer.party for answer in said],
+                labels=[answer.labels for answer in said],
+                votes=votes,
+                true_votes=votes,
+                num_votes=facts.num_votes,
+                counted=[True] * len(said),
+                beside={answer.party: answer.beside for answer in said if answer.beside},
+                last=True,
+            )
+            found = self.rule.combine(ballot, config=self.config, rng=self.rng("ties", 1))
+            dropped = int((found.labels == ABSTAIN).sum())
+            if found.by_votes and dropped and self.known is None:  # else known rows may label them
                 why = "no party's students agree on them" if self.consistent else "no party voted on them"
                 count = self.spec.num_public
                 self.note(f"{dropped} of {count} public rows train nothing: {why}.")
-            return answers
+            return NoisyAnswers(labels=found.labels), found
+        answers = aggregate(
+            votes, config=self.config, rng=self.rng("ties", 1), queries=self.queries, noise_rng=self.noise_rng
+        )
         if self.ledger is not None:
             arrays = {"labels": answers.labels} | ({} if answers.counts is None else {"counts": answers.counts})
             stored = self.ledger.charge(
@@ -210,7 +222,7 @@ class OneShotVote(LabelExchange):
             )
             answers = NoisyAnswers(labels=stored.arrays["labels"], counts=stored.arrays.get("counts"))
         this.kept_share = kept(votes[self.queries], answers)
-        return answers
+        return answers, Consensus(answers.labels)
 
     def _taught(self, rows: NDArray[np.int64], answered: NoisyAnswers, *stream: str | int) -> Classifier:
         seed = int(self.rng(*stream).integers(2**31))
@@ -242,7 +254,7 @@ class OneShotVote(LabelExchange):
 
     def server_claims(self) -> list[PrivacyClaim]:
         """Return the claims of noise at the server: for each party, against everyone who sees what comes out."""
-        if not self.roster.times_asked or (plan := self.noise) is None:
+        if not (self.roster.times_asked and (plan := self.noise).adds_noise):
             return []
         labels_only = plan.release == "labels" and self.votes is not None
         return list(

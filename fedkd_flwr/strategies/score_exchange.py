@@ -178,7 +178,7 @@ class ScoreExchange(Exchange[PartyScores]):
     # ---------------------------------------------------------------- what is claimed
 
     @cached_property
-    def mechanism(self) -> Mechanism | None:
+    def mechanism(self) -> Mechanism:
         """What parties do to one row's answer; None without noise."""
         return self.told_config.mechanism(num_classes=self.spec.num_classes)
 

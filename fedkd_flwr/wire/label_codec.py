@@ -64,7 +64,7 @@ def encode_labels(
     DataError
         If labels do not fit ``public``, or ``base`` has another shape.
     """
-    labels = check_labels(labels, num_public=public.num_public, num_classes=public.num_classes)
+    labels = check_labels(labels, num_rows=public.num_public, num_classes=public.num_classes)
     num_arrays = 1 if labels.ndim == 1 else labels.shape[0]
     flat = labels.reshape(-1)
     abstains = bool((flat == ABSTAIN).any())

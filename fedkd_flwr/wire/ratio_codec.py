@@ -1,35 +1,43 @@
-"""Codes of density ratios, labels and class counts as bytes: near their entropy, and only changes where possible.
+"""Codes of density ratios, labels and class counts as bytes, deflated; of an answer to a known base only what changed.
 
 A payload is the envelope's header of an answer, whose own number is the bits of a code; 16 bytes that name the base,
-where it holds changes (flag 2); 4 bytes for each class, where it brings class counts (flag 4); and the body of
-`fedkd_flwr.wire.ans_coder`, whose work is bounded by the number of rows and classes whatever its bytes say.
+where it holds changes (flag 2); 4 bytes for each class, where it brings class counts (flag 4); and the body: the label
+of each row, then the codes class by class, packed to as few bits as they need. A body of changes holds the exclusive
+or with the base, which is 0 wherever nothing changed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.density import default_ratio_bits, most_thrift, ratio_codes
-from fedkd_flwr.labels.voting import Labels, check_labels
-from fedkd_flwr.wire.ans_coder import pack_rows, packed_size, unpack_rows
-from fedkd_flwr.wire.envelope import ANSWER_HEADER, PublicSpec, digest, reject, seal_answer, unseal_answer
-from fedkd_flwr.wire.label_codec import bits_per_label
+from fedkd_flwr.labels.ratios import ratio_bits
+from fedkd_flwr.labels.voting import ABSTAIN, Labels, check_labels
+from fedkd_flwr.wire.envelope import (
+    DEFLATED,
+    PublicSpec,
+    deflate,
+    digest,
+    pack_codes,
+    packed_size,
+    reject,
+    seal_answer,
+    unpack,
+    unpack_codes,
+    unseal_answer,
+)
+from fedkd_flwr.wire.label_codec import bits_per_label, decode_labels, encode_labels
 
-__all__ = ["MAX_COUNT", "MOST_OF_LABELS", "RatioAnswer", "decode_ratios", "encode_ratios", "thrifty_codes"]
+__all__ = ["MAX_COUNT", "RatioAnswer", "decode", "decode_ratios", "encode", "encode_ratios"]
 
 _MAGIC = b"FA"
 _DELTA, _COUNTS = 2, 4
 MAX_COUNT = 2**31 - 1
 """The largest class count that can be said."""
-
-MOST_OF_LABELS = 2.5
-"""What an answer with ratios shall take, as a multiple of one with labels alone, packed to ceil(log2 C) bits."""
-
-_ROWS_LOOKED_AT = 2000  # enough to tell what all take
 
 Base = tuple[NDArray[np.uint8], Labels]
 """Codes and labels that both ends hold."""
@@ -41,7 +49,7 @@ class RatioAnswer(NamedTuple):
     Parameters
     ----------
     codes : ndarray of shape (num_public, num_classes), uint8
-        Below ``2^bits``, with the bits of `default_ratio_bits`.
+        Below ``2^bits``, with the bits of `ratio_bits`.
     labels : ndarray of shape (num_public,), int16
     class_counts : ndarray of shape (num_classes,), int64, or None
         The sender's rows of each class; None where the payload does not bring them.
@@ -52,43 +60,45 @@ class RatioAnswer(NamedTuple):
     class_counts: NDArray[np.int64] | None
 
 
-def thrifty_codes(ratios: NDArray[np.floating], labels: Labels, *, num_classes: int) -> NDArray[np.uint8]:
-    """Return `fedkd_flwr.labels.density.ratio_codes` with as much detail as fits in 2.5 times an answer of labels.
+def encode(
+    values: Mapping[str, NDArray[Any]], *, public: PublicSpec, server_round: int, base: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """Return an answer with ``ratios`` as `fedkd_flwr.wire.answer_codec.encode_answer` does.
 
-    That is told from 2,000 of the rows, or from all. Detail is given up only where it would be more. Of two classes the
-    least that is said is a bit for each: where these contradict the labels at random, three times their bytes are left.
-
-    Parameters
-    ----------
-    ratios : ndarray of shape (num_public, num_classes)
-    labels : ndarray of shape (num_public,), int16
-        The labels that are sent with them.
-    num_classes : int
-
-    Returns
-    -------
-    ndarray of shape (num_public, num_classes), uint8
-
-    Examples
-    --------
-    >>> ratios = np.random.default_rng(0).uniform(0.0, 6.0, size=(500, 3))
-    >>> labels = ratios.argmax(axis=1).astype(np.int16)
-    >>> int((ratio_codes(ratios, num_classes=3, bits=3) > 0).sum())
-    988
-    >>> int((thrifty_codes(ratios, labels, num_classes=3) > 0).sum())
-    784
+    The first label array travels with them. Class counts come with the first answer alone: the receiver keeps those of
+    an answer that it holds.
     """
-    rows = slice(None, None, max(len(ratios) // _ROWS_LOOKED_AT, 1))
-    few, said, bits = ratios[rows], labels[rows], default_ratio_bits(num_classes)
-    plain = ANSWER_HEADER + len(ratios) * bits_per_label(num_classes) / 8
-    allowed = MOST_OF_LABELS * plain - ANSWER_HEADER - 4 * num_classes
-    thrift = 0
-    while thrift < most_thrift(num_classes):
-        codes = ratio_codes(few, num_classes=num_classes, bits=bits, thrift=thrift)
-        if packed_size(codes, said, bits=bits) * len(ratios) <= allowed * len(few):
-            break
-        thrift += 1
-    return ratio_codes(ratios, num_classes=num_classes, bits=bits, thrift=thrift)
+    first, *further = values["labels"]
+    known = (base["ratios"], base["labels"][0]) if "ratios" in base else None
+    counts = values["class-counts"] if known is None else None
+    at: dict[str, Any] = {"public": public, "server_round": server_round}
+    arrays = {"ratios": encode_ratios(values["ratios"], first, class_counts=counts, base=known, **at)}
+    if further:  # the labels of other students are nearly the first's
+        like = np.broadcast_to(first, (len(further), len(first)))
+        arrays["labels"] = encode_labels(np.stack(further), base=like, **at)
+    return arrays
+
+
+def decode(
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    public: PublicSpec,
+    server_round: int,
+    base: Mapping[str, NDArray[Any]],
+    num_arrays: int | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Return the values of such an answer, as `fedkd_flwr.wire.answer_codec.decode_answer` does."""
+    known = (base["ratios"], base["labels"][0]) if "ratios" in base else None
+    said = decode_ratios(arrays["ratios"], public=public, server_round=server_round, base=known)
+    labels, further = said.labels[None], (num_arrays or 1) - 1
+    if further:
+        if "labels" not in arrays:
+            raise reject("bad-payload", "reply", f"hold {num_arrays} label arrays", 1)
+        like = np.repeat(labels, further, axis=0)
+        at: dict[str, Any] = {"public": public, "server_round": server_round}
+        labels = np.concatenate((labels, decode_labels(arrays["labels"], num_arrays=further, base=like, **at)))
+    counts = {} if said.class_counts is None else {"class-counts": said.class_counts}
+    return {"labels": labels, "ratios": said.codes, **counts}
 
 
 def encode_ratios(
@@ -105,7 +115,7 @@ def encode_ratios(
     Parameters
     ----------
     codes : ndarray of shape (num_public, num_classes), uint8
-        Below ``2^bits``, with the bits of `default_ratio_bits`.
+        Below ``2^bits``, with the bits of `ratio_bits`.
     labels : ndarray of shape (num_public,), int16
         ``ABSTAIN`` where there is none.
     public : PublicSpec
@@ -130,11 +140,11 @@ def encode_ratios(
     array([[0, 7, 0],
            [2, 0, 1]], dtype=uint8)
     """
-    shape, bits = (public.num_public, public.num_classes), default_ratio_bits(public.num_classes)
+    shape, bits = (public.num_public, public.num_classes), ratio_bits(public.num_classes)
     if codes.shape != shape or codes.dtype != np.uint8 or int(codes.max(initial=0)) >= 2**bits:
         rule = f"be uint8 below {2**bits} of shape {shape}"
         raise DataError(explain("codes", rule, f"{codes.dtype} of shape {codes.shape}, up to {codes.max(initial=0)}"))
-    labels = check_labels(labels, num_public=shape[0], num_classes=shape[1])
+    labels = check_labels(labels, num_rows=shape[0], num_classes=shape[1])
     front, flags = b"", 0
     if class_counts is not None:
         counts = np.asarray(class_counts)
@@ -146,9 +156,10 @@ def encode_ratios(
         if base[0].shape != shape or base[1].shape != labels.shape:
             raise DataError(explain("base", f"have shape {shape}", f"shape {base[0].shape}"))
         front, flags = _named(base) + front, flags | _DELTA
-    body = pack_rows(codes, labels, bits=bits, base=base)
-    at = {"public": public, "server_round": server_round}
-    return seal_answer(_MAGIC, front + body, flags=flags, size=len(body), own=bits, **at)  # type: ignore[arg-type]
+    body = _packed(codes, labels, base, bits)
+    content, deflated = deflate(body, 9)
+    content, flags = front + content, flags | deflated
+    return seal_answer(_MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=bits)
 
 
 def decode_ratios(
@@ -168,14 +179,14 @@ def decode_ratios(
     ------
     PayloadError
         With ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
-        ``wrong-classes``, ``wrong-round``, ``stale-base``.
+        ``wrong-classes``, ``wrong-round``, ``stale-base``, ``class-out-of-range``.
     """
     rows, classes = public.num_public, public.num_classes
     bits, (flags, _, size, content) = unseal_answer(
-        payload, _MAGIC, known_flags=_DELTA | _COUNTS, public=public, server_round=server_round
+        payload, _MAGIC, known_flags=DEFLATED | _DELTA | _COUNTS, public=public, server_round=server_round
     )
-    if bits != default_ratio_bits(classes):
-        raise reject("bad-payload", "bits of a code", f"be {default_ratio_bits(classes)}", bits)
+    if bits != ratio_bits(classes):
+        raise reject("bad-payload", "bits of a code", f"be {ratio_bits(classes)}", bits)
     known = None
     if flags & _DELTA:
         named, content, known = content[:16], content[16:], base
@@ -189,11 +200,32 @@ def decode_ratios(
         counts = np.frombuffer(front, dtype="<u4").astype(np.int64)
         if not _plausible(counts):
             raise reject("bad-payload", "class counts", f"lie within 0..{MAX_COUNT}, one of them above 0", "others")
-    longest = 2 * rows * (classes + 2)
-    if not len(content) == size <= longest:
-        raise reject("wrong-length", "payload body", f"have the announced bytes, at most {longest}", len(content))
-    codes, labels = unpack_rows(content, num_public=rows, num_classes=classes, bits=bits, base=known)
+    width = bits_per_label(classes, abstains=True)
+    said = packed_size(rows, width)
+    if size != said + packed_size(rows * classes, bits):
+        raise reject("wrong-length", "payload body", f"have {said + packed_size(rows * classes, bits)} bytes", size)
+    body = unpack(content, flags=flags, size=size)
+    numbers = unpack_codes(body[:said], rows, width)
+    codes = unpack_codes(body[said:], rows * classes, bits).reshape(classes, rows).T.astype(np.uint8)
+    if known is not None:
+        codes, numbers = codes ^ known[0], numbers ^ _numbers(known[1], classes)
+    if numbers.max(initial=0) > classes:
+        raise reject("class-out-of-range", "label code", f"be at most {classes}", int(numbers.max()))
+    labels = np.where(numbers == classes, ABSTAIN, numbers.astype(np.int16)).astype(np.int16)
     return RatioAnswer(codes, labels, counts)
+
+
+def _packed(codes: NDArray[np.uint8], labels: Labels, base: Base | None, bits: int) -> bytes:
+    classes = codes.shape[1]
+    numbers = _numbers(labels, classes)
+    if base is not None:
+        codes, numbers = codes ^ base[0], numbers ^ _numbers(base[1], classes)
+    return pack_codes(numbers, bits_per_label(classes, abstains=True)) + pack_codes(codes.T.reshape(-1), bits)
+
+
+def _numbers(labels: Labels, num_classes: int) -> NDArray[np.uint16]:
+    """Return labels as numbers of which the number of classes stands for no label."""
+    return np.where(labels == ABSTAIN, num_classes, labels).astype(np.uint16)
 
 
 def _named(base: Base) -> bytes:

@@ -1,4 +1,4 @@
-"""Named arrays and plain settings as Flower records, and back. Nothing else in the package builds or opens records.
+"""Instructions and replies as Flower records, and back: no other module knows what their records are called.
 
 The records are named as those of Flower's own strategies, so that ordinary mods can read them:
 

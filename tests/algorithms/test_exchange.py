@@ -19,6 +19,7 @@ from fedkd_flwr.algorithms.exchange import (
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+from fedkd_flwr.privacy.noise.none import NoNoise
 
 SIZES = {"num_public": 60, "num_classes": 3}
 
@@ -118,28 +119,15 @@ def test_the_noise_of_a_label_is_as_given(name, expected):
     assert config.label_noise(num_classes=3, num_labels=60) == expected
 
 
-def test_the_paper_s_calibration_is_for_bits():
-    config = Noisy(label_mechanism="xor", label_epsilon=1.5)
-    found = config.label_noise(num_classes=4, num_labels=60, calibration="paper")
-    assert found == BitFlip(epsilon=1.5, num_classes=4, calibration="paper")
-
-
-def test_the_paper_s_calibration_is_kept_where_noise_is_found():
-    config = Noisy(label_mechanism="xor", epsilon=3.0, delta=1e-4)
-    found = config.label_noise(num_classes=4, num_labels=60, calibration="paper")
-    assert found.calibration == "paper"
-    assert 2.9 < Accountant().compose(found.dp_event(), 60).epsilon(1e-4) <= 3.0
-
-
 def test_without_a_mechanism_nothing_is_done():
-    assert Noisy().label_noise(num_classes=3, num_labels=60) is None
+    assert Noisy().label_noise(num_classes=3, num_labels=60) == NoNoise()
 
 
 @pytest.mark.parametrize("name", ["randomized-response", "xor"])
 @pytest.mark.parametrize("labels", [60, 180])
 def test_noise_found_for_an_epsilon_spends_it_over_all_labels(name, labels):
     config = Noisy(label_mechanism=name, epsilon=3.0, delta=1e-4)
-    found = config.label_noise(num_classes=3, num_labels=labels, calibration="exact")
+    found = config.label_noise(num_classes=3, num_labels=labels)
     spent = Accountant().compose(found.dp_event(), labels).epsilon(1e-4)
     assert 2.9 < spent <= 3.0
 

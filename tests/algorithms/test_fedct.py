@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from fedkd_flwr.algorithms.exchange import VoteFacts
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate, train_as_long
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.labels.consensus import dawid_skene
+from fedkd_flwr.labels.dawid_skene import DawidSkene, dawid_skene
 from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share
+from fedkd_flwr.privacy.noise.none import NoNoise
 
 PARTIES = [[0, 1, 1, 0], [0, 1, 0, 0], [1, 1, 1, 1]]  # the third tells no classes apart
 CLEAR = 60.0  # an epsilon at which noise changes no label
@@ -23,10 +24,11 @@ def _labels(*rows):
     return [np.array(row, dtype=np.int16) for row in rows]
 
 
-def _consensus(answers, *, num_classes=2, seed=1, **settings):
-    settings = {"ties": "lowest", **settings}
-    rng = np.random.default_rng(seed)
-    return aggregate(answers, config=FedCTConfig(**settings), num_classes=num_classes, rng=rng)
+def _consensus(answers, *, num_classes=2, seed=1, confidence=0.9999, **settings):
+    config, rng = FedCTConfig(**{"ties": "lowest", "consensus": "majority", **settings}), np.random.default_rng(seed)
+    rule = DawidSkene(least=confidence) if config.consensus == "dawid-skene" else None
+    found, facts = aggregate(answers, config=config, num_classes=num_classes, rng=rng, rule=rule)
+    return found.labels, facts
 
 
 # ------------------------------------------------------------------------------------------------ by hand
@@ -280,9 +282,8 @@ def test_what_all_parties_agree_on_is_the_consensus(rows):
 
 def test_the_defaults_are_those_that_are_documented():
     config = FedCTConfig()
-    assert (config.consensus, config.quorum, config.confidence) == ("auto", 0.9, 0.9999)
-    assert (config.stop_when_converged, config.calibration, config.sensitivity) == (True, "exact", "worst-case")
-    assert (config.voters_rule, config.privacy, config.sensitivity_labels) == ("leave-out", "none", 0)
+    assert (config.consensus, config.quorum, config.stop_when_converged) == ("auto", 0.9, True)
+    assert (config.voters_rule, config.privacy) == ("leave-out", "none")
     assert FedCTConfig(label_mechanism="xor", label_epsilon=1.0).privacy == "party"
     assert CARD.config is FedCTConfig
 
@@ -299,7 +300,6 @@ def test_the_defaults_are_those_that_are_documented():
             "fedct.quorum must be a number >= 0 and <= 1, got nan",
         ),
         ({"quorum": 1.5}, "fedct.quorum must be a number >= 0 and <= 1, got 1.5"),
-        ({"confidence": -0.1}, "fedct.confidence must be a number >= 0 and <= 1, got -0.1"),
         ({"label_epsilon": 1.0}, "label-epsilon must keep its default (0.0) where label-mechanism is 'none'"),
         ({"epsilon": 1.0}, "epsilon must be 0 without noise"),
         ({"label_mechanism": "xor"}, "label-epsilon or epsilon must be given, exactly one of them, with noise"),
@@ -315,10 +315,6 @@ def test_the_defaults_are_those_that_are_documented():
             {"label_mechanism": "auto", "label_epsilon": 1.0, "consensus": "dawid-skene"},
             "fedct.consensus must work with auto",
         ),
-        (
-            {"label_mechanism": "xor", "label_epsilon": 1.0, "sensitivity": "assumed"},
-            "fedct.sensitivity-labels must be >= 1 with sensitivity 'assumed', got 0. Give the number of labels that",
-        ),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):
@@ -327,38 +323,21 @@ def test_impossible_settings_are_refused(settings, message):
     assert message in str(caught.value)
 
 
-def test_how_many_labels_another_data_set_may_change():
-    assert FedCTConfig().sensitive_labels(60) == 60
-    noisy = {"label_mechanism": "xor", "label_epsilon": 1.0}
-    for kind in ("assumed", "estimated"):
-        for labels in (1, 60):
-            assert FedCTConfig(sensitivity=kind, sensitivity_labels=labels, **noisy).sensitive_labels(60) == labels
-        rule = rf"fedct\.sensitivity-labels must be within 1\.\.59 \(public rows\) with sensitivity '{kind}', got 60"
-        with pytest.raises(ConfigError, match=rule):
-            FedCTConfig(sensitivity=kind, sensitivity_labels=60, **noisy).sensitive_labels(59)
-    with pytest.raises(ConfigError, match=r"got 0\. Give the number; all rows are the worst case"):
-        FedCTConfig(sensitivity="estimated", **noisy).sensitive_labels(59)
-
-
-@pytest.mark.parametrize("labels", [0, 6])
-def test_noise_is_found_for_all_sensitive_labels_of_all_rounds(labels):
-    sensitivity = {"sensitivity": "assumed", "sensitivity_labels": labels} if labels else {}
-    config = FedCTConfig(label_mechanism="randomized-response", epsilon=4.0, delta=1e-4, **sensitivity)
+def test_noise_is_found_for_all_labels_of_all_rounds():
+    config = FedCTConfig(label_mechanism="randomized-response", epsilon=4.0, delta=1e-4)
     found = config.mechanism(num_classes=3, num_public=60, num_rounds=2)
-    spent = Accountant().compose(found.dp_event(), 2 * (labels or 60)).epsilon(1e-4)
+    spent = Accountant().compose(found.dp_event(), 2 * 60).epsilon(1e-4)
     assert 3.9 < spent <= 4.0
     once = config.mechanism(num_classes=3, num_public=60)
     assert once.epsilon > found.epsilon
-    assert config.mechanism(num_classes=3, num_public=1 + labels, num_rounds=1).epsilon >= once.epsilon
+    assert config.mechanism(num_classes=3, num_public=1, num_rounds=1).epsilon >= once.epsilon
 
 
 def test_noise_as_given_needs_no_numbers():
-    assert FedCTConfig().mechanism(num_classes=3) is None
-    config = FedCTConfig(label_mechanism="xor", label_epsilon=2.0, calibration="paper")
-    assert config.mechanism(num_classes=3) == BitFlip(epsilon=2.0, num_classes=3, calibration="paper")
+    assert FedCTConfig().mechanism(num_classes=3) == NoNoise()
+    config = FedCTConfig(label_mechanism="xor", label_epsilon=2.0)
+    assert config.mechanism(num_classes=3) == BitFlip(epsilon=2.0, num_classes=3)
     assert config.mechanism(num_classes=3, num_public=60, num_rounds=9) == config.mechanism(num_classes=3)
-    tried_out = config.changed(sensitivity="estimated")  # how many labels that is, a run finds
-    assert tried_out.mechanism(num_classes=3) == config.mechanism(num_classes=3)
 
 
 def test_noise_is_found_for_one_label_of_one_round_unless_more_are_named():
@@ -370,14 +349,13 @@ def test_parties_are_told_the_noise_that_was_found():
     sizes = {"num_classes": 3, "num_public": 60, "num_rounds": 2}
     plain = FedCTConfig()
     assert plain.resolved(**sizes) is plain
-    for name, other in (("randomized-response", {}), ("xor", {"calibration": "paper"})):
-        config = FedCTConfig(label_mechanism=name, epsilon=4.0, seed=3, **other)
+    for name in ("randomized-response", "xor"):
+        config = FedCTConfig(label_mechanism=name, epsilon=4.0, seed=3)
         found = config.resolved(**sizes)
         assert (found.label_mechanism, found.epsilon, found.seed) == (name, 0.0, 3)
-        assert found.calibration == config.calibration
         assert found.mechanism(num_classes=3) == config.mechanism(**sizes)
-    auto = FedCTConfig(label_mechanism="auto", label_epsilon=2.0, calibration="paper").resolved(**sizes)
-    assert (auto.label_mechanism, auto.calibration, auto.label_epsilon) == ("randomized-response", "exact", 2.0)
+    auto = FedCTConfig(label_mechanism="auto", label_epsilon=2.0).resolved(**sizes)
+    assert (auto.label_mechanism, auto.label_epsilon) == ("randomized-response", 2.0)
     many = FedCTConfig(label_mechanism="auto", label_epsilon=0.1).resolved(**{**sizes, "num_classes": 50})
     assert (many.label_mechanism, many.label_epsilon) == ("xor", 0.1)
 
@@ -395,7 +373,7 @@ def test_three_liars_that_give_nearly_all_rows_the_rare_class_do_not_win_among_p
     def right(answers, robust):
         config = FedCTConfig(robust=robust, consensus="majority")
         labels, facts = aggregate(answers, config=config, num_classes=2, rng=np.random.default_rng(0))
-        return (labels == truth).mean(), facts.steadied
+        return (labels.labels == truth).mean(), facts.steadied
 
     honest, _ = right([*knowing, *nearly], "none")
     with_liars, _ = right([*knowing, *nearly, lie, lie, lie], "none")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkd_flwr.algorithms import fedkt, pate
+from fedkd_flwr.algorithms.exchange import tally
 from fedkd_flwr.algorithms.one_shot_vote import (
     STRENGTHS,
     OneShotVoteConfig,
@@ -17,7 +18,6 @@ from fedkd_flwr.algorithms.one_shot_vote import (
     fit_as_long,
     fit_pooled,
     kept,
-    tally,
 )
 from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.errors import ConfigError
@@ -160,8 +160,6 @@ def test_without_noise_the_most_votes_win_and_ties_follow_the_policy():
     assert many.labels.tolist() == [0] * 40
     drawn = {aggregate(VOTES, config=OneShotVoteConfig(), rng=rng).labels[3] for _ in range(30)}
     assert drawn == {0, 1}
-    asked = np.array([1], dtype=np.int64)  # queries are noise's affair
-    assert len(aggregate(VOTES, config=OneShotVoteConfig(), rng=rng, queries=asked).labels) == 4
 
 
 @pytest.mark.parametrize(
@@ -312,8 +310,8 @@ def test_two_classes_are_told_less_noise_for_an_epsilon_and_gaussian_noise_is_as
 
 
 def test_noise_is_at_the_server_where_the_algorithm_says_so():
-    assert OneShotVoteConfig(noise="laplace", gamma=1.0).server_plan(60, 3) is None  # this one says nowhere
-    assert PATEConfig().server_plan(60, 3) is None
+    assert not OneShotVoteConfig(noise="laplace", gamma=1.0).server_plan(60, 3).adds_noise  # this one says nowhere
+    assert not PATEConfig().server_plan(60, 3).adds_noise
     halves = PATEConfig(noise="laplace", gamma=1.0, num_queries=7).server_plan(60, 3)
     assert (halves.mechanism, halves.num_queries) == (LaplaceMax(gamma=1.0, votes=1, counts_per_vote=2), 7)
     whole = PATEConfig(noise="laplace", gamma=1.0, uninformative_voters="leave-out").server_plan(60, 3)
@@ -466,3 +464,10 @@ def test_a_net_that_is_compared_with_one_of_more_rows_takes_as_many_steps(steps_
         assert train(model) is model
         assert model.done == done
     assert fedkt.CARD.train_pooled is pate.CARD.train_pooled is fit_pooled
+
+
+def test_the_facts_tell_how_many_votes_all_parties_together_cast_on_a_row():
+    agreed = _arrays([[0, 1], [0, 1]], [[0, 1], [0, 1]])
+    for settings, expected in (({"informative_voters_only": False}, 4), ({}, 8)):  # by default in halves
+        votes, facts = _tally(agreed, num_classes=2, robust="none", **settings)
+        assert facts.num_votes == votes.sum(axis=1).max() == expected

@@ -19,6 +19,7 @@ from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
+from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
 
 RESPONSE = {"share": "argmax", "label_mechanism": "randomized-response"}
@@ -241,8 +242,8 @@ def test_averages_travel_as_answers_do_unless_the_run_says_otherwise():
 @pytest.mark.parametrize(
     ("settings", "mechanism"),
     [
-        ({}, None),
-        ({"subset_rows": 5}, None),
+        ({}, NoNoise()),
+        ({"subset_rows": 5}, NoNoise()),
         ({"score_noise": "laplace", "score_scale": 0.5}, LaplaceScores(kind="probs", num_classes=3, scale=0.5)),
         ({"score_noise": "gaussian", "score_scale": 0.5}, GaussianScores(kind="probs", num_classes=3, scale=0.5)),
         (

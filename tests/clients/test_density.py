@@ -33,7 +33,7 @@ def told(name, **changes):
         "fingerprint": public_set().fingerprint,
         "payload": "",
         "wire-version": WIRE_VERSION,
-        "ratios": True,
+        "rule": "density-ratio",
     }
     return {**words, **changes}
 
@@ -50,7 +50,7 @@ def member(**changes):
 @pytest.mark.parametrize(("name", "payload"), [("fedct", "ratios"), ("fedkt", "ratios,labels"), ("pate", "ratios")])
 def test_ratios_leave_only_where_they_are_asked_for_and_allowed(name, payload, caplog):
     assert answer(name, member())[:2] == (payload, "")
-    assert answer(name, member(), ratios=False)[0] == "labels"
+    assert answer(name, member(), rule="")[0] == "labels"
     with caplog.at_level(logging.WARNING, logger="flwr.party"):
         assert answer(name, member(allow=ALLOWED - {"density-ratio"}))[0] == "labels"
     assert "allow does not name density-ratio: labels alone leave" in caplog.text

@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data import public as public_module
-from fedkd_flwr.data.public import UNKNOWN, Preprocessor, fingerprint, make_public_set, raw_matrix
+from fedkd_flwr.data.public import Preprocessor, fingerprint, make_public_set, raw_matrix
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import Code, DataError
+from fedkd_flwr.labels import ABSTAIN
 
 IMAGES = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
 
@@ -155,7 +156,7 @@ def test_fingerprint_is_pinned_so_that_releases_agree(people, schema):
 
 
 def test_the_share_that_is_right_leaves_out_what_has_no_label_or_no_known_truth(people, schema):
-    public = dataclasses.replace(make_public_set(people, schema), y=np.array([0, 1, UNKNOWN], np.int16))
+    public = dataclasses.replace(make_public_set(people, schema), y=np.array([0, 1, ABSTAIN], np.int16))
     assert public.share_right(np.array([0, 0, 1])) == 0.5
     assert public.share_right(np.array([-1, 1, 1])) == 1.0
     assert public.share_right(np.array([1, 1]), np.array([1, 2])) == 1.0

@@ -15,12 +15,13 @@ import pytest
 from fedkd_flwr.data.datasets import load_pool
 from fedkd_flwr.data.formats import read_libsvm, require_readable
 from fedkd_flwr.data.look import Rules
-from fedkd_flwr.data.public import UNKNOWN, make_public_set
+from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.row_values import usable_row_values
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public, load_usable_rows, read_table
 from fedkd_flwr.data.write_schema import infer_schema, look_at_file
 from fedkd_flwr.errors import Code, DataError, MissingExtraError
+from fedkd_flwr.labels import ABSTAIN
 
 
 @pytest.fixture
@@ -380,7 +381,7 @@ def test_public_file_finds_its_schema_and_keeps_labels_only_as_truth(people, sch
     assert load_public(tmp_path / "u.csv").y is None
     people.assign(income=["", people.income[1], None]).to_csv(tmp_path / "u.csv", index=False)
     some = load_public(tmp_path / "u.csv")
-    assert some.y.tolist() == [UNKNOWN, 1, UNKNOWN]
+    assert some.y.tolist() == [ABSTAIN, 1, ABSTAIN]
     assert some.fingerprint == labelled.fingerprint
     people.assign(income=["", "duke", None]).to_csv(tmp_path / "u.csv", index=False)
     assert load_public(tmp_path / "u.csv").y is None

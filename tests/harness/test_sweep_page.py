@@ -17,9 +17,9 @@ def test_the_page_has_the_picture_each_epsilon_and_the_claim(tmp_path, make_swee
 
 
 def test_a_claim_that_is_not_proven_is_a_warning_on_the_page(tmp_path, make_sweep, sweep_claim):
-    sweep = make_sweep(claim={**sweep_claim, "basis": "assumed sensitivity"})
-    assert 'class="bad">NOT PROVEN' in write_sweep_page(sweep, tmp_path / "s.html").read_text(encoding="utf-8")
-    assert "NOT PROVEN" not in write_sweep_page(make_sweep(), tmp_path / "s.html").read_text(encoding="utf-8")
+    sweep = make_sweep(claim={**sweep_claim, "basis": "none: seeded"})
+    assert 'class="bad">NO GUARANTEE' in write_sweep_page(sweep, tmp_path / "s.html").read_text(encoding="utf-8")
+    assert "NO GUARANTEE" not in write_sweep_page(make_sweep(), tmp_path / "s.html").read_text(encoding="utf-8")
 
 
 def test_without_matplotlib_the_page_has_its_table(tmp_path, monkeypatch, make_sweep):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedkd_flwr.labels.consensus import dawid_skene
+from fedkd_flwr.labels.dawid_skene import dawid_skene
 from fedkd_flwr.labels.party_weights import WEIGHTINGS, agreement_weights, dawid_skene_weights
 
 

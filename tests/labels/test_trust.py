@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fedkd_flwr.labels import trust
-from fedkd_flwr.labels.trust import (
-    Said,
-    can_tell,
-    confirmed,
-    confirmed_by_ratios,
-    label_trusts,
-    nearly_alike,
-    steadied_weights,
-    trusted_weights,
-    trusts,
-)
+from fedkd_flwr.labels.trust import label_trusts, nearly_alike, steadied_weights, trusted_weights
 from fedkd_flwr.labels.voting import ABSTAIN
 
 ROWS, CLASSES = 200, 5
@@ -84,128 +72,11 @@ def test_the_order_of_parties_does_not_matter():
     )
 
 
-def test_correlations_equal_numpys_where_all_judge_alike():
-    dense = RNG.random((3, 40, 2)) + np.arange(40)[:, None] / 40  # all above 0
-    said = [Said(np.arange(80), one.reshape(-1), np.ones(2)) for one in dense]
-    # equal judges stay equal only in the first step, so one party judges and the other two do not
-    said = [one._replace(judges=np.full(2, float(k == 0))) for k, one in enumerate(said)]
-    found = confirmed(said, num_public=40, weights=np.ones(3))
-    for k in (1, 2):
-        by_class = [np.corrcoef(dense[k][:, c], dense[0][:, c])[0, 1] for c in range(2)]
-        assert found[k] == pytest.approx(np.average(by_class, weights=dense[k].sum(axis=0)))
-    assert np.isnan(found[0])  # nobody judges the judge
-    assert trusts(np.array([np.nan, np.nan])).tolist() == [1.0, 1.0]
-
-
 def test_parties_that_label_every_row_alike_cast_a_tenth_together_at_most():
     counted = trusted_weights([2] * 9 + [1] * 6, np.ones(15), np.arange(15) > 8)
     assert counted[:9].tolist() == [200] * 9
     assert counted[9:].sum() == pytest.approx(180)
     assert trusted_weights([2, 2, 2, 0], np.ones(4), np.arange(4) > 2).tolist() == [200, 200, 200, 0]
-
-
-def test_nobody_confirms_itself():
-    agreed, own = np.array([0, 1] * 20), np.array([0, 0, 1, 1] * 10)  # not correlated at all
-    said = [Said(np.arange(40) * 2 + labels, np.ones(40), np.ones(2)) for labels in (agreed, agreed, own)]
-    assert confirmed(said, num_public=40, weights=np.ones(3)).round(6).tolist() == [1.0, 1.0, 0.0]
-
-
-def _knows(cls, rows, *, num_classes=CLASSES, judges=None, value=1.0):
-    """A party that knows one class and says it of these rows."""
-    own = np.eye(num_classes)[cls] if judges is None else judges
-    return Said(np.asarray(rows) * num_classes + cls, np.full(len(rows), value), own)
-
-
-def test_contradictions_equal_numpys_correlation_with_a_class_less_half_of_the_others():
-    # the first two judge both classes and the third none; after one step all judges count alike
-    dense = RNG.random((3, 40, 2)) + np.arange(40)[:, None] / 40
-    said = [Said(np.arange(80), one.reshape(-1), np.full(2, float(k < 2))) for k, one in enumerate(dense)]
-    found = confirmed(said, num_public=40, weights=np.ones(3), contradictions=True, steps=1)
-    for k, judges in ((0, [1]), (1, [0]), (2, [0, 1])):
-        others = dense[judges].sum(axis=0)
-        by_class = [np.corrcoef(dense[k][:, c], others[:, c] - others[:, 1 - c] / 2)[0, 1] for c in range(2)]
-        sums = dense[k].sum(axis=0)
-        assert found[k] == pytest.approx(np.average(np.clip(by_class, 0, 1), weights=sums)), k
-
-
-def test_where_nobody_is_at_odds_a_party_alone_with_its_class_does_not_suffer_from_similar_ones():
-    rows = [np.flatnonzero(c == TRUTH) for c in range(CLASSES)]
-    # the holders of classes 0 to 2 each, twice, and one of class 3, whose rows look like class 0 to the others
-    said = [_knows(c, np.r_[rows[c], rows[3]] if c == 0 else rows[c]) for c in (0, 0, 1, 1, 2, 2)]
-    found = confirmed_by_ratios([*said, _knows(3, rows[3])], num_public=ROWS, weights=np.ones(7))
-    assert np.isnan(found[6])
-    assert (found[:6] > 0.99).all()
-
-
-@pytest.mark.parametrize("value", [1.0, 0.1, 1 / 3])
-def test_liars_that_say_one_class_everywhere_do_not_silence_its_only_honest_holder(value):
-    holders = [_knows(c, np.flatnonzero(c == TRUTH)) for c in range(CLASSES)]
-    liars = [_knows(0, np.arange(ROWS), value=value) for _ in range(3)]  # constants, whose variance is rounding alone
-    found = confirmed_by_ratios([*holders, *liars], num_public=ROWS, weights=np.ones(8))
-    assert can_tell(found)  # the others' holders are confirmed too: what they say is what nobody else claims
-    assert (trusts(found)[:5] == 1.0).all()
-    assert (found[5:] < 1e-9).all()
-
-
-def test_who_alone_knows_a_class_counts_twice_what_the_others_leave_of_the_correlation():
-    dense = RNG.random((3, 60))
-    said = [Said(np.arange(60) * 2 + c, one, np.eye(2)[c]) for c, one in zip((0, 1, 1), dense, strict=True)]
-    said[0] = said[0]._replace(values=dense[0] + 0.3 * (2 - dense[1] - dense[2]))
-    found = confirmed(said, num_public=60, weights=np.ones(3), contradictions=True, steps=1)
-    left = np.corrcoef(said[0].values, -dense[1] - dense[2])[0, 1]
-    assert 0.1 < left < 0.5
-    assert found[0] == pytest.approx(2 * left)
-
-
-@pytest.mark.parametrize("classes", [2, 5])
-def test_three_liars_that_say_the_same_do_not_outweigh_seven_noisy_parties(classes):
-    rng = np.random.default_rng(3)
-    truth = rng.integers(classes, size=600)
-
-    def says(labels):
-        return Said(np.arange(600) * classes + labels, np.ones(600), np.ones(classes))
-
-    honest = [says(np.where(rng.random(600) < 0.5, truth, rng.integers(classes, size=600))) for _ in range(7)]
-    together = [says((truth + 1) % classes)] * 3
-    found = confirmed_by_ratios([*honest, *together], num_public=600, weights=np.ones(10))
-    assert (trusts(found)[:7] > 0.9).all()
-    assert (found[7:] == 0.0).all()
-
-
-def test_nobody_is_outvoted_where_half_would_be():
-    labels = np.arange(100) % 2
-    two_camps = [Said(np.arange(100) * 2 + one, np.ones(100), np.ones(2)) for one in (labels, labels, 1 - labels)]
-    camps = [*two_camps, two_camps[2]]
-    assert (trusts(confirmed_by_ratios(camps, num_public=100, weights=np.ones(4))) == 1.0).all()
-    assert confirmed_by_ratios(camps[:3], num_public=100, weights=np.ones(3)).tolist() == [1.0, 1.0, 0.0]
-
-
-def test_one_odd_row_makes_no_constant_ratio_informative():
-    honest = [_knows(c, np.flatnonzero(c == TRUTH)) for c in (0, 1, 2, 3, 4) * 2]
-    odd = int(np.flatnonzero(TRUTH == 4)[0])
-    liar = np.append(np.delete(np.arange(ROWS), odd) * CLASSES, odd * CLASSES + 4)  # class 0, but once class 4: right
-    said = Said(liar, np.ones(ROWS), np.eye(CLASSES)[0])
-    found = confirmed([*honest, said], num_public=ROWS, weights=np.ones(11))
-    assert (found[:10] > 0.9).all()
-    assert found[10] < 0.02  # without the rule .03
-
-
-@given(st.floats(0.01, 4), st.integers(30, 500), st.booleans())
-def test_a_constant_is_confirmed_by_nothing_whatever_its_rounding(value, rows, contradictions):
-    said = [Said(np.arange(rows) * 3, np.full(rows, x, dtype=np.float32), np.eye(3)[0]) for x in (value, 1.7, 1.0)]
-    found = confirmed(said, num_public=rows, weights=np.ones(3), contradictions=contradictions, steps=1)
-    assert found.tolist() == [0.0] * 3
-
-
-def test_a_large_party_that_only_holders_of_the_other_class_know_keeps_its_trust():
-    truth = np.arange(300) % 4 == 0  # class 1 is a quarter
-    class_0, class_1 = np.flatnonzero(~truth), np.flatnonzero(truth)
-    tiny = [_knows(0, class_0[k::60], num_classes=2, value=0.1) for k in range(3)]  # a few rows each: nearly silent
-    honest = [_knows(0, class_0, num_classes=2), *(_knows(1, class_1, num_classes=2) for _ in range(4)), *tiny]
-    flipped = [_knows(1, class_0, num_classes=2) for _ in range(2)]
-    counted = trusts(confirmed_by_ratios([*honest, *flipped], num_public=300, weights=np.ones(10)))
-    assert (counted[:5] > 0.9).all()
-    assert (counted[8:] < 0.1).all()
 
 
 def test_nobody_is_named_where_more_than_a_third_would_be():
@@ -247,23 +118,6 @@ def test_nearly_one_class_begins_at_94_percent_of_the_votes_and_abstentions_are_
 
 
 @pytest.mark.parametrize(
-    ("confirmed_parts", "others", "tells"),
-    [
-        ([0.05] * 3, 3, True),
-        ([0.05] * 3, 4, False),
-        ([0.05] * 2, 0, False),
-        ([0.049] * 3, 0, False),
-        ([0.9] * 9, 9, True),
-    ],
-)
-def test_who_is_wrong_can_be_told_where_half_of_the_parties_and_three_are_confirmed(confirmed_parts, others, tells):
-    assert (
-        can_tell(np.array([*confirmed_parts, *[0.0, np.nan, np.nan, np.nan, 0.0, 0.0, 0.0, 0.0, 0.0][:others]]))
-        is tells
-    )
-
-
-@pytest.mark.parametrize(
     ("counted", "constants", "told"),
     [
         ([1.0, 1.0, 1.0, 0.25, 0.25], 0, True),
@@ -283,33 +137,3 @@ def test_who_counts_less_than_a_quarter_is_doubted_and_more_than_a_third_are_too
     found = label_trusts(answers, num_classes=CLASSES)
     assert seen == [len(counted)]
     assert found is None if not told else found.tolist() == [*counted, *[0.0] * constants]
-
-
-NAN = float("nan")
-
-
-@pytest.mark.parametrize(
-    ("first", "found", "outvoted", "asked_again"),
-    [
-        ([1.0, 1.0, 1.0, 0.36], [1.0, 1.0, 1.0, 0.36], -1, False),  # 2 x .36 squared is above a half
-        ([1.0, 1.0, 1.0, 0.35], [1.0, 1.0, 1.0, 0.35], -1, True),
-        ([1.0, 1.0, 1.0, NAN], [1.0, 1.0, 1.0, NAN], -1, False),
-        ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, NAN], -1, True),  # its judges have lost their votes
-        ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0], 3, False),
-    ],
-)
-def test_contradictions_count_where_one_has_less_than_half_a_vote_or_its_judges_lost_theirs(
-    monkeypatch, first, found, outvoted, asked_again
-):
-    calls = []
-
-    def confirmed_so(said, *, num_public, weights, steps=10, contradictions=False):
-        calls.append((weights.tolist(), contradictions))
-        return np.array(first if steps == 1 else found)
-
-    monkeypatch.setattr(trust, "confirmed", confirmed_so)
-    monkeypatch.setattr(trust, "_outvoted", lambda said, num_public, weights: np.arange(4) == outvoted)
-    result = confirmed_by_ratios([_knows(0, [1])] * 4, num_public=ROWS, weights=np.full(4, 2.0))
-    assert any(contradictions for _, contradictions in calls) is asked_again
-    assert all(weights == [2.0, 2.0, 2.0, 0.0 if outvoted == 3 else 2.0] for weights, _ in calls)
-    assert np.array_equal(result, [*found[:3], 0.0 if outvoted == 3 else found[3]], equal_nan=True)

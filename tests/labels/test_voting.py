@@ -11,6 +11,7 @@ from fedkd_flwr.labels import (
     ABSTAIN,
     HALF,
     VoteCounter,
+    agreement,
     check_labels,
     consistent_labels,
     is_informative,
@@ -68,7 +69,6 @@ def test_many_voters_of_changing_weights_are_counted_exactly_also_where_counts_a
         if k % 101 == 0:
             assert counter.votes.tolist() == expected.tolist()
     assert counter.votes.tolist() == expected.tolist()
-    assert counter.num_voters == 700
 
 
 @given(arrays(np.int16, (3, 8), elements=st.integers(0, C - 1)))
@@ -102,25 +102,35 @@ def test_memory_is_rows_times_classes_whatever_the_number_of_parties():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.zeros(3, dtype=np.int16), r"labels must have 2 labels a row, got shape \(3,\)"),
-        (np.array([0.0, np.nan]), "labels must be integers, got dtype float64"),
-        (np.zeros((1, 1, 2), dtype=np.int16), r"labels must have 2 labels a row, got shape \(1, 1, 2\)"),
-        (np.array([0, 4]), r"labels must lie within -1..3, got 4"),
+        (np.zeros(3, dtype=np.int16), r"labels must be 2 labels, one for each row in their order, got shape \(3,\)"),
+        (np.array([0.0, np.nan]), "labels must hold integers, got dtype float64"),
+        (np.zeros((1, 1, 2), dtype=np.int16), r"one for each row in their order, got shape \(1, 1, 2\)"),
+        (np.array([0, 4]), r"labels must lie within -1..3, got 4 at row 1 \(1 such row\)"),
         (np.array([-1, 7]), r"labels must lie within -1..3, got 7"),
-        (np.array([-2, 0]), r"labels must lie within -1..3, got -2"),
+        (np.array([-2, -3]), r"labels must lie within -1..3, got -2 at row 0 \(2 such rows\)"),
     ],
 )
 def test_bad_labels_are_refused_with_rule_and_value(labels, message):
     with pytest.raises(DataError, match=message):
-        check_labels(labels, num_public=2, num_classes=C)
+        check_labels(labels, num_rows=2, num_classes=C)
+
+
+def test_where_every_row_needs_a_class_none_is_a_row_without_one_and_any_shape_will_do():
+    assert check_labels(np.zeros((1, 0), int), num_classes=3, least=0).shape == (1, 0)
+    assert check_labels(np.array([[[0, 2]]]), num_classes=3, least=0).tolist() == [[[0, 2]]]
+    with pytest.raises(
+        DataError, match=r"^y must lie within 0\.\.2, got -1 at row 1 \(1 such row\)\. Say it\."
+    ) as caught:
+        check_labels(np.array([[0, -1]]), num_classes=3, least=0, name="y", way_out="Say it.")
+    assert caught.value.code == "class-outside-schema"
 
 
 def test_labels_of_one_or_several_students_come_back_as_int16_and_are_not_copied_if_they_are_so():
     for labels in (np.array([[0, 3], [-1, 2]]), np.array([0, 3], dtype=np.uint8)):
-        checked = check_labels(labels, num_public=2, num_classes=C)
+        checked = check_labels(labels, num_rows=2, num_classes=C)
         assert (checked.dtype, checked.tolist()) == (np.int16, labels.tolist())
     right = np.array([0, 3], dtype=np.int16)
-    assert np.shares_memory(check_labels(right, num_public=2, num_classes=C), right)
+    assert np.shares_memory(check_labels(right, num_rows=2, num_classes=C), right)
 
 
 def test_consistent_labels_are_int16_whatever_the_students_are():
@@ -135,10 +145,10 @@ def test_only_a_party_of_one_class_has_its_votes_discounted():
 
 def test_voters_are_counted_from_none_and_one_row_is_enough():
     counter = VoteCounter(num_public=1, num_classes=2)
-    assert (counter.num_voters, counter.class_voters.dtype, counter.votes.dtype) == (0, np.int32, np.int32)
+    assert (counter.class_voters.dtype, counter.votes.dtype) == (np.int32, np.int32)
     for voters in (1, 2, 3):
         counter.add(np.array([1]))
-        assert counter.num_voters == voters
+        assert (counter.class_voters.tolist(), counter.votes.tolist()) == ([0, voters], [[0, voters]])
 
 
 def test_one_class_leaves_nothing_to_vote_on():
@@ -149,3 +159,9 @@ def test_one_class_leaves_nothing_to_vote_on():
 def test_an_empty_public_set_is_refused():
     with pytest.raises(DataError, match="num_public must be >= 1, got 0"):
         VoteCounter(num_public=0, num_classes=2)
+
+
+def test_agreement_looks_at_labelled_rows_only():
+    assert agreement(np.array([0, 1, 0]), np.array([0, 0, ABSTAIN])) == 0.5
+    assert agreement(np.array([0, 1, 0, 2]), np.array([0, 0, ABSTAIN, 1])) == pytest.approx(1 / 3)
+    assert np.isnan(agreement(np.array([0]), np.array([ABSTAIN])))

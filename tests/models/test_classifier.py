@@ -166,7 +166,7 @@ def test_predict_before_fit_says_so():
 
 
 def test_a_label_outside_the_space_is_named_with_its_row():
-    with pytest.raises(DataError, match=r"y must hold labels within 0\.\.3, got 4 at row 2 \(1 such rows\)") as error:
+    with pytest.raises(DataError, match=r"y must lie within 0\.\.3, got 4 at row 2 \(1 such row\)") as error:
         tree().fit(ROWS, np.array([0, 1, 4, 1]))
     assert error.value.code == Code.CLASS_OUTSIDE_SCHEMA
 
@@ -192,7 +192,7 @@ def test_public_rows_without_a_label_are_not_learnt_from(kind):
         return model.predict_proba(public)
 
     np.testing.assert_array_equal(learnt(public, given), learnt(public[known], given[known]))
-    with pytest.raises(DataError, match=r"y_public must hold labels within 0\.\.3, got -2 at row"):
+    with pytest.raises(DataError, match=r"y_public must lie within -1\.\.3, got -2 at row"):
         learnt(public, np.where(given == 2, -2, given))
 
 

@@ -363,9 +363,9 @@ def test_bad_steps_weights_and_labels_are_refused(digits):
             model.joint_steps(X, y, X, PROBS, steps=1, weight=weight, loss="mse-probs")
     with pytest.raises(ConfigError, match="steps must be a whole number >= 1, got -3"):
         model.full_batch_steps(X, y, steps=-3)
-    with pytest.raises(DataError, match=r"targets must hold labels within 0\.\.9, got 10 at row 0"):
+    with pytest.raises(DataError, match=r"targets must lie within 0\.\.9, got 10 at row 0"):
         model.full_batch_steps(X, np.full(400, 10), steps=1)
-    with pytest.raises(DataError, match=r"y must hold labels within 0\.\.9, got -1"):
+    with pytest.raises(DataError, match=r"y must lie within 0\.\.9, got -1"):
         model.train_epochs(X, np.full(400, -1), epochs=1)
     with pytest.raises(DataError, match="X_public must have 64 columns"):
         model.joint_steps(X, y, X[:, :5], PROBS, steps=1, weight=1, loss="mse-probs")

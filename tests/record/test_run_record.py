@@ -223,8 +223,6 @@ LEVELS = {
         3,
     ),
     "DP-FedCT": ("fedct", _labels(), ALWAYS | AT_PARTY, 3),
-    "DP-FedCT, assumed": ("fedct", _labels(sensitivity="assumed", changed_labels=2), ALWAYS | {"claims"}, 1),
-    "DP-FedCT, estimated": ("fedct", _labels(sensitivity="estimated", changed_labels=2), ALWAYS | {"claims"}, 1),
     "DP-FedCT, seeded": ("fedct", _labels(seeded=True), ALWAYS | {"claims"}, 1),
 }
 
@@ -300,20 +298,9 @@ def test_the_enumeration_sees_a_field_that_should_not_be_there():
 
 
 def test_measured_shares_of_kept_answers_are_not_told():
-    for name, told in (("FedKT L1", False), ("DP-FedCT", True), ("DP-FedCT, assumed", False)):
+    for name, told in (("FedKT L1", False), ("DP-FedCT", True), ("DP-FedCT, seeded", False)):
         record, _, _ = _level(name)
         assert (record.publishable().rounds[0].kept_share is not None) is told
-
-
-def test_an_estimate_from_private_rows_is_withheld_wherever_it_shows():
-    record, _, _ = _level("DP-FedCT, estimated")
-    for section in ("", "fedct."):
-        record.config = {f"{section}sensitivity": "estimated", f"{section}sensitivity-labels": 1234, "epsilon": 4.0}
-        assert record.publishable().config == {f"{section}sensitivity": "estimated", "epsilon": 4.0}
-    (claim,) = record.publishable().claims
-    # the noise was made for the estimate, and the relation names it
-    withheld = {"epsilon", "delta", "neighbouring relation", "mechanism"}
-    assert {key for key, value in claim.items() if value == WITHHELD} == withheld
 
 
 def test_the_number_of_rounds_is_told_where_votes_cannot_have_decided_it():

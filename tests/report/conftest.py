@@ -119,7 +119,7 @@ CLAIMS = [
         "delta": 1e-5,
         "neighbouring relation": "replace one party",
         "publishable": False,
-        "basis": "estimated",
+        "basis": "none: seeded",
     },
 ]
 

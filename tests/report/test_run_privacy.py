@@ -24,14 +24,12 @@ def test_who_must_be_trusted_depends_on_where_the_noise_is():
     assert run_privacy.trust([RECORD, PARTY]) == [
         "Each party adds the noise itself, before anything leaves it. The server needs no trust for these claims."
     ]
-    assert "needs no trust" not in run_privacy.trust([{**LABELS, "basis": "assumed sensitivity"}])[0]
+    assert "needs no trust" not in run_privacy.trust([{**LABELS, "basis": "none: seeded"}])[0]
 
 
 @pytest.mark.parametrize(
     ("basis", "words"),
     [
-        ("assumed sensitivity", "NOT PROVEN: the epsilon of this run assumes"),
-        ("estimated sensitivity", "NOT PROVEN: the epsilon of this run rests on an estimated"),
         ("none: seeded", "NO GUARANTEE: the noise of this run came from a seed"),
         ("none: no finite bound", "NO GUARANTEE: the basis"),
         ("a basis of tomorrow", "NO GUARANTEE: the basis"),

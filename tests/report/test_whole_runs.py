@@ -24,10 +24,7 @@ RUNS = {
     "fedct": ("fedct", {}),
     "fedct, responses": ("fedct", {"label_mechanism": "randomized-response", "label_epsilon": 3.0}),
     "fedct, bits": ("fedct", {"label_mechanism": "xor", "label_epsilon": 3.0}),
-    "fedct, assumed": (
-        "fedct",
-        {"label_mechanism": "auto", "label_epsilon": 3.0, "sensitivity": "assumed", "sensitivity_labels": 2},
-    ),
+    "fedct, auto": ("fedct", {"label_mechanism": "auto", "label_epsilon": 3.0}),
 }
 DRAWN = ("fedkt L2", "fedct, bits")  # the pictures are the same for all, and take seconds
 
@@ -74,7 +71,7 @@ def test_every_level_has_a_whole_page_a_table_and_a_publishable_page(name, tmp_p
         assert "None" not in text
         assert ("shared as they are" in text) is not bool(record.claims)
     assert ("simulation only" in table) is any(c["adversary"] == "server" for c in record.claims)
-    assert ("NOT PROVEN" in public.text) is ("assumed" in name)
+    assert "NO GUARANTEE" not in public.text
     assert "for the operator only" not in public.text.lower()
     for r in record.rounds:
         if r.consensus_accuracy is not None and 0.0 < r.consensus_accuracy < 1.0:

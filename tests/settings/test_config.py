@@ -447,7 +447,7 @@ def test_several_mistakes_are_named_at_once():
 
 
 def test_several_settings_that_nobody_reads_are_named_at_once():
-    unread = {"fedct.quorum": 0.5, "fedct.confidence": 0.5, "teacher-model": "knn", "student-model": "knn"}
+    unread = {"fedct.quorum": 0.5, "fedkt.voting": "plain", "teacher-model": "knn", "student-model": "knn"}
     with pytest.raises(ConfigError) as caught:
         parse_run_config(unread)
     assert sorted(line.partition(" must ")[0] for line in str(caught.value).splitlines()) == sorted(unread)

@@ -7,8 +7,9 @@ import pytest
 from federation import Means, accuracies, fedct_grid, model, parties, party, public_set, rows
 from flwr.app import Array
 
-from fedkd_flwr.errors import ConfigError, PayloadError
+from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels import ABSTAIN, qualified_majority
+from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.party_state import PartyState
@@ -122,8 +123,8 @@ def test_parties_left_out_of_the_vote_are_left_out_of_the_quorum_too():
 
 
 def test_dawid_skene_breaks_ties_by_the_policy():
-    config = FedCTConfig(consensus="dawid-skene", confidence=0.0)
-    strategy = FedCT(config=config, public=public_set(60))
+    strategy = FedCT(config=FedCTConfig(consensus="dawid-skene"), public=public_set(60))
+    strategy.rule = DawidSkene(least=0.0)
     answers = [PartyLabels(party=str(c), labels=np.full((1, 60), c, dtype=np.int16)) for c in range(3)]
     assert set(strategy.exchange.combine(1, answers, RoundRecord(server_round=1)).tolist()) == {0, 1, 2}
 
@@ -198,16 +199,6 @@ def test_unlabelled_rows_travel_as_abstentions_and_train_nothing():
     assert labels.tolist() == [ABSTAIN, 0]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"sensitivity": "estimated"}, {"sensitivity": "assumed", "sensitivity_labels": 61}],
-)
-def test_a_sensitivity_that_no_claim_could_be_made_with_is_refused_before_anybody_is_asked(settings):
-    config = FedCTConfig(label_mechanism="xor", label_epsilon=1.0, **settings)
-    with pytest.raises(ConfigError, match=r"fedct\.sensitivity-labels must be within 1\.\.60 \(public rows\)"):
-        FedCT(config=config, public=public_set(60))
-
-
 class TestDensityRatios:
     """Parties of one class each: no label of theirs is worth a vote, and their ratios know every row."""
 
@@ -260,7 +251,7 @@ class TestDensityRatios:
         strategy.start(grid, num_rounds=2)
         assert strategy.record.consensus_rule in ("majority", "dawid-skene")
         assert "Only 0 % of the public rows look like private rows" in strategy.record.consensus_reason
-        asked = ["ratios" in m.content.config_records["config"] for m in grid.sent if "train" in str(m.metadata)]
+        asked = ["rule" in m.content.config_records["fitins.config"] for m in grid.sent if "train" in str(m.metadata)]
         assert asked[:6] == [True] * 6
         assert not any(asked[6:])
 

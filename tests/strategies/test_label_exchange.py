@@ -116,7 +116,6 @@ def test_of_rows_that_were_not_asked_nothing_is_noted():
     ("settings", "way_out"),
     [
         ({"consensus": "qualified-majority", "quorum": 0.9}, "Lower the quorum (0.9)"),
-        ({"consensus": "dawid-skene"}, "Lower the confidence (0.9999)"),
     ],
 )
 def test_a_vote_that_labels_nothing_says_which_setting_to_change(settings, way_out):

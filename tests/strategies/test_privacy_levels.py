@@ -307,12 +307,6 @@ def test_private_labels_compose_over_the_rounds_of_the_party_asked_most():
     assert (three.unit, three.basis) == ("party", "proven")
 
 
-def test_an_assumed_sensitivity_is_named_as_what_it_is():
-    claim = _run("FedCT response", parties(3), sensitivity="assumed", sensitivity_labels=2)[0].claims[0]
-    assert claim.basis == "assumed sensitivity"
-    assert claim.epsilon == pytest.approx(6.0, rel=1e-4)  # two labels of epsilon 3
-
-
 def test_seeded_noise_claims_nothing():
     strategy, _ = _run("L1", parties(3), noise_rng=np.random.default_rng(0))
     assert [c.basis for c in strategy.claims] == ["none: seeded"]

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkd_flwr.errors import DataError, PayloadError
-from fedkd_flwr.labels.density import default_ratio_bits, ratio_codes
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import encode_labels
-from fedkd_flwr.wire.ratio_codec import MAX_COUNT, MOST_OF_LABELS, decode_ratios, encode_ratios, thrifty_codes
+from fedkd_flwr.labels.ratios import ratio_bits
+from fedkd_flwr.wire.envelope import PublicSpec, seal_answer
+from fedkd_flwr.wire.ratio_codec import MAX_COUNT, decode_ratios, encode_ratios
 
 
 def spec(rows=6, classes=3):
@@ -18,7 +19,7 @@ def spec(rows=6, classes=3):
 
 def drawn(rows, classes, seed):
     rng = np.random.default_rng(seed)
-    codes = rng.integers(0, 2 ** default_ratio_bits(classes), (rows, classes)).astype(np.uint8)
+    codes = rng.integers(0, 2 ** ratio_bits(classes), (rows, classes)).astype(np.uint8)
     codes[rng.random(codes.shape) < 0.6] = 0
     return codes, rng.integers(-1, classes, rows).astype(np.int16)
 
@@ -54,34 +55,6 @@ def test_an_answer_that_did_not_change_takes_almost_nothing():
     assert len(again) < 90 < len(whole) / 10
 
 
-def _unsure(rows, classes, strength, seed):
-    """Return ratios of a party that takes each row for several classes, and the labels of another model of its rows."""
-    rng = np.random.default_rng(seed)
-    looks = rng.normal(size=(rows, classes)) * strength
-    ratios = np.exp2(looks).clip(0, 2 * classes)
-    return ratios, (looks + rng.normal(size=looks.shape) * 0.3).argmax(axis=1).astype(np.int16)
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(400, 3000), st.integers(3, 26), st.floats(0.5, 3.0), st.integers(0, 1000))
-def test_an_answer_takes_at_most_two_and_a_half_times_the_bytes_of_its_labels(rows, classes, strength, seed):
-    ratios, labels = _unsure(rows, classes, strength, seed)
-    codes, public = thrifty_codes(ratios, labels, num_classes=classes), spec(rows, classes)
-    sent = encode_ratios(codes, labels, public=public, server_round=1, class_counts=np.ones(classes, np.int64))
-    plain = HEADER + rows * (classes - 1).bit_length() / 8
-    assert len(sent) <= MOST_OF_LABELS * plain * 1.05  # told from 2,000 rows
-    assert len(encode_labels(np.roll(labels, 1), public=public, server_round=1)) <= plain + 1
-
-
-@pytest.mark.parametrize("classes", [2, 3, 10])
-def test_detail_is_given_up_only_where_it_would_take_too_many_bytes(classes):
-    ratios, labels = _unsure(1000, classes, 1.0, 1)
-    ratios[100:] = 2.0 * classes * (np.arange(classes) == labels[100:, None])  # sure of most rows
-    bits = default_ratio_bits(classes)
-    whole = ratio_codes(ratios, num_classes=classes, bits=bits)
-    assert (thrifty_codes(ratios, labels, num_classes=classes) == whole).all()
-
-
 @pytest.mark.parametrize(
     ("counts", "codes"),
     [
@@ -109,6 +82,12 @@ def _changed(payload, at, value):
 SENT = encode_ratios(CODES, LABELS, public=spec(), server_round=1, class_counts=COUNTS)
 
 
+def _holding(body, *, flags=0, size=9):
+    """Return an answer of six rows and three classes, whose body takes nine bytes, with another body."""
+    front = {"public": spec(), "server_round": 1}
+    return seal_answer(b"FA", body, flags=flags, size=size, own=3, **front)
+
+
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [
@@ -116,7 +95,7 @@ SENT = encode_ratios(CODES, LABELS, public=spec(), server_round=1, class_counts=
         (_changed(SENT, 0, 0), "bad-payload"),
         (_changed(SENT, 2, 9), "unknown-version"),
         (_changed(SENT, 3, 4 | 16), "bad-payload"),
-        (_changed(SENT, 3, 4 | 1), "bad-payload"),  # nothing of it is deflated, so nothing can be a bomb
+        (_changed(SENT, 3, 4 | 1), "bad-payload"),  # it is too short to be deflated
         (_changed(SENT, 3, 4 | 2), "stale-base"),
         (_changed(SENT, 4, 200), "wrong-length"),
         (_changed(SENT, 8, 250), "wrong-length"),
@@ -128,6 +107,9 @@ SENT = encode_ratios(CODES, LABELS, public=spec(), server_round=1, class_counts=
         (_changed(_changed(SENT, HEADER, 0), HEADER + 8, 0), "bad-payload"),  # no row at all
         (SENT[: HEADER + 5], "wrong-length"),
         (np.append(SENT, np.zeros(100, np.uint8)), "wrong-length"),
+        (_holding(zlib.compress(bytes(10**7), 9), flags=1), "wrong-length"),  # it would unpack to a million times more
+        (_holding(zlib.compress(bytes(9), 9)[:-1], flags=1), "wrong-length"),
+        (_holding(zlib.compress(bytes(10**7), 9), flags=1, size=10**7), "wrong-length"),
     ],
 )
 def test_a_forged_payload_is_refused_with_a_reason(payload, reason):
@@ -150,6 +132,21 @@ def test_any_bytes_give_an_answer_in_range_or_a_refusal(body, at):
     assert found.codes.max() < 8
     assert found.labels.min() >= -1
     assert found.labels.max() < 3
+
+
+def test_a_label_of_no_class_is_refused_also_where_only_the_base_makes_it_one():
+    public = spec(2, 4)  # three bits a label, of which 4 is none; three a code
+    codes = np.zeros((2, 4), np.uint8)
+    whole = encode_ratios(codes, np.array([3, 3], np.int16), public=public, server_round=1)
+    whole = _changed(whole, HEADER, 7)
+    base = codes, np.array([3, 3], np.int16)
+    changes = encode_ratios(codes, base[1], public=public, server_round=1, base=base)
+    changes = seal_answer(b"FA", changes[HEADER:][:16].tobytes() + bytes([6, 0, 0, 0]), flags=2, size=4,
+                          public=public, server_round=1, own=3)  # fmt: skip
+    for payload, known in ((whole, None), (changes, base)):
+        with pytest.raises(PayloadError) as caught:
+            decode_ratios(payload, public=public, server_round=1, base=known)
+        assert caught.value.reason == "class-out-of-range"
 
 
 def test_changes_to_another_base_are_refused():

@@ -38,10 +38,8 @@ NOT_COVERED = "how long a party takes to answer, but for what reply-at hides; an
 NOT_COVERED_AT_SERVER = "when the result comes; and who answered, if the operator tells it (a publishable record does)"
 """What a claim of noise at the server leaves out: what others see besides the result."""
 
-BASES = ("proven", "assumed sensitivity", "estimated sensitivity", "none")
-"""What a claim may rest on, strongest first."""
-
-_SENSITIVITIES = {"worst-case": "proven", "assumed": "assumed sensitivity", "estimated": "estimated sensitivity"}
+BASES = ("proven", "none")
+"""What a claim may rest on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +59,7 @@ class PrivacyClaim:
     publishable : bool
         Whether the numbers were computed without looking at private votes.
     basis : str
-        ``proven``, ``assumed sensitivity``, ``estimated sensitivity``, or ``none: why``.
+        ``proven``, or ``none: why``.
     mechanism : str
         The noise, in words.
     protects_from : str
@@ -295,52 +293,36 @@ def label_privacy(
     num_labels: int,
     delta: float,
     rounds: int = 1,
-    sensitivity: Literal["worst-case", "assumed", "estimated"] = "worst-case",
-    changed_labels: int | None = None,
     num_parties: int | None = None,
     seeded: bool = False,
 ) -> PrivacyClaim:
     """Claim for labels privatised one by one at the party (DP-FedCT, PrivateKT), against the server.
 
     Formal guarantees: two data sets of the party may differ in every label, in every round: this worst case is proven
-    and covers any change of the party's data. With an assumed or estimated sensitivity the claim holds only for
-    changes of the data that change at most ``changed_labels`` labels a round; nothing proves that one record changes
-    no more.
+    and covers any change of the party's data.
 
     Parameters
     ----------
-    mechanism : RandomizedResponse, BitFlip or NoPrivacy
+    mechanism : RandomizedResponse, BitFlip or NoNoise
         Of one label.
     num_labels : int
         Labels released per round.
     rounds : int
         Rounds the party takes part in.
-    sensitivity : {"worst-case", "assumed", "estimated"}
-        What bounds the number of labels that may differ.
-    changed_labels : int, optional
-        That number, per round, where it is assumed or estimated; 1 to ``num_labels``.
     delta, num_parties, seeded
         As in `noisy_max_at_server`.
     """
-    check_choice("sensitivity", sensitivity, _SENSITIVITIES)
     check_whole("num_labels", num_labels, 1)
     check_whole("rounds", rounds, 1)
-    relation, changed = "any change of the party's data", num_labels
-    if sensitivity != "worst-case":
-        changed = min(check_whole("changed_labels", changed_labels, 1), num_labels)
-        relation = f"a change of the party's data that changes at most {changed:,} labels a round ({sensitivity})"
-    elif changed_labels is not None:
-        way_out = 'Use sensitivity "assumed" or "estimated" for a smaller number.'
-        raise ConfigError(explain("changed_labels", "be None in the worst case", changed_labels, way_out))
-    epsilon = Accountant().compose(mechanism.dp_event(), changed * rounds).epsilon(delta)
+    epsilon = Accountant().compose(mechanism.dp_event(), num_labels * rounds).epsilon(delta)
     return PrivacyClaim(
         unit="party",
         adversary=SERVER,
         epsilon=epsilon,
         delta=delta,
-        neighbouring_relation=relation,
-        publishable=sensitivity != "estimated",
-        basis=SEEDED if seeded else _SENSITIVITIES[sensitivity],
+        neighbouring_relation="any change of the party's data",
+        publishable=True,
+        basis=SEEDED if seeded else "proven",
         mechanism=f"{mechanism.words}; {num_labels:,} labels a round, {rounds:,} rounds",
         protects_from="the server and everyone after it; the party adds the noise itself",
         notes=_exposure(delta, num_parties, "party"),

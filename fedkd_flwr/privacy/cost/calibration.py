@@ -161,7 +161,6 @@ def calibrate_labels(
     epsilon: float,
     delta: float,
     num_classes: int,
-    calibration: Literal["exact", "paper"] = "exact",
 ) -> RandomizedResponse | BitFlip:
     """Return the label mechanism with the least noise of which ``num_labels`` labels cost at most ``epsilon``.
 
@@ -171,17 +170,12 @@ def calibrate_labels(
 
     def best(kind: str) -> Any:
         def make(per_label: float) -> Any:
-            return label_mechanism(kind, epsilon=per_label, num_classes=num_classes, calibration=calibration)
+            return label_mechanism(kind, epsilon=per_label, num_classes=num_classes)
 
         return calibrate(make, count=num_labels, epsilon=epsilon, delta=delta)
 
     if name != "auto":
         found: RandomizedResponse | BitFlip = best(name)
         return found
-    response, flip = best("randomized-response"), best("xor")
-    other = (1 - response.keep) / num_classes  # probability of one wrong class
-    response_variance = other * (1 - other) / response.keep**2
-    p = flip.flip_probability
-    chosen: RandomizedResponse | BitFlip
-    chosen = response if response_variance <= p * (1 - p) / (1 - 2 * p) ** 2 else flip
+    chosen: RandomizedResponse | BitFlip = min(best("randomized-response"), best("xor"), key=lambda one: one.variance)
     return chosen

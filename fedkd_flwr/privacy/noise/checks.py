@@ -1,4 +1,4 @@
-"""What mechanisms check: their fields, and the counts of votes and the labels they are given."""
+"""What mechanisms check: their fields, and the counts they are given."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
-__all__ = ["MOST_CLASSES", "check_classes", "check_reports", "check_votes", "set_number", "set_whole"]
+__all__ = ["MOST_CLASSES", "check_reports", "check_votes", "set_number", "set_whole"]
 
 MOST_CLASSES = 2**15 - 1
 """Labels are int16."""
@@ -56,17 +55,3 @@ def check_reports(name: str, counts: NDArray[np.integer[Any]], num_classes: int,
     if array.shape[1] != num_classes:
         raise DataError(explain(name, f"have {num_classes} columns, one per class", f"shape {array.shape}"))
     return array
-
-
-def check_classes(labels: NDArray[np.integer[Any]], num_classes: int) -> Labels:
-    """Return labels as int16, every one a class."""
-    array = np.asarray(labels)
-    if array.dtype.kind not in "iu":
-        raise DataError(explain("labels", "be integers", f"dtype {array.dtype}", "Cast class labels to int16."))
-    if array.size and not (array.min() >= 0 and array.max() < num_classes):
-        wrong = int(array.min()) if array.min() < 0 else int(array.max())
-        way_out = (
-            "Abstentions would be visible: give every row a class." if wrong == ABSTAIN else "Use the schema's classes."
-        )
-        raise DataError(explain("labels", f"lie within 0..{num_classes - 1}", wrong, way_out))
-    return array.astype(np.int16, copy=False)

@@ -8,22 +8,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.voting import Labels
+from fedkd_flwr.labels.voting import Labels, check_labels
 from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.noise import sampling
-from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_classes, check_reports, set_number, set_whole
+from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_reports, set_number, set_whole
+from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.sampling import WORDS, Rng
 
-__all__ = ["BitFlip", "RandomizedResponse", "kept_share", "label_mechanism"]
+__all__ = ["BitFlip", "LabelNoise", "RandomizedResponse", "kept_share", "label_mechanism"]
 
 _LEAST_EPSILON, _MOST_EPSILON = 1e-10, 700.0
+_VISIBLE = "Give every row one of the schema's classes: an abstention would be visible."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,7 @@ class RandomizedResponse:
     [0, 2, 1]
     """
 
+    payload: ClassVar[str] = "labels"
     epsilon: float
     num_classes: int
 
@@ -83,6 +86,12 @@ class RandomizedResponse:
         return self._words[0] / WORDS
 
     @property
+    def variance(self) -> float:
+        """What one report adds to the variance of the debiased count of a class that is not its own."""
+        kept, each = self._words
+        return each / WORDS * (1 - each / WORDS) / (kept / WORDS) ** 2
+
+    @property
     def pure_epsilon(self) -> float:
         """Epsilon of one label at delta 0, of the probabilities used: at most ``epsilon``."""
         kept, each = self._words
@@ -94,7 +103,7 @@ class RandomizedResponse:
         ``labels`` are integers within 0..C-1 of any shape; no `ABSTAIN`. Without ``rng`` the operating system draws.
         Raises `DataError` if a label is missing, no integer, or out of range.
         """
-        labels = check_classes(labels, self.num_classes)
+        labels = check_labels(labels, num_classes=self.num_classes, least=0, way_out=_VISIBLE)
         kept, each = (np.uint64(count) for count in self._words)
         words = sampling.words(labels.size, rng).reshape(labels.shape)
         # The words from `kept` on are C blocks of `each` words, one block for each class.
@@ -149,15 +158,12 @@ class BitFlip:
         Epsilon per label, which is two bits: within 1e-10..700.
     num_classes : int
         Number of classes C: within 2..32767.
-    calibration : {"exact", "paper"}
-        "exact": 2 ln((1-p)/p) = epsilon. "paper": the eigenvalue condition of the XOR paper, which asks for
-        2 ln((1-p)/p) = epsilon / sqrt(C); it is sufficient but not needed, and costs accuracy.
 
     Formal guarantees
     -----------------
     Per label, for any change of it (two bits of its one-hot code differ): (epsilon, 0)-DP. One use is two binary
     randomised responses. The probability is a whole number of 64-bit words, rounded towards more noise: `pure_epsilon`
-    is what the code does, at most ``epsilon`` (exact) or ``epsilon / sqrt(C)`` (paper).
+    is what the code does, at most ``epsilon``.
 
     | case | what holds |
     |---|---|
@@ -174,32 +180,36 @@ class BitFlip:
     [[1, 0, 0], [0, 0, 1]]
     """
 
+    payload: ClassVar[str] = "bits"
     epsilon: float
     num_classes: int
-    calibration: Literal["exact", "paper"] = "exact"
 
     def __post_init__(self) -> None:
         set_number(self, "epsilon", least=_LEAST_EPSILON, most=_MOST_EPSILON)
         set_whole(self, "num_classes", 2, MOST_CLASSES)
-        check_choice("calibration", self.calibration, ("exact", "paper"))
 
     @property
     def words(self) -> str:
         """The mechanism and its parameters, for a claim."""
-        condition = "" if self.calibration == "exact" else ", the XOR paper's condition"
         return (
-            f"bit flips (XOR) on one-hot labels of {self.num_classes} classes, epsilon {self.epsilon:g} a label"
-            f"{condition} (flipped: {self.flip_probability:.8g})"
+            f"bit flips (XOR) on one-hot labels of {self.num_classes} classes, epsilon {self.epsilon:g} a label "
+            f"(flipped: {self.flip_probability:.8g})"
         )
 
     @cached_property
     def _flipped(self) -> int:
-        return sampling.flip_words(self.epsilon, looser_by=1 if self.calibration == "exact" else self.num_classes)
+        return sampling.flip_words(self.epsilon)
 
     @property
     def flip_probability(self) -> float:
         """The probability p with which each bit is flipped: below 1/2."""
         return self._flipped / WORDS
+
+    @property
+    def variance(self) -> float:
+        """What one report adds to the variance of the debiased count of a class that is not its own."""
+        p, unflipped_more = self.flip_probability, (WORDS - 2 * self._flipped) / WORDS
+        return p * (1 - p) / unflipped_more**2
 
     @property
     def pure_epsilon(self) -> float:
@@ -211,7 +221,7 @@ class BitFlip:
 
         ``labels``, of shape (rows,), and ``rng`` as in `RandomizedResponse.privatize`, as are the errors.
         """
-        labels = check_classes(labels, self.num_classes)
+        labels = check_labels(labels, num_classes=self.num_classes, least=0, way_out=_VISIBLE)
         if labels.ndim != 1:
             raise DataError(explain("labels", "have shape (rows,)", f"shape {labels.shape}"))
         bits = sampling.bernoulli(self._flipped, (labels.size, self.num_classes), rng).view(np.uint8)
@@ -236,13 +246,10 @@ class BitFlip:
         return dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(_just_below(2 * self._flipped), 2), 2)
 
 
-def label_mechanism(
-    name: str, *, epsilon: float, num_classes: int, calibration: Literal["exact", "paper"] = "exact"
-) -> RandomizedResponse | BitFlip:
+def label_mechanism(name: str, *, epsilon: float, num_classes: int) -> RandomizedResponse | BitFlip:
     """Return the label mechanism of a name; "auto" picks the one whose debiased counts vary less.
 
-    Compared is what one report adds to the variance of the debiased count of a class that is not its own (nearly all
-    classes). With the exact calibration and x = e^(epsilon/2) that is (x^2 + C - 2)/(x^2 - 1)^2 against
+    Compared is their ``variance``. With x = e^(epsilon/2) that is (x^2 + C - 2)/(x^2 - 1)^2 against
     x (x + 1)^2/(x^2 - 1)^2: the response wins iff C - 2 < x^3 + x^2 + x, always for C <= 5.
 
     ``name`` is auto, randomized-response or xor; the others are parameters of the mechanisms. Raises `ConfigError` if
@@ -255,23 +262,26 @@ def label_mechanism(
     """
     check_choice("mechanism", name, ("auto", "randomized-response", "xor"))
     response = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
-    flips = BitFlip(epsilon=epsilon, num_classes=num_classes, calibration=calibration)
+    flips = BitFlip(epsilon=epsilon, num_classes=num_classes)
     if name == "auto":
-        # p (1-p) / (1-2p)^2 and q (1-q) / beta^2, written with negative exponents only: nothing overflows
-        root = math.exp(-flips.epsilon / 2 / (1 if calibration == "exact" else math.sqrt(num_classes)))
-        inverse = math.exp(-response.epsilon)
-        flips_vary = root / (1 - root) ** 2
-        response_varies = inverse * (1 + (num_classes - 2) * inverse) / (1 - inverse) ** 2
-        return response if response_varies < flips_vary else flips
+        return response if response.variance < flips.variance else flips
     return response if name == "randomized-response" else flips
 
 
-def kept_share(mechanism: RandomizedResponse | BitFlip) -> float:
-    """Return the expected share of labels (of bits, for `BitFlip`) that leave as they were: public, it needs no data.
+LabelNoise: TypeAlias = RandomizedResponse | BitFlip | NoNoise
+"""What is done to a label."""
+
+
+def kept_share(mechanism: LabelNoise) -> float | None:
+    """Return the expected share of labels (of bits, for `BitFlip`) that leave as they were; None without noise.
+
+    It needs no data, so it is public.
 
     >>> round(kept_share(RandomizedResponse(epsilon=1.0, num_classes=10)), 4)
     0.232
     """
+    if isinstance(mechanism, NoNoise):
+        return None
     if isinstance(mechanism, BitFlip):
         return 1 - mechanism.flip_probability
     return mechanism.keep + (1 - mechanism.keep) / mechanism.num_classes

@@ -7,17 +7,19 @@ the mechanism's ``votes`` differs: how many votes one neighbouring change moves.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.labels.majority import Ties, majority
 from fedkd_flwr.labels.voting import ABSTAIN
+from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
-__all__ = ["NOISES", "NoisyAnswers", "NoisyVotes", "make_noise"]
+__all__ = ["NOISES", "NoisyAnswers", "NoisyVotes", "QuietVotes", "make_noise"]
 
 NOISES = ("laplace", "gaussian", "confident-gaussian")
 Noise = LaplaceMax | GaussianMax | ConfidentGaussianMax
@@ -61,6 +63,7 @@ class NoisyVotes:
         ``winner_of_two``, which is cheaper and releases no counts.
     """
 
+    adds_noise: ClassVar[bool] = True
     mechanism: Noise
     num_queries: int
     max_answers: int = 0
@@ -117,6 +120,40 @@ class NoisyVotes:
             return NoisyAnswers(labels=self.mechanism.privatize(counts, rng=rng))
         noisy = self.mechanism.noisy_counts(counts, rng=rng)
         return NoisyAnswers(labels=noisy.argmax(axis=1).astype(np.int16), counts=noisy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuietVotes:
+    """The plan that adds nothing: every winner comes out as it is, and nothing is promised.
+
+    Parameters
+    ----------
+    num_queries : int
+        Public rows asked: all of them.
+    ties : {"random", "lowest"}
+        How equal votes are broken.
+
+    Examples
+    --------
+    >>> QuietVotes(num_queries=2, ties="lowest").ask(np.array([[1, 1], [0, 0]])).labels.tolist()
+    [0, -1]
+    """
+
+    adds_noise: ClassVar[bool] = False
+    mechanism: ClassVar[NoNoise] = NoNoise()
+    max_answers: ClassVar[int] = 0
+    release: ClassVar[Literal["labels"]] = "labels"
+    words: ClassVar[str] = NoNoise.words
+    num_queries: int
+    ties: Ties
+
+    def events(self, times: int = 1) -> list[tuple[Any, int]]:
+        """Return what is released: answers that no bound holds for."""
+        return [(self.mechanism.dp_event(), self.num_queries * times)]
+
+    def ask(self, counts: NDArray[np.integer[Any]], *, rng: np.random.Generator | None = None) -> NoisyAnswers:
+        """Return the winners; ``rng`` breaks ties."""
+        return NoisyAnswers(labels=majority(counts, ties=self.ties, rng=rng))
 
 
 def make_noise(

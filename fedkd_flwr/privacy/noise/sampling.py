@@ -151,14 +151,12 @@ def response_words(epsilon: float, num_classes: int) -> tuple[int, int]:
     return WORDS - num_classes * each, each
 
 
-def flip_words(epsilon: float, *, looser_by: int = 1) -> int:
-    """Return the words that flip a bit, so that two changed bits cost ``epsilon / sqrt(looser_by)``.
+def flip_words(epsilon: float) -> int:
+    """Return the words that flip a bit, so that two changed bits cost ``epsilon``.
 
     A flip probability p costs ln((1-p)/p) a bit, so ``p >= 1 / (e^(epsilon/2) + 1)``, rounded up.
     """
     exponent = _EXACT.divide(Decimal(epsilon), Decimal(2))
-    if looser_by > 1:
-        exponent = _EXACT.divide(exponent, _EXACT.sqrt(Decimal(looser_by)))
     return _words_at_least(_EXACT.add(_EXACT.exp(exponent), Decimal(1)))
 
 

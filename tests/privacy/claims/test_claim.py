@@ -149,29 +149,6 @@ def test_privatised_labels_are_claimed_for_any_change_of_the_party_s_data():
     assert worst.epsilon == Accountant().compose(response.dp_event(), 50_000).epsilon(1e-5)
 
 
-@pytest.mark.parametrize(("sensitivity", "publishable"), [("assumed", True), ("estimated", False)])
-def test_a_smaller_sensitivity_is_named_in_basis_and_relation(sensitivity, publishable):
-    response = RandomizedResponse(epsilon=1e-3, num_classes=10)
-    claim = label_privacy(
-        response, num_labels=5000, delta=1e-5, rounds=10, sensitivity=sensitivity, changed_labels=1500
-    )
-    assert claim.basis == f"{sensitivity} sensitivity"
-    assert "at most 1,500 labels a round" in claim.neighbouring_relation
-    assert claim.publishable is publishable
-    assert claim.epsilon == Accountant().compose(response.dp_event(), 15_000).epsilon(1e-5)
-    assert "not proven" in claim_meaning(claim.as_dict())
-
-
-def test_a_sensitivity_that_is_not_the_worst_case_needs_a_number_and_the_worst_case_takes_none():
-    response = RandomizedResponse(epsilon=1e-3, num_classes=10)
-    with pytest.raises(ConfigError, match="changed_labels must be a whole number >= 1, got None"):
-        label_privacy(response, num_labels=10, delta=0.0, sensitivity="assumed")
-    with pytest.raises(ConfigError, match="changed_labels must be None in the worst case"):
-        label_privacy(response, num_labels=10, delta=0.0, changed_labels=3)
-    with pytest.raises(ConfigError, match="sensitivity must be one of worst-case"):
-        label_privacy(response, num_labels=10, delta=0.0, sensitivity="hoped", changed_labels=3)
-
-
 def test_a_claim_without_a_bound_says_so_in_its_basis_too():
     for claim in (_claim(epsilon=math.inf), _claim(delta=1.0)):
         assert (claim.epsilon, claim.basis) == (math.inf, "none: no finite bound")
@@ -349,13 +326,6 @@ def test_a_record_s_operator_claim_stands_between_the_record_s_and_the_party_s()
 def test_votes_that_lower_nothing_make_no_second_claim():
     # a tie: the data-dependent bound is that of PATE's moments, above the tight composition
     assert len(noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, counts=np.full((81, 2), 5))) == 1
-
-
-def test_no_more_labels_can_change_than_there_are():
-    response = RandomizedResponse(epsilon=1e-3, num_classes=10)
-    claim = label_privacy(response, num_labels=40, delta=1e-5, sensitivity="estimated", changed_labels=41)
-    assert "at most 40 labels a round" in claim.neighbouring_relation
-    assert claim.epsilon == label_privacy(response, num_labels=40, delta=1e-5).epsilon
 
 
 def test_one_unit_alone_is_warned_only_of_certain_exposure():

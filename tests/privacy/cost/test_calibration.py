@@ -42,9 +42,6 @@ CASES = {
     "xor": lambda count, eps, delta: calibrate_labels(
         "xor", num_labels=count, epsilon=eps, delta=delta, num_classes=10
     ),
-    "xor, paper": lambda count, eps, delta: calibrate_labels(
-        "xor", num_labels=count, epsilon=eps, delta=delta, num_classes=10, calibration="paper"
-    ),
     "auto": lambda count, eps, delta: calibrate_labels(
         "auto", num_labels=count, epsilon=eps, delta=delta, num_classes=10
     ),
@@ -97,12 +94,6 @@ def test_auto_takes_the_mechanism_whose_counts_vary_less(num_classes, crossing):
     for epsilon, kind in ((0.999 * crossing, BitFlip), (1.001 * crossing, RandomizedResponse)):
         found = calibrate_labels("auto", num_labels=1, epsilon=epsilon, delta=0.0, num_classes=num_classes)
         assert type(found) is kind
-
-
-@pytest.mark.parametrize("kept", ["exact", "paper"])
-def test_bits_keep_the_calibration_that_is_asked_for(kept):
-    found = calibrate_labels("xor", num_labels=1, epsilon=1.0, delta=0.0, num_classes=4, calibration=kept)
-    assert found == BitFlip(epsilon=found.epsilon, num_classes=4, calibration=kept)
 
 
 @dataclass(frozen=True)

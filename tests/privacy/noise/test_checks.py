@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.privacy.noise.checks import (
-    MOST_CLASSES,
-    check_classes,
-    check_reports,
-    check_votes,
-    set_number,
-    set_whole,
-)
+from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, check_reports, check_votes, set_number, set_whole
 
 
 @dataclass(frozen=True)
@@ -60,9 +53,8 @@ def test_votes_of_another_shape_are_refused(counts):
 
 
 def test_what_has_the_right_type_is_not_copied():
-    counts, labels = np.array([[3, 1]], dtype=np.int64), np.array([2, 0], dtype=np.int16)
+    counts = np.array([[3, 1]], dtype=np.int64)
     assert np.shares_memory(check_votes(counts), counts)
-    assert np.shares_memory(check_classes(labels, 3), labels)
 
 
 def test_a_number_of_reports_that_is_none_is_an_error_of_the_data():
@@ -72,7 +64,6 @@ def test_a_number_of_reports_that_is_none_is_an_error_of_the_data():
 
 def test_no_rows_are_checked_too():
     assert check_votes(np.zeros((0, 2), dtype=np.int64)).shape == (0, 2)
-    assert check_classes(np.zeros(0, dtype=np.int64), 3).shape == (0,)
 
 
 def test_of_wrong_counts_the_one_that_breaks_the_rule_is_named():
@@ -85,14 +76,3 @@ def test_of_wrong_counts_the_one_that_breaks_the_rule_is_named():
 
 def test_no_reports_at_all_are_counts_of_zero():
     assert check_reports("counts", np.zeros((1, 2), dtype=int), 2, 0).tolist() == [[0, 0]]
-
-
-def test_labels_are_classes_from_the_first_to_the_last():
-    labels = check_classes(np.array([0, 2]), 3)
-    assert (labels.dtype, labels.tolist()) == (np.int16, [0, 2])
-    with pytest.raises(DataError, match=r"labels must lie within 0\.\.2, got 3. Use the schema's classes"):
-        check_classes(np.array([0, 3]), 3)
-    with pytest.raises(DataError, match=r"labels must lie within 0\.\.2, got -1. Abstentions would be visible: give"):
-        check_classes(np.array([-1, 5]), 3)
-    with pytest.raises(DataError, match=r"labels must lie within 0\.\.2, got -2. Use the schema's classes"):
-        check_classes(np.array([-2, 0]), 3)

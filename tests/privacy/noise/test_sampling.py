@@ -297,14 +297,9 @@ def test_flip_words_never_claim_less_than_they_reveal(epsilon: float) -> None:
 
 def test_sixty_digits_survive_a_careless_decimal_context() -> None:
     assert Decimal(1) < sampling._LIFT < Decimal("1.0000000001")
-    expected = sampling.response_words(0.1, 10), sampling.flip_words(0.1, looser_by=10)
+    expected = sampling.response_words(0.1, 10), sampling.flip_words(0.1)
     with localcontext(prec=3):
-        assert (sampling.response_words(0.1, 10), sampling.flip_words(0.1, looser_by=10)) == expected
-
-
-def test_flip_words_looser_by_the_root() -> None:
-    assert sampling.flip_words(6.0, looser_by=9) == sampling.flip_words(2.0)
-    assert sampling.flip_words(1.0, looser_by=2) / WORDS == pytest.approx(1 / (1 + math.exp(1 / math.sqrt(8))))
+        assert (sampling.response_words(0.1, 10), sampling.flip_words(0.1)) == expected
 
 
 def test_bernoulli_uses_its_threshold_exactly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import MIN_COVERAGE, choose_rule
-from fedkd_flwr.labels.auto import RuleChoice, label_skew
+from fedkd_flwr.labels.choice import RuleChoice, label_skew
 
 
 def test_auto_takes_ratios_where_public_rows_fit_and_else_what_the_class_shares_allow():

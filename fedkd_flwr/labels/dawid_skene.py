@@ -1,111 +1,20 @@
-"""From votes to the consensus: majority, qualified majority, Dawid-Skene.
-
-Ties are broken by a named policy, never by a silent argmax (which favours low class indices).
-"""
+"""Dawid-Skene: each party has a confusion matrix of its own, which is learnt from all labels together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.labels.majority import majority
+from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
-__all__ = ["Ties", "agreement", "dawid_skene", "majority", "qualified_majority", "reaches"]
-
-Ties = Literal["random", "lowest"]
-
-
-def majority(votes: NDArray[Any], *, ties: Ties = "random", rng: np.random.Generator | None = None) -> Labels:
-    """Return the class with most votes for each row; rows without votes stay unlabelled.
-
-    Parameters
-    ----------
-    votes : ndarray of shape (num_public, num_classes)
-        Vote counts, or any scores >= 0 (a row of zeros has no votes).
-    ties : {"random", "lowest"}
-        Break ties at random with ``rng``, or by the lowest class index (as published codes do).
-    rng : numpy.random.Generator
-        Needed for random ties.
-
-    Returns
-    -------
-    ndarray of shape (num_public,), int16
-        Consensus labels, ``ABSTAIN`` where a row has no votes.
-
-    Examples
-    --------
-    >>> majority(np.array([[2, 1], [0, 3], [0, 0], [1, 1]]), ties="lowest").tolist()
-    [0, 1, -1, 0]
-    """
-    top = votes.max(axis=1)
-    labels: Labels = votes.argmax(axis=1).astype(np.int16)
-    if ties == "random":
-        if rng is None:
-            raise ConfigError(explain("rng", "be a numpy Generator for random ties", rng, 'Or use ties="lowest".'))
-        is_top = votes == top[:, None]
-        tied = np.flatnonzero(is_top.sum(axis=1) > 1)
-        # among tied classes the one with the largest uniform draw wins: each is equally likely
-        draws = rng.random((tied.size, votes.shape[1]))
-        labels[tied] = np.where(is_top[tied], draws, -1.0).argmax(axis=1)
-    elif ties != "lowest":
-        raise ConfigError(explain("ties", 'be "random" or "lowest"', ties))
-    labels[top <= 0] = ABSTAIN
-    return labels
-
-
-def qualified_majority(
-    votes: NDArray[Any],
-    *,
-    quorum: float,
-    num_voters: int,
-    ties: Ties = "random",
-    rng: np.random.Generator | None = None,
-) -> Labels:
-    """Return the majority label where it has at least ``ceil(quorum * num_voters)`` votes (FedCT (QM)).
-
-    Parameters
-    ----------
-    votes : ndarray of shape (num_public, num_classes)
-        Vote counts.
-    quorum : float
-        Share of the parties with a valid reply that must agree, within [0, 1]. 0 is plain majority; a row
-        without votes stays unlabelled also then.
-    num_voters : int
-        Parties with a valid reply.
-    ties, rng
-        As in `majority`.
-
-    Returns
-    -------
-    ndarray of shape (num_public,), int16
-        Consensus labels, ``ABSTAIN`` where the quorum is missed: unlabelled this round.
-
-    Examples
-    --------
-    >>> votes = np.array([[9, 1], [5, 5], [2, 8]])
-    >>> qualified_majority(votes, quorum=0.9, num_voters=10, ties="lowest").tolist()
-    [0, -1, -1]
-    """
-    labels = majority(votes, ties=ties, rng=rng)
-    labels[~reaches(votes, quorum=quorum, num_voters=num_voters)] = ABSTAIN
-    return labels
-
-
-def reaches(votes: NDArray[Any], *, quorum: float, num_voters: int) -> NDArray[np.bool_]:
-    """Tell of each row whether its first class has at least ``ceil(quorum * num_voters)`` votes; see there.
-
-    >>> reaches(np.array([[9, 1], [5, 5]]), quorum=0.9, num_voters=10).tolist()
-    [True, False]
-    """
-    if not 0.0 <= quorum <= 1.0:
-        raise ConfigError(explain("quorum", "be within [0, 1]", quorum, "Use 0.9 for nine of ten parties."))
-    # 0.9 * 10 is 9.000000000000002 in floats on some ways to compute it: do not ask for a tenth party
-    enough: NDArray[np.bool_] = votes.max(axis=1) >= np.ceil(quorum * num_voters - 1e-9)
-    return enough
+__all__ = ["DawidSkene", "dawid_skene", "five_steps"]
 
 
 def dawid_skene(
@@ -201,11 +110,41 @@ def dawid_skene(
     return consensus, probs
 
 
-def agreement(labels: Labels, consensus: Labels) -> float:
-    """Return the share of labelled rows on which ``labels`` give the consensus; NaN if no row is labelled.
+def five_steps(labels: Sequence[Labels], *, num_classes: int) -> tuple[Labels, NDArray[np.float64]]:
+    """Return what `dawid_skene` finds in five steps with equal classes; to its end it fits the first votes' mistakes.
 
-    >>> agreement(np.array([0, 1, 1]), np.array([0, 1, -1]))
-    1.0
+    >>> good, swapped = np.array([0, 0, 1, 1], np.int16), np.array([1, 1, 0, 0], np.int16)
+    >>> five_steps([good, good, swapped], num_classes=2)[0].tolist()
+    [0, 0, 1, 1]
     """
-    labelled = consensus != ABSTAIN
-    return float((labels[labelled] == consensus[labelled]).mean()) if labelled.any() else float("nan")
+    return dawid_skene(labels, num_classes=num_classes, max_iterations=5, tolerance=0.0, class_prior="uniform")
+
+
+@dataclass(frozen=True)
+class DawidSkene(ConsensusRule):
+    """The most probable class of each row that is sure enough; other rows wait for the next round.
+
+    Parameters
+    ----------
+    least : float
+        A row whose most probable class is less probable than this has no label.
+    """
+
+    name: ClassVar[str] = "dawid-skene"
+    abstains: ClassVar[bool] = True
+    reads_labels: ClassVar[bool] = True
+    least: float = 0.9999
+
+    def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
+        """Return the classes that the labels of the parties that count make most probable.
+
+        It learns each party's errors, also a liar's: leaving out whom nobody confirms would only lose what that tells.
+        """
+        counted = [arrays[0] for arrays, counts in zip(ballot.labels, ballot.counted, strict=True) if counts]
+        labels, probs = five_steps(
+            counted or [arrays[0] for arrays in ballot.labels], num_classes=ballot.votes.shape[1]
+        )
+        sure = (labels != ABSTAIN) & (probs.max(axis=1) >= self.least)
+        # probabilities that are equal up to rounding are a tie like any other
+        picked = majority(np.round(probs, 9), ties=config.ties, rng=rng)
+        return Consensus(np.where(sure, picked, ABSTAIN).astype(np.int16))

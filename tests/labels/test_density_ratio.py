@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fedkd_flwr.algorithms import find_card
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.labels import ABSTAIN, Ballot
+from fedkd_flwr.labels.auto import Auto
+from fedkd_flwr.labels.density_ratio import DensityRatio
+from fedkd_flwr.strategies import FedCTConfig, FedKTConfig, PATEConfig
+
+ROWS = 30
+TRUTH = np.arange(ROWS) % 3
+CONFIG = SimpleNamespace(ties="lowest", robust_sum="trust", noisy=False)
+
+
+def party(c, *, level=5, rows=20):
+    """What a party of one class says that knows its rows, and no others."""
+    codes = np.zeros((ROWS, 3), dtype=np.uint8)
+    codes[c == TRUTH, c] = level
+    return {"ratios": codes, "class-counts": np.eye(3, dtype=np.int64)[c] * rows}
+
+
+ALL = {f"party-{c}": party(c) for c in range(3)}
+EQUAL = np.tile(TRUTH, (1, 1)).astype(np.int16)
+
+
+def chosen(sent, *, parties=3, labels=EQUAL, last=False, rule=Auto(), config=CONFIG):  # noqa: B008 - frozen
+    names = [*sent, *(f"silent-{i}" for i in range(parties - len(sent)))]
+    votes = len(names) * np.stack([(labels[0] == c) for c in range(int(labels.max()) + 1)], axis=1).astype(int)
+    ballot = Ballot(
+        parties=names,
+        labels=[labels] * len(names),
+        votes=votes,
+        true_votes=votes,
+        num_votes=len(names),
+        counted=[True] * len(names),
+        beside=sent,
+        last=last,
+    )
+    return rule.combine(ballot, config=config, rng=np.random.default_rng(1))
+
+
+def test_parties_of_one_class_each_label_every_row_rightly():
+    found = chosen(ALL, labels=np.zeros((1, ROWS), np.int16) + 2)
+    assert (found.rule, found.by_votes) == ("density-ratio", False)
+    assert (found.labels == TRUTH).all()
+    assert set(found.of_party) == set(found.trusts) == set(ALL)
+    assert [one["class_counts"] for one in found.of_party.values()] == [[20, 0, 0], [0, 20, 0], [0, 0, 20]]
+    assert "100% of the public rows look like private rows" in found.reason
+
+
+def test_public_rows_from_elsewhere_fall_back_to_labels_and_the_reason_says_so():
+    far = {name: {**one, "ratios": 0 * one["ratios"]} for name, one in ALL.items()}
+    assert chosen(far).rule == "dawid-skene"
+    found = chosen(far, last=True)
+    assert (found.rule, found.by_votes, found.trusts) == ("majority", True, None)
+    assert (found.labels == TRUTH).all()
+    assert "Only 0 % of the public rows look like private rows" in found.reason
+    assert [one["public_fit"] for one in found.of_party.values()] == [0.0] * 3
+
+
+def test_confusion_matrices_are_estimated_from_three_parties_that_tell_classes_apart_and_not_from_two():
+    assert chosen({}, parties=2).rule == "majority"
+    assert chosen({}, parties=3).rule == "dawid-skene"
+
+
+def test_one_party_far_off_does_not_take_the_others_down():
+    stranger = {"ratios": np.zeros((ROWS, 3), np.uint8), "class-counts": np.array([500, 0, 0])}
+    found = chosen({**ALL, "stranger": stranger}, parties=4)
+    assert found.rule == "density-ratio"
+    assert found.of_party["stranger"]["public_fit"] == 0.0
+    assert (found.labels == TRUTH).all()
+
+
+@pytest.mark.parametrize(("robust", "counts"), [("trust", False), ("none", True)])
+def test_who_contradicts_all_others_counts_as_the_run_s_robustness_says(robust, counts):
+    def knows(labels):
+        return {"ratios": (5 * np.eye(3, dtype=np.uint8))[labels], "class-counts": np.array([10, 10, 10])}
+
+    said = {f"honest-{i}": knows(TRUTH) for i in range(4)} | {"liar": knows((TRUTH + 1) % 3)}
+    found = chosen(said, parties=5, config=SimpleNamespace(ties="lowest", robust_sum=robust, noisy=False))
+    assert (found.trusts["liar"] == 1.0) is counts
+    assert (found.labels == TRUTH).all()
+
+
+def test_two_classes_held_alike_take_the_majority_unless_density_ratios_were_asked_for_by_name():
+    truth = np.arange(ROWS) % 2
+    codes = np.where(np.eye(2, dtype=bool)[truth], 2, 0).astype(np.uint8)
+    alike = {f"party-{i}": {"ratios": codes, "class-counts": np.array([10, 10])} for i in range(3)}
+    labels = truth[None].astype(np.int16)
+    found = [chosen(alike, labels=labels, rule=rule) for rule in (Auto(), DensityRatio())]
+    assert [one.rule for one in found] == ["majority", "density-ratio"]
+    assert (found[1].labels == truth).all()
+
+
+def test_parties_that_keep_their_ratios_are_counted_in_the_reason():
+    two = {name: ALL[name] for name in ("party-0", "party-1")}
+    assert chosen(two).rule == "density-ratio"  # two of three are enough
+    assert "1 of 3 parties sent no density ratios" in chosen(two).reason
+    one = chosen({"party-0": ALL["party-0"]}).reason
+    assert one.startswith("Too few parties sent density ratios")
+    assert "2 of 3 parties sent no density ratios" in one
+    assert chosen({}).reason.startswith("The parties sent labels alone")
+    assert chosen({"party-0": ALL["party-0"]}).rule != "density-ratio"  # one of three is not enough
+    assert chosen({}, labels=np.array([[0] * 28 + [1, 2]], np.int16)).rule == "majority"
+
+
+def test_beside_noise_auto_is_the_majority_and_chooses_nothing():
+    found = chosen({}, config=SimpleNamespace(ties="lowest", noisy=True))
+    assert (found.rule, found.reason, found.labels.tolist()) == ("", "", TRUTH.tolist())
+
+
+def test_ratios_name_the_class_that_a_row_most_looks_like_and_none_where_it_looks_like_none():
+    codes = np.array([[1, 3], [2, 0], [0, 0]], np.uint8)
+    assert DensityRatio().also_named({"ratios": codes}).tolist() == [1, 0, ABSTAIN]
+
+
+NOISY = [
+    (FedCTConfig, "fedct.consensus", {"label_mechanism": "xor", "label_epsilon": 1.0}),
+    (FedKTConfig, "consensus", {"level": "L1", "noise": "laplace", "gamma": 0.1}),
+    (FedKTConfig, "consensus", {"level": "L2", "noise": "laplace", "gamma": 0.1}),
+    (PATEConfig, "consensus", {"noise": "gaussian", "sigma": 1.0}),
+]
+
+
+@pytest.mark.parametrize(("config", "key", "noise"), NOISY)
+def test_beside_noise_ratios_are_refused_by_name_and_never_asked_for(config, key, noise):
+    with pytest.raises(ConfigError, match=f"{key} must be another than density-ratio beside noise"):
+        config(consensus="density-ratio", **noise)
+    assert config(**noise).asked == ""
+    assert config().consensus == "auto"
+    assert config().asked == config(consensus="density-ratio").asked == "density-ratio"
+    assert config(consensus="majority").asked == ""
+
+
+@pytest.mark.parametrize("name", ["fedct", "fedkt", "pate"])
+def test_no_party_is_told_a_rule_beside_noise(name):
+    """What a party is told of the consensus is whose needs are asked for, and nothing else."""
+    assert "consensus" not in find_card(name).config().told()
