@@ -1,22 +1,82 @@
-"""Writing files so that they survive a crash: whole or not at all, readable by their owner alone."""
+"""Writing files so that they survive a crash: whole or not at all, readable by their owner alone.
+
+A small JSON file has a field ``digest`` over the canonical JSON of its other fields (`write_sealed`): without it one
+changed digit would be believed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import tempfile
+from collections.abc import Mapping
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["make_folder", "remove_leftovers", "write_atomic"]
+__all__ = [
+    "canonical",
+    "digest_of",
+    "make_folder",
+    "read_sealed",
+    "remove_leftovers",
+    "sealed",
+    "unsealed",
+    "write_atomic",
+    "write_sealed",
+]
 
 _PART = ".part"
 """How the names of files end that are being written."""
+
+
+def canonical(value: object) -> bytes:
+    """Return plain JSON with finite numbers as the same bytes on every machine; raises `ValueError` or `TypeError`."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def digest_of(*parts: bytes) -> str:
+    """Return the digest by which a change of any of these bytes is noticed, 32 hexadecimal digits."""
+    return blake2b(b"\n".join(parts), digest_size=16).hexdigest()
+
+
+def sealed(values: Mapping[str, Any]) -> bytes:
+    """Return plain values as one line of JSON with their digest.
+
+    >>> unsealed(sealed({"asked": 3}))
+    {'asked': 3}
+    """
+    return canonical({**values, "digest": digest_of(canonical(dict(values)))}) + b"\n"
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    """Return what was `sealed`; raises `ValueError` for anything else, also where one digit was changed."""
+    try:
+        values = json.loads(data)
+        digest = values.pop("digest")
+        right = digest_of(canonical(values))
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        raise ValueError(f"this: {type(error).__name__}: {error}") from error
+    if digest != right:
+        raise ValueError("other content than its digest was made of: it was changed or damaged")
+    return dict(values)
+
+
+def write_sealed(path: Path, values: Mapping[str, Any]) -> Path:
+    """Replace a file by plain values with their digest, as `write_atomic` does."""
+    return write_atomic(path, sealed(values))
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Return what `write_sealed` wrote; raises `OSError`, or `ValueError` where anything in it was changed."""
+    return unsealed(path.read_bytes())
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> Path:
@@ -96,10 +156,10 @@ def _temporary(path: Path) -> tuple[int, str]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents and sync each of them, because a file is lost with the folder that holds it."""
+    """Make a folder and its parents, for their owner alone, and sync each: a file is lost with the folder it is in."""
     if not folder.is_dir():
         make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         _sync_folder(folder.parent)
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.files import write_atomic
+from fedkd_flwr.files import write_atomic, write_sealed
+from fedkd_flwr.stores.files import read_state, state_lost
 
 __all__ = ["CHECKPOINT", "Lineage", "load_checkpoint", "save_checkpoint", "sealed"]
 
@@ -78,27 +79,25 @@ class Lineage:
 
     def save(self, folder: Path) -> None:
         """Replace the lineage that is stored in ``folder``."""
-        write_atomic(folder / _LINEAGE, json.dumps({"version": 1, **asdict(self)}).encode())
+        write_sealed(folder / _LINEAGE, {"version": 1, **asdict(self)})
 
     @classmethod
     def load(cls, folder: Path) -> Lineage:
         """Read what `save` wrote; raises `DataError` (code ``state-lost``) if it is missing or damaged."""
-        path = folder / _LINEAGE
+        path, way_out = folder / _LINEAGE, "Restore it beside the checkpoint, or start the run afresh."
+        data = read_state(path, "lineage", way_out)
         try:
-            data = json.loads(path.read_bytes())
             found = cls(
                 runs=tuple(map(str, data["runs"])),
                 secret=data["secret"],
                 finished=data["finished"] is True,
-                released=data.get("released") is True,  # not there in what an earlier release wrote
+                released=data["released"] is True,
             )
             if data["version"] != 1 or not found.runs or len(bytes.fromhex(found.secret)) != 32:
                 raise ValueError("other fields, or another version")
             return found
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            way_out = "Restore it beside the checkpoint, or start the run afresh."
-            message = explain(f"lineage {path}", "be whole", str(error) or type(error).__name__, way_out)
-            raise DataError(message, code=Code.STATE_LOST) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise state_lost(path, "lineage", error, way_out) from error
 
 
 def sealed(secret: str) -> str:

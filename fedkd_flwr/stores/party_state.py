@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.files import write_atomic
-from fedkd_flwr.stores.files import file_name
+from fedkd_flwr.files import write_atomic, write_sealed
+from fedkd_flwr.stores.files import file_name, read_state
 
 __all__ = ["PartyState", "Saved", "StoredReply", "runs_gone_on_from"]
 
@@ -109,7 +109,7 @@ class PartyState:
     def note_continued(self, run_id: str) -> None:
         """Write down that this run goes on in the state of another, whose folder holds all that it keeps here."""
         if not (path := self.directory / f"{file_name(self.party)}{_WENT_ON}").exists():
-            write_atomic(path, json.dumps({"run": run_id}).encode())
+            write_sealed(path, {"run": run_id})
 
     def save(self, saved: Saved) -> None:
         """Replace the state."""
@@ -158,11 +158,12 @@ def runs_gone_on_from(folder: Path, party: str = "") -> list[str]:
         The run's folder in a state directory.
     party : str
         Of this party alone; "" for all.
+
+    Raises
+    ------
+    DataError
+        If a note of it was changed (code ``state-lost``).
     """
-    found = []
-    for path in sorted((folder / "parties").glob(f"{file_name(party) if party else '*'}{_WENT_ON}")):
-        try:
-            found.append(str(json.loads(path.read_bytes())["run"]))
-        except (ValueError, KeyError, TypeError):  # damaged: it leads nowhere
-            continue
-    return found
+    paths = sorted((folder / "parties").glob(f"{file_name(party) if party else '*'}{_WENT_ON}"))
+    way_out = "Remove the file; what the party keeps of the run that it went on in then stays."
+    return [str(read_state(path, "note", way_out)["run"]) for path in paths]

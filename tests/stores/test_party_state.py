@@ -10,7 +10,7 @@ import pytest
 
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.files import write_atomic
-from fedkd_flwr.stores.party_state import PartyState, Saved
+from fedkd_flwr.stores.party_state import PartyState, Saved, runs_gone_on_from
 
 
 def _state(root, party="a", run_id="1"):
@@ -187,3 +187,15 @@ def test_a_hostile_name_stays_inside_its_folder(tmp_path, party):
     _equal(state.load(), _saved())
     files = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert files == [state.path]
+
+
+def test_a_changed_note_of_where_a_run_went_on_leads_nowhere_else(tmp_path):
+    state = _state(tmp_path)
+    state.note_continued("71")
+    folder = tmp_path / "runs" / state.directory.parent.name
+    assert runs_gone_on_from(folder) == ["71"]
+    (path,) = state.directory.iterdir()
+    path.write_bytes(path.read_bytes().replace(b"71", b"72"))
+    with pytest.raises(DataError, match=r"note .* must be whole, got other content.*Remove the file") as caught:
+        runs_gone_on_from(folder)
+    assert caught.value.code is Code.STATE_LOST

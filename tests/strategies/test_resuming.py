@@ -20,7 +20,7 @@ from fedkd_flwr.apps.run_settings import resumed_settings
 from fedkd_flwr.apps.runs import list_runs
 from fedkd_flwr.apps.server_app import federate
 from fedkd_flwr.apps.simulated import check_simulation
-from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.errors import Code, ConfigError, DataError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
@@ -213,6 +213,19 @@ def lost(tmp_path_factory):
 def test_what_cannot_be_continued_is_refused_by_name(lost, changes, error, message):
     with pytest.raises(error, match=message):
         start(lost, 9, **{"algorithm": "fedct", "model": "decision-tree", "resume-from": "monday", **changes})
+
+
+def test_counts_older_than_the_checkpoint_beside_them_are_refused(tmp_path):
+    """Rounds in which parties were asked would be forgotten in every claim."""
+    settings = {"algorithm": "fedct", "model": "decision-tree"}
+    start(tmp_path, 1, lost_in="2", **settings)
+    folder = tmp_path / "runs" / "1" / "checkpoint"
+    counted = Participations.load(folder)
+    counted.with_count("party-001", 0).save(folder)
+    message = "count party-001 as often as the checkpoint beside it: 1, got 0"
+    with pytest.raises(DataError, match=message) as caught:
+        start(tmp_path, 2, **settings, **{"resume-from": "1"})
+    assert caught.value.code is Code.STATE_LOST
 
 
 @pytest.mark.parametrize(
