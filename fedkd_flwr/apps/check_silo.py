@@ -43,6 +43,7 @@ from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, re
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.filter import spent_text
+from fedkd_flwr.stores.book import FILE, HEAD
 from fedkd_flwr.stores.files import file_name
 
 __all__ = ["Looked", "check_silo", "may_start"]
@@ -270,7 +271,7 @@ class _Silo:
         restore = f"Restore {folder} from a backup, and have a look: fedkd ledger {shlex.quote(str(root))}"
         if not folder.exists():
             yield Finding(subject="ledger", level=Level.READY, what=f"none in {root} yet: nothing has been charged")
-        elif (folder / "ledger.json").exists() or (folder / "head.json").exists():
+        elif (folder / FILE).exists() or (folder / HEAD).exists():
             try:
                 read = read_ledger(folder)
             except (FedkdError, OSError) as error:

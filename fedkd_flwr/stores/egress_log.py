@@ -40,12 +40,23 @@ from fedkd_flwr.privacy.ledger.entry import canonical
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = ["IN_FULL", "EgressLog", "ReadLog", "egress_logs_in", "is_told", "output_of", "read_log", "short_head"]
+__all__ = [
+    "IN_FULL",
+    "EgressLog",
+    "ReadLog",
+    "egress_logs_in",
+    "is_told",
+    "last_charged",
+    "output_of",
+    "read_log",
+    "short_head",
+]
 
 VERSION = 1
 IN_FULL = 8
 """Refusals of one code in one run that are told one by one."""
 _FIRST = "0" * 64  # what the first line names as the one before
+_BLOCK = 1 << 20
 _LOCK_S = 60.0  # how long to wait for another process of this party
 _HEAD_KEYS = {"version", "party", "lines", "digest", "start", "size"}
 _WAY_OUT = (
@@ -224,6 +235,27 @@ class EgressLog:
             start, lines, digest, size = size, lines + 1, str(line["line"]), size + len(whole[0]) + 1
             self._write_head(lines, digest, start, size)  # before the next line, or two would be ahead of it
         return lines, digest, size
+
+
+def last_charged(path: Path) -> str:
+    """Return the digest of the last reply with a claim that a log names, "" for none; only its end is read.
+
+    Such a reply was charged before its line was written: a ledger that does not know it is an older copy.
+    """
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        at, rest = file.seek(0, os.SEEK_END), b""
+        while at:
+            at, end = max(at - _BLOCK, 0), at
+            file.seek(at)
+            first, *lines = (file.read(end - at) + rest).split(b"\n")
+            for raw in reversed(lines if at else [first, *lines]):
+                line = _read_line(raw) if b'"claim":{' in raw else None
+                if line and line["output"] and isinstance(line["round"], int):
+                    return str(line["output"]["sha256"])
+            rest = first
+    return ""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.privacy.ledger.entry import VERSION, lost
+from fedkd_flwr.privacy.ledger.entry import lost
 
 __all__ = ["Histories", "PrivateRows", "RowTable", "array_rows", "hash_rows", "hash_texts"]
 
@@ -257,7 +257,7 @@ class RowTable:
 
     def to_bytes(self) -> bytes:
         """Return it as bytes: one line of JSON, then the arrays."""
-        head = {"version": VERSION, "data_sets": self.data_sets, "rows": len(self.hashes), "groups": len(self.patterns)}
+        head = {"data_sets": self.data_sets, "rows": len(self.hashes), "groups": len(self.patterns)}
         arrays = (self.hashes.astype("<u8"), self.groups.astype("<i4"), np.packbits(self.patterns, axis=1))
         return json.dumps(head).encode() + b"\n" + b"".join(array.tobytes() for array in arrays)
 
@@ -270,8 +270,8 @@ class RowTable:
             data_sets = tuple((str(digest), str(form)) for digest, form in head["data_sets"])
             rows, groups, width = int(head["rows"]), int(head["groups"]), len(data_sets)
             packed = -(-width // 8)
-            if head["version"] != VERSION or len(rest) != 12 * rows + groups * packed:
-                raise ValueError(f"version {head['version']} and {len(rest)} bytes")
+            if len(rest) != 12 * rows + groups * packed:
+                raise ValueError(f"{len(rest)} bytes")
             hashes = np.frombuffer(rest, dtype="<u8", count=rows).astype(np.uint64)
             numbers = np.frombuffer(rest, dtype="<i4", count=rows, offset=8 * rows).astype(np.int32)
             bits = np.frombuffer(rest, dtype=np.uint8, offset=12 * rows).reshape(groups, packed)
