@@ -247,9 +247,7 @@ def ledgers_in(path: Path) -> list[Path]:
         return [path]
     found = sorted(p for pattern in ("ledgers/*", "*") for p in path.glob(pattern) if _holds_ledger(p))
     if not found:
-        raise lost(
-            f"path {path}", "hold a ledger", "none", "Give a party's state-dir, or a ledger.sqlite3."
-        )
+        raise lost(f"path {path}", "hold a ledger", "none", "Give a party's state-dir, or a ledger.sqlite3.")
     return found
 
 

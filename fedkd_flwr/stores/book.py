@@ -37,6 +37,7 @@ from fedkd_flwr.stores.egress_log import last_charged
 __all__ = ["FILE", "HEAD", "Book", "Head", "changed", "head_of", "looked_at"]
 
 FILE, HEAD = "ledger.sqlite3", "head.json"
+SYNC = "EXTRA"  # what is committed survives a power cut
 _VERSION = 3
 _OWN = ("run_id", "server_round", "when", "reply_digest")  # fields of an entry that it shares with no other
 _TABLES = (
@@ -242,7 +243,7 @@ def _database(path: Path, timeout_s: float, *, write: bool) -> Iterator[sqlite3.
         with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=timeout_s, isolation_level=None)) as db:
             if write:
                 db.execute("PRAGMA journal_mode = DELETE")
-                db.execute("PRAGMA synchronous = EXTRA")
+                db.execute(f"PRAGMA synchronous = {SYNC}")
             yield db  # what is not committed is undone
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0)
@@ -262,6 +263,8 @@ def _tables(db: sqlite3.Connection) -> bool:
 
 def _read(path: Path, db: sqlite3.Connection, party: str) -> Book:
     """Read all of a file but the replies, and check what its own digests say."""
+    if path.stat().st_size % db.execute("PRAGMA page_size").fetchone()[0]:
+        raise lost(f"ledger {path}", "be whole", "a part of a page at its end: it was cut")
     if not _tables(db):  # begun, and nothing was written yet
         return Book(path=path, head=Head(party=party), db=db)
     try:

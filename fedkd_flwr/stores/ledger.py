@@ -402,10 +402,7 @@ def ledger_in(folder: Path) -> tuple[Ledger, RowTable]:
 
 def rows_in(book: Book) -> RowTable:
     """Return the table of the rows that were charged."""
-    source = f"rows in {book.path}"
-    if "rows" not in book.parts:
-        return RowTable()
-    return RowTable.from_bytes(book.parts["rows"], source=source)
+    return RowTable.from_bytes(book.parts["rows"]) if "rows" in book.parts else RowTable()
 
 
 def _sets(folder: Path) -> list[list[str]]:

@@ -54,7 +54,7 @@ def places(tmp_path_factory):
     (root / "bytes.bin").write_bytes(b"\xff\xfe\x00\x80" * 9)
     (root / "broken.toml").write_text("a = = 1\n", encoding="utf-8")
     (root / "empty").mkdir()
-    (root / "ledger.json").write_text("{", encoding="utf-8")
+    (root / "ledger.sqlite3").write_text("{", encoding="utf-8")
     return root
 
 
@@ -89,7 +89,7 @@ OF_RUNS = [
     ("compare", "100", "101", "--force", "--by", "brier"),
     ("compare", "100", "101", "--force", "--output", "{root}/file.txt/x.html"),
     ("ledger", "{root}/empty"),
-    ("ledger", "{root}/ledger.json"),
+    ("ledger", "{root}/ledger.sqlite3"),
     ("ledger", "nope"),
     ("ledger", "{root}/empty", "--delta", "2"),
     ("ledger", "{root}/empty", "--epsilon-budget", "nan"),

@@ -24,6 +24,7 @@ from fedkd_flwr.errors import Code, ConfigError, DataError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
+from fedkd_flwr.stores.ledger import ledger_in
 from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies import FedCT, FedCTConfig
 from fedkd_flwr.strategies.resuming import Checkpoints, _settings, check_goes_on
@@ -122,9 +123,9 @@ def told(record):
 
 def charges(folder, run_id):
     return [
-        (path.parent.name, entry["run_id"], entry["server_round"])
-        for path in sorted((folder / "runs" / run_id / "ledgers").glob("*/ledger.json"))
-        for entry in json.loads(path.read_text())["entries"]
+        (place.name, entry.run_id, entry.server_round)
+        for place in sorted(path for path in (folder / "runs" / run_id / "ledgers").iterdir() if path.is_dir())
+        for entry in ledger_in(place)[0].entries
     ]
 
 
