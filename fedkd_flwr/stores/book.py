@@ -152,7 +152,6 @@ class Book:
         """Replace a part."""
         self.parts[name], self.head.parts[name] = data, digest_of(data)
         self._write(name, data)
-        self._write("head", sealed(asdict(self.head)))
 
     def add(self, entry: Entry, reply: bytes | None, *, kept: int) -> None:
         """Write one entry more, with its reply if there is one; of its run the last ``kept`` replies stay."""
@@ -172,7 +171,6 @@ class Book:
             self._open.execute("INSERT INTO replies VALUES (?, ?, ?)", (_run(entry), entry.server_round, reply))
             older = "SELECT rowid FROM replies WHERE run = ? ORDER BY rowid DESC LIMIT -1 OFFSET ?"
             self._open.execute(f"DELETE FROM replies WHERE rowid IN ({older})", (_run(entry), kept))
-        self._write("head", sealed(asdict(self.head)))
 
     def _write(self, name: str, data: bytes) -> None:
         self._open.execute("DELETE FROM parts WHERE name = ?", (name,))
@@ -219,15 +217,18 @@ def changed(folder: Path, *, party: str, timeout_s: float) -> Iterator[Book]:
     with _database(path, timeout_s, write=True) as db:
         db.execute("BEGIN IMMEDIATE")
         book = _checked(_read(path, db, party), party)
-        before = book.head.entries
+        before, entries = sealed(asdict(book.head)), book.head.entries
         with book.locks:
-            if not before and not os.path.lexists(folder / HEAD):
+            if not entries and not os.path.lexists(folder / HEAD):
                 _write_head(book)  # first, so that a ledger without it is one whose head was removed
-            for table in () if _tables(db) else _TABLES:
-                db.execute(table)
+            if begun := not _tables(db):
+                for table in _TABLES:
+                    db.execute(table)
             yield book
+            if (after := sealed(asdict(book.head))) != before or begun:
+                book._write("head", after)
             db.execute("COMMIT")  # this is the charge
-            if book.head.entries != before:
+            if book.head.entries != entries:
                 _write_head(book)
 
 
