@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.files import make_folder, write_atomic
+from fedkd_flwr.files import make_folder, read_sealed, write_atomic, write_sealed
 from fedkd_flwr.json_values import without_nan
 from fedkd_flwr.privacy.ledger.entry import canonical
 from fedkd_flwr.stores.files import file_name, locked
@@ -182,9 +182,9 @@ class EgressLog:
         make_folder(folder)
         with locked(self.directory / "lock", timeout_s=_LOCK_S):
             path = folder / f"{file_name(run_id)}.json"
-            counts = _read_counts(path)
+            counts = _read_counts(path) or {}
             counts[code] = counts.get(code, 0) + 1
-            write_atomic(path, canonical(counts) + b"\n")
+            write_sealed(path, counts)
             return counts[code]
 
     def _write(self, data: bytes, size: int) -> None:
@@ -343,7 +343,10 @@ def read_log(path: Path) -> ReadLog:
         found.notes.append("Half a line stands at the end: a process ended while it wrote, and nothing left with it.")
     _compare_with_head(found, head)
     for counted in sorted(path.parent.glob("refused/*.json")):
-        for code, count in sorted(_read_counts(counted).items()):
+        counts = _read_counts(counted)
+        if counts is None:
+            found.problems.append(f"How often run {counted.stem} was refused is not known: {counted} was changed.")
+        for code, count in sorted((counts or {}).items()):
             if count > IN_FULL:
                 found.notes.append(
                     f"Run {counted.stem} was answered {code} {count:,} times, and a few of these have a line."
@@ -406,13 +409,12 @@ def _read_line(raw: bytes) -> dict[str, Any] | None:
     return line if whole else None
 
 
-def _read_counts(path: Path) -> dict[str, int]:
-    """Return how often each code was answered; what is damaged counts anew, because no reply waits for it."""
+def _read_counts(path: Path) -> dict[str, int] | None:
+    """Return how often each code was answered; None where that was changed: it counts anew, for no reply waits."""
     try:
-        counts = json.loads(path.read_bytes())
-        return {str(code): int(count) for code, count in counts.items()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return {}
+        return read_sealed(path) if path.exists() else {}
+    except (OSError, ValueError):
+        return None
 
 
 def _read_head(path: Path) -> dict[str, Any] | None:
