@@ -1,7 +1,7 @@
 """Writing files so that they survive a crash: whole or not at all, readable by their owner alone.
 
-A small JSON file has a field ``digest`` over the canonical JSON of its other fields (`write_sealed`): without it one
-changed digit would be believed.
+A small JSON file has a field ``seal``, a digest of the canonical JSON of its other fields (`write_sealed`): without it
+one changed digit would be believed.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def sealed(values: Mapping[str, Any]) -> bytes:
     >>> unsealed(sealed({"asked": 3}))
     {'asked': 3}
     """
-    return canonical({**values, "digest": digest_of(canonical(dict(values)))}) + b"\n"
+    return canonical({**values, "seal": digest_of(canonical(dict(values)))}) + b"\n"
 
 
 def unsealed(data: bytes) -> dict[str, Any]:
     """Return what was `sealed`; raises `ValueError` for anything else, also where one digit was changed."""
     try:
         values = json.loads(data)
-        digest = values.pop("digest")
+        digest = values.pop("seal")
         right = digest_of(canonical(values))
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
         raise ValueError(f"this: {type(error).__name__}: {error}") from error

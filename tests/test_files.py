@@ -29,7 +29,7 @@ def test_a_changed_byte_anywhere_in_a_sealed_file_is_noticed_or_changes_no_value
     assert noticed > 3 * len(data)
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"null", b'{"digest": 3}', b"[" * 100_000, b"\xff"])
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"null", b'{"seal": 3}', b"[" * 100_000, b"\xff"])
 def test_what_is_no_sealed_file_is_a_value_error(tmp_path, data):
     (tmp_path / "x").write_bytes(data)
     with pytest.raises(ValueError, match=r"this: |other content"):

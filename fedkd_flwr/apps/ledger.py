@@ -77,6 +77,8 @@ def read_ledger(path: Path) -> Read:
     DataError
         If it cannot be believed (code ``ledger-lost``).
     """
+    if path.is_file() and path.name != FILE:
+        raise lost(f"file {path}", f"be a ledger, {FILE}", "another file", "Give a party's state-dir.")
     ledger, rows = ledger_in(path if path.is_dir() else path.parent)
     return Read(ledger, rows.all_histories())
 

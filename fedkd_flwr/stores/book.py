@@ -246,7 +246,7 @@ def _database(path: Path, timeout_s: float, *, write: bool) -> Iterator[sqlite3.
                 db.execute("PRAGMA journal_mode = DELETE")
                 db.execute(f"PRAGMA synchronous = {SYNC}")
             yield db  # what is not committed is undone
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where SQLite's own message is damaged text
         code = getattr(error, "sqlite_errorcode", 0)
         if code & 0xFF in _BUSY:
             way_out = "Another process holds it: run one process per party, or let this one wait longer."

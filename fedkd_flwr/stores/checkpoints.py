@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.files import write_atomic, write_sealed
+from fedkd_flwr.files import canonical, write_atomic, write_sealed
+from fedkd_flwr.stores.archive import packed, unpacked
 from fedkd_flwr.stores.files import read_state, state_lost
 
 __all__ = ["CHECKPOINT", "Lineage", "load_checkpoint", "save_checkpoint", "sealed"]
@@ -111,11 +109,8 @@ def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta
     ``meta`` holds plain JSON values. Raises `ValueError` if an array holds Python objects, or a number in ``meta`` is
     not finite.
     """
-    text = json.dumps({"arrays": list(arrays), "meta": dict(meta)}, allow_nan=False).encode()
-    named: dict[str, NDArray[Any]] = {f"array.{i}": array for i, array in enumerate(arrays.values())}
-    buffer = BytesIO()
-    np.savez(buffer, allow_pickle=False, meta=np.frombuffer(text, dtype=np.uint8), **named)
-    return write_atomic(Path(folder) / CHECKPOINT, buffer.getvalue())
+    canonical(dict(meta))  # no NaN: it would be read as another value elsewhere
+    return write_atomic(Path(folder) / CHECKPOINT, packed(arrays, meta))
 
 
 def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -131,11 +126,6 @@ def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[s
         )
         raise DataError(explain(f"checkpoint {path}", "be there", "no such file", way_out), code=Code.MISSING_FILE)
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            text = json.loads(file["meta"].tobytes())
-            arrays = {name: file[f"array.{i}"] for i, name in enumerate(text["arrays"])}
-        return arrays, dict(text["meta"])
-    except Exception as error:  # a damaged archive may raise anything
-        way_out = "Start the run afresh."
-        message = explain(f"checkpoint {path}", "be whole", str(error) or type(error).__name__, way_out)
-        raise DataError(message, code=Code.STATE_LOST) from error
+        return unpacked(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise state_lost(path, "checkpoint", error, "Start the run afresh.") from error

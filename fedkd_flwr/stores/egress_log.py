@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.files import make_folder, read_sealed, write_atomic, write_sealed
+from fedkd_flwr.files import make_folder, read_sealed, write_sealed
 from fedkd_flwr.json_values import without_nan
 from fedkd_flwr.privacy.ledger.entry import canonical
 from fedkd_flwr.stores.files import file_name, locked
@@ -206,7 +206,7 @@ class EgressLog:
 
     def _write_head(self, lines: int, digest: str, start: int, size: int) -> None:
         head = {"version": VERSION, "party": self.party, "lines": lines, "digest": digest, "start": start, "size": size}
-        write_atomic(self.head_path, canonical(head) + b"\n")  # syncs the folder, and so the log's name
+        write_sealed(self.head_path, head)  # syncs the folder, and so the log's name
 
     def _end(self) -> tuple[int, str, int]:
         """Return the number of lines, the last one's digest, and the bytes of whole lines; only the end is read."""
@@ -422,16 +422,12 @@ def _read_head(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        head = json.loads(path.read_bytes())
-        counts = [head[key] for key in ("lines", "start", "size")]
-        whole = (
-            head.keys() == _HEAD_KEYS and head["version"] == VERSION and re.fullmatch("[0-9a-f]{64}", head["digest"])
-        )
-        if not (whole and all(type(one) is int and one >= 0 for one in counts)):
+        head = read_sealed(path)
+        if head.keys() != _HEAD_KEYS or head["version"] != VERSION:
             raise ValueError(f"keys {', '.join(head)}")
-    except Exception as error:  # anything may stand in a damaged file
-        raise _lost(f"head {path}", "be whole", f"this: {error!r}") from error
-    return dict(head)
+    except (OSError, ValueError) as error:
+        raise _lost(f"head {path}", "be whole", str(error)) from error
+    return head
 
 
 def _lost(source: str, rule: str, seen: str) -> DataError:

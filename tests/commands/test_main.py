@@ -269,7 +269,7 @@ def test_an_output_that_takes_nothing_leaves_no_traceback(places, output, code):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("ledger", "{root}/bytes.fedkd"), "UnicodeDecodeError: 'utf-8' codec can't decode byte"),
+        (("ledger", "{root}/bytes.fedkd"), "bytes.fedkd must be a ledger, ledger.sqlite3, got another file"),
         (("predict", "{root}/bytes.fedkd", "{root}/file.txt"), "bytes.fedkd"),
         (("schema", "{root}/empty", "--label", "y"), "got the folder "),
     ],

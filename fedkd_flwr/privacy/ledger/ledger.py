@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_number
-from fedkd_flwr.errors import Code, ConfigError, RefusalError, explain
+from fedkd_flwr.errors import Code, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import Entry, Events, check_digest, check_text, epsilon_of, plain_events, utc
 from fedkd_flwr.privacy.ledger.filter import ROUNDING, cost_of, order, spent, spent_text
 from fedkd_flwr.privacy.ledger.rows import Histories
@@ -108,14 +108,6 @@ class Ledger:
     def __post_init__(self) -> None:
         check_text("party", self.party)
         check_digest(self.data_digest)
-        seen: set[tuple[str, int, str]] = set()
-        for entry in self.entries:
-            # a run has one note (round 0) for each data set, and one charge for each round
-            request = (*entry.request, "" if entry.server_round else entry.data + entry.mechanism)
-            if request in seen:
-                message = f"run {entry.run_id} round {entry.server_round} again"
-                raise ConfigError(explain(f"ledger of {self.party}", "charge a request once", message))
-            seen.add(request)
 
     # ------------------------------------------------------------------------------------------ what it decides
 

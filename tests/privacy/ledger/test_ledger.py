@@ -225,24 +225,6 @@ def test_events_that_cannot_be_accounted_for_are_refused_whatever_the_budget(eve
         make_ledger().ask(events, budget)
 
 
-# -------------------------------------------------------------------------------------------------------- charging
-
-
-def test_a_request_is_charged_once():
-    with pytest.raises(ConfigError, match=r"must charge a request once, got run r1 round 1 again"):
-        make_ledger(make_entry(1), make_entry(1))
-
-
-def test_a_run_is_noted_once_for_each_data_set_and_each_mechanism():
-    note = make_entry(0)
-    ledger = make_ledger(note, make_entry(0, data="cd" * 16), make_entry(0, mechanism="another"))
-    assert len(ledger.entries) == 3
-    with pytest.raises(ConfigError, match="got run r1 round 0 again"):
-        make_ledger(*ledger.entries, note)
-    with pytest.raises(ConfigError, match="got run r1 round 1 again"):
-        make_ledger(make_entry(1), make_entry(1, data="cd" * 16))
-
-
 @pytest.mark.parametrize(("party", "digest"), [("", DIGEST), ("a", ""), ("a", "xyz" * 8), ("a", "../../../etc/passwd")])
 def test_a_ledger_has_an_owner_and_a_digest(party, digest):
     with pytest.raises(ConfigError, match=r"(party|data digest) must be"):
