@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import tempfile
 from collections.abc import Mapping
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
+
+from fedkd_flwr.json_values import sealed, unsealed
 
 try:
     import fcntl
@@ -22,51 +22,15 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
-    "canonical",
-    "digest_of",
     "make_folder",
     "read_sealed",
     "remove_leftovers",
-    "sealed",
-    "unsealed",
     "write_atomic",
     "write_sealed",
 ]
 
 _PART = ".part"
 """How the names of files end that are being written."""
-
-
-def canonical(value: object) -> bytes:
-    """Return plain JSON with finite numbers as the same bytes on every machine; raises `ValueError` or `TypeError`."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
-def digest_of(*parts: bytes) -> str:
-    """Return the digest by which a change of any of these bytes is noticed, 32 hexadecimal digits."""
-    return blake2b(b"\n".join(parts), digest_size=16).hexdigest()
-
-
-def sealed(values: Mapping[str, Any]) -> bytes:
-    """Return plain values as one line of JSON with their digest.
-
-    >>> unsealed(sealed({"asked": 3}))
-    {'asked': 3}
-    """
-    return canonical({**values, "seal": digest_of(canonical(dict(values)))}) + b"\n"
-
-
-def unsealed(data: bytes) -> dict[str, Any]:
-    """Return what was `sealed`; raises `ValueError` for anything else, also where one digit was changed."""
-    try:
-        values = json.loads(data)
-        digest = values.pop("seal")
-        right = digest_of(canonical(values))
-    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-        raise ValueError(f"this: {type(error).__name__}: {error}") from error
-    if digest != right:
-        raise ValueError("other content than its digest was made of: it was changed or damaged")
-    return dict(values)
 
 
 def write_sealed(path: Path, values: Mapping[str, Any]) -> Path:

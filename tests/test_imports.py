@@ -92,7 +92,7 @@ BELOW = {
 }
 MAY_IMPORT = {
     "errors": set(),
-    "files": set(),
+    "files": {"json_values"},
     "json_values": set(),
     "processes": set(),
     "rounding": set(),
@@ -106,7 +106,7 @@ MAY_IMPORT = {
     "labels": {"checks", "errors", "metrics"},
     "models": {"checks", "errors", "files", "metrics", "seeds"},
     "data": {"checks", "errors", "seeds"},
-    "privacy": {"checks", "errors", "labels", "rounding"},
+    "privacy": {"checks", "errors", "json_values", "labels", "rounding"},
     "algorithms": {"checks", "errors", "seeds", "labels", "privacy"},
     "stores": {"checks", "errors", "files", "json_values", "privacy", "processes", "run_record", "spreadsheets"},
     "run_frames": {"errors"},
