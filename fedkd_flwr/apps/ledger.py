@@ -184,6 +184,7 @@ def ledger_dict(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
                 "run_id": entry.run_id,
                 "round": entry.server_round,
                 "data": entry.data,
+                "reply_digest": entry.reply_digest,
                 "algorithm": entry.algorithm,
                 "mechanism": entry.mechanism,
                 "unit": entry.unit,
