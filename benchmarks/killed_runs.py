@@ -39,7 +39,7 @@ from fedkd_flwr.privacy.noise.labels import RandomizedResponse  # noqa: E402
 from fedkd_flwr.report import write_page  # noqa: E402
 from fedkd_flwr.report.standing import standing  # noqa: E402
 from fedkd_flwr.run_record import RunRecord  # noqa: E402
-from fedkd_flwr.stores.ledger import ledger_in  # noqa: E402
+from fedkd_flwr.stores.book import ledger_in  # noqa: E402
 
 PARTIES, ROUNDS, PUBLIC, CLASSES = 3, 60, 60, 3
 EPSILON = 0.5

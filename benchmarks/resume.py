@@ -45,7 +45,7 @@ from fedkd_flwr.apps.find_run import way_to_continue  # noqa: E402
 from fedkd_flwr.apps.run_settings import resumed_settings  # noqa: E402
 from fedkd_flwr.errors import FedkdError  # noqa: E402
 from fedkd_flwr.run_record import RunRecord  # noqa: E402
-from fedkd_flwr.stores.ledger import ledger_in  # noqa: E402
+from fedkd_flwr.stores.book import ledger_in  # noqa: E402
 
 DATA = {"dataset": "synthetic", "synthetic-rows": 300, "synthetic-classes": 3, "num-public": 60, "num-test": 60}
 COMMON = {**DATA, "partitioner": "iid", "num-parties": 3, "centralised": "false"}

@@ -35,9 +35,11 @@ from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.files import make_folder, read_sealed, write_sealed
 from fedkd_flwr.json_values import canonical, digest_of, sealed, unsealed
 from fedkd_flwr.privacy.ledger.entry import Entry, lost
+from fedkd_flwr.privacy.ledger.ledger import Ledger
+from fedkd_flwr.privacy.ledger.rows import RowTable
 from fedkd_flwr.stores.egress_log import last_charged
 
-__all__ = ["FILE", "HEAD", "Book", "Head", "changed", "head_of", "looked_at"]
+__all__ = ["FILE", "HEAD", "Book", "Head", "changed", "head_of", "ledger_in", "looked_at", "rows_in"]
 
 FILE, HEAD = "ledger.sqlite3", "head.json"
 SYNC = "EXTRA"  # what is committed survives a power cut
@@ -347,3 +349,21 @@ def head_of(folder: Path) -> Head | None:
 
 def _write_head(book: Book) -> None:
     write_sealed(book.path.with_name(HEAD), asdict(book.head) | {"parts": {}})
+
+
+def ledger_in(folder: Path) -> tuple[Ledger, RowTable]:
+    """Return the ledger in a party's folder, and the table of its rows; it only reads.
+
+    Raises `DataError` (code ``ledger-lost``) where there is none, or it cannot be believed.
+    """
+    if not os.path.lexists(folder / FILE):
+        raise lost(f"ledger {folder / FILE}", "be there", "no such file")
+    with looked_at(folder) as book:
+        entries = tuple(book.entries())
+        held = entries[-1].data if entries else "0" * 64
+        return Ledger(party=book.head.party or folder.name, data_digest=held, entries=entries), rows_in(book)
+
+
+def rows_in(book: Book) -> RowTable:
+    """Return the table of the rows that were charged."""
+    return RowTable.from_bytes(book.parts["rows"]) if "rows" in book.parts else RowTable()

@@ -20,12 +20,12 @@ from fedkd_flwr.files import read_sealed, write_sealed
 from fedkd_flwr.privacy.ledger.entry import Entry, lost, plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget, Events, Ledger
 from fedkd_flwr.privacy.ledger.rows import PrivateRows, RowTable, hash_rows
-from fedkd_flwr.stores.book import FILE, HEAD, Book, changed, head_of, looked_at
+from fedkd_flwr.stores.book import FILE, HEAD, Book, changed, head_of, looked_at, rows_in
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
 from fedkd_flwr.stores.plans import HOLD_S, Plans
 
-__all__ = ["NO_NOISE", "REPLIES_KEPT", "LedgerStore", "ledger_in", "rows_in"]
+__all__ = ["NO_NOISE", "REPLIES_KEPT", "LedgerStore"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -92,11 +92,8 @@ class LedgerStore:
         self.directory = self.ledgers / file_name(party)
         self.path = self.directory / FILE
         self.key_path = self.ledgers / "rows.key"
-        self.rows = PrivateRows(
-            digest=data_digest,
-            form="one data set",
-            blocks=lambda: [np.array([[data_digest]], dtype=object)],
-        )
+        own = np.array([[data_digest]], dtype=object)
+        self.rows = PrivateRows(digest=data_digest, form="one data set", blocks=lambda: [own])
         self.knows_rows = False
         self._values: Sequence[NDArray[Any]] | None = None
         self._hashes: NDArray[np.uint64] | None = None
@@ -385,24 +382,6 @@ class LedgerStore:
                 self.path,
                 last.entries[0].when,
             )
-
-
-def ledger_in(folder: Path) -> tuple[Ledger, RowTable]:
-    """Return the ledger in a party's folder, and the table of its rows; it only reads.
-
-    Raises `DataError` (code ``ledger-lost``) where there is none, or it cannot be believed.
-    """
-    if not os.path.lexists(folder / FILE):
-        raise lost(f"ledger {folder / FILE}", "be there", "no such file")
-    with looked_at(folder) as book:
-        entries = tuple(book.entries())
-        held = entries[-1].data if entries else "0" * 64
-        return Ledger(party=book.head.party or folder.name, data_digest=held, entries=entries), rows_in(book)
-
-
-def rows_in(book: Book) -> RowTable:
-    """Return the table of the rows that were charged."""
-    return RowTable.from_bytes(book.parts["rows"]) if "rows" in book.parts else RowTable()
 
 
 def _sets(folder: Path) -> list[list[str]]:

@@ -18,7 +18,8 @@ from fedkd_flwr.errors import Code, DataError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
-from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore, ledger_in
+from fedkd_flwr.stores.book import ledger_in
+from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
 
 SCHEMA = Schema(

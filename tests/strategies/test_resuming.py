@@ -23,8 +23,8 @@ from fedkd_flwr.apps.simulated import check_simulation
 from fedkd_flwr.errors import Code, ConfigError, DataError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.stores.book import ledger_in
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
-from fedkd_flwr.stores.ledger import ledger_in
 from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies import FedCT, FedCTConfig
 from fedkd_flwr.strategies.resuming import Checkpoints, _settings, check_goes_on
