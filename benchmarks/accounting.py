@@ -33,7 +33,6 @@ from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import array_rows
-from fedkd_flwr.stores.files import write_atomic
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
 
@@ -96,28 +95,31 @@ def ledger_of(entries: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         store = LedgerStore(folder, party="a", data_digest="0" * 64)
         charged(store, "0", 1)
-        ledger = store.load()
-        first = ledger.entries[0]
-        copies = (dataclasses.replace(first, run_id=str(k // 100), server_round=1 + k % 100) for k in range(entries))
-        ledger = dataclasses.replace(ledger, entries=tuple(copies))
-        write_atomic(store.path, ledger.to_json())
-        write_atomic(store.head_path, ledger.head.to_json())
+        first = store.load().entries[0]
+        with store.held() as book:
+            for k in range(entries - 1):
+                book.add(dataclasses.replace(first, run_id=str(1 + k // 100), server_round=1 + k % 100), None, kept=3)
         size = store.path.stat().st_size
-        raw, _ = timed(store.path.read_bytes)
-        _, least = timed(lambda: (json.loads(raw), sha256(raw).digest()))
+        said = json.dumps([said for _, said in book.rows]).encode()
+        _, least = timed(lambda: (json.loads(said), sha256(said).digest()))
         store = LedgerStore(folder, party="a", data_digest="0" * 64)
         opened, opening = timed(store.load)
         _, asking = timed(lambda: store.ask(WORDS["events"], BUDGET, run_id="new", rounds=2))
         _, charging = timed(lambda: charged(store, "new", 1))
+        before = store.path.read_bytes()
+        charged(store, "new", 2)
+        after = store.path.read_bytes()
+        written = sum(before[at : at + 4096] != after[at : at + 4096] for at in range(0, len(after), 4096))
         again = LedgerStore(folder, party="a", data_digest="0" * 64).load()
-        if len(opened.entries) != entries or len(again.entries) != entries + 1:
-            sys.exit(f"{entries} entries: {len(again.entries)} after one charge")
+        if len(opened.entries) != entries or len(again.entries) != entries + 2:
+            sys.exit(f"{entries} entries: {len(again.entries)} after two charges")
     return {
         "MB": size / 1e6,
         "open, s": opening,
         "times JSON and SHA-256": opening / least,
         "ask, s": asking,
         "charge, s": charging,
+        "charge writes, kB": written * 4.096,
     }
 
 
@@ -132,7 +134,7 @@ def rows_of(count: int, columns: int) -> dict[str, float]:
             charged(LedgerStore(folder, party="a", data_digest=rows.digest, rows=rows), "0", 1)
 
         _, took = timed(first_charge)
-        size = sum(path.stat().st_size for path in Path(folder).rglob("*.table"))
+        size = sum(path.stat().st_size for path in Path(folder).rglob("*.sqlite3"))
     return {"s": took, "MB": size / 1e6}
 
 

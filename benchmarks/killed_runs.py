@@ -39,6 +39,7 @@ from fedkd_flwr.privacy.noise.labels import RandomizedResponse  # noqa: E402
 from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
 from fedkd_flwr.report import write_page  # noqa: E402
 from fedkd_flwr.report.status import run_status  # noqa: E402
+from fedkd_flwr.stores.book import ledger_in  # noqa: E402
 
 PARTIES, ROUNDS, PUBLIC, CLASSES = 3, 60, 60, 3
 EPSILON = 0.5
@@ -71,9 +72,9 @@ def _record(path: Path) -> RunRecord | None:
 def charged(folder: Path, run_id: str) -> dict[str, set[int]]:
     """Return the rounds that each party's ledger was charged for."""
     found = {}
-    for ledger in folder.rglob("ledger.json"):
-        entries = json.loads(ledger.read_text(encoding="utf-8"))["entries"]
-        found[ledger.parent.name] = {one["server_round"] for one in entries if one["run_id"] == run_id}
+    for path in folder.rglob("ledger.sqlite3"):
+        entries = ledger_in(path.parent)[0].entries
+        found[path.parent.name] = {one.server_round for one in entries if one.run_id == run_id}
     return found
 
 

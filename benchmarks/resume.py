@@ -45,6 +45,7 @@ from fedkd_flwr.app.find_run import way_to_continue  # noqa: E402
 from fedkd_flwr.errors import FedkdError  # noqa: E402
 from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
 from fedkd_flwr.settings.run_settings import resumed_settings  # noqa: E402
+from fedkd_flwr.stores.book import ledger_in  # noqa: E402
 
 DATA = {"dataset": "synthetic", "synthetic-rows": 300, "synthetic-classes": 3, "num-public": 60, "num-test": 60}
 COMMON = {**DATA, "partitioner": "iid", "num-parties": 3, "centralised": "false"}
@@ -100,10 +101,10 @@ def told(record: RunRecord, *, noisy: bool) -> dict[str, Any]:
 def ledgers(folder: Path) -> dict[str, Counter[int]]:
     """Return how often each party's ledger was charged for each round, by party."""
     found: dict[str, Counter[int]] = {}
-    for path in folder.rglob("ledger.json"):
-        entries = json.loads(path.read_text(encoding="utf-8"))["entries"]
+    for path in folder.rglob("ledger.sqlite3"):
+        entries = ledger_in(path.parent)[0].entries
         counts = found.setdefault(path.parent.name, Counter())
-        counts.update(one["server_round"] for one in entries if one["events"][0][0]["kind"] != "non-private")
+        counts.update(one.server_round for one in entries if one.events[0][0]["kind"] != "non-private")
     return found
 
 
@@ -405,15 +406,14 @@ def one_kill(
 def of_runs(folder: Path, runs: set[str]) -> dict[str, Counter[int]]:
     """Return how often each silo's ledger was charged for each round of these runs."""
     found: dict[str, Counter[int]] = {}
-    for path in folder.glob("silo-*/state/ledgers/*/ledger.json"):
-        entries = json.loads(path.read_text(encoding="utf-8"))["entries"]
+    for path in folder.glob("silo-*/state/ledgers/*/ledger.sqlite3"):
         mine = [
             one
-            for one in entries
+            for one in ledger_in(path.parent)[0].entries
             # behind the id a digest stands where the run itself had not come
-            if one["run_id"].partition("-")[0] in runs and one["events"][0][0]["kind"] != "non-private"
+            if one.run_id.partition("-")[0] in runs and one.events[0][0]["kind"] != "non-private"
         ]
-        found[path.parent.name] = Counter(one["server_round"] for one in mine)
+        found[path.parent.name] = Counter(one.server_round for one in mine)
     return found
 
 

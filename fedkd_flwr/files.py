@@ -1,4 +1,8 @@
-"""Writing files so that they survive a crash: whole or not at all, readable by their owner alone."""
+"""Writing files so that they survive a crash: whole or not at all, readable by their owner alone.
+
+A small JSON file has a field ``seal``, a digest of the canonical JSON of its other fields (`write_sealed`): without it
+one changed digit would be believed.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,37 @@ import contextlib
 import errno
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from fedkd_flwr.json_values import sealed, unsealed
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["make_folder", "remove_leftovers", "write_atomic"]
+__all__ = [
+    "make_folder",
+    "read_sealed",
+    "remove_leftovers",
+    "write_atomic",
+    "write_sealed",
+]
 
 _PART = ".part"
 """How the names of files end that are being written."""
+
+
+def write_sealed(path: Path, values: Mapping[str, Any]) -> Path:
+    """Replace a file by plain values with their digest, as `write_atomic` does."""
+    return write_atomic(path, sealed(values))
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Return what `write_sealed` wrote; raises `OSError`, or `ValueError` where anything in it was changed."""
+    return unsealed(path.read_bytes())
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> Path:
@@ -96,10 +120,10 @@ def _temporary(path: Path) -> tuple[int, str]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents and sync each of them, because a file is lost with the folder that holds it."""
+    """Make a folder and its parents, for their owner alone, and sync each: a file is lost with the folder it is in."""
     if not folder.is_dir():
         make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         _sync_folder(folder.parent)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from hashlib import blake2b
 
 import dp_accounting as dp
 import numpy as np
@@ -12,10 +11,11 @@ from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import Entry, plain_events
 from fedkd_flwr.privacy.ledger.ledger import Ledger
 from fedkd_flwr.privacy.ledger.rows import RowTable
+from fedkd_flwr.stores.book import changed
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DIGEST = "ab" * 32
-TABLE = RowTable().with_data_set(DIGEST, "test rows", np.arange(1, 8, dtype=np.uint64)).to_bytes()
+TABLE = RowTable().with_data_set(DIGEST, "test rows", np.arange(1, 8, dtype=np.uint64))
 ONE_LABEL = ((PureEvent(0.4), 1),)
 NON_PRIVATE = dp.NonPrivateDpEvent()
 
@@ -33,7 +33,6 @@ def make_entry(server_round=1, *, run_id="r1", events=ONE_LABEL, **changes):
         "when": "2029-12-31T10:00:00+00:00",
         "reply_digest": "0" * 64,
         "data": DIGEST,
-        "table": blake2b(TABLE, digest_size=32).hexdigest(),
     }
     return Entry(**{**values, **changes})
 
@@ -49,3 +48,12 @@ def gaussian(noise):
 def full_ledger():
     events = [(PureEvent(0.1), 3), (gaussian(7.5), 2)]
     return make_ledger(make_entry(1, events=events), make_entry(2), make_entry(1, run_id="r2"))
+
+
+def write_ledger(folder, ledger):
+    """Write a ledger to a folder, as `LedgerStore` keeps it."""
+    with changed(folder, party=ledger.party, timeout_s=1.0) as book:
+        book.put("rows", TABLE.to_bytes())
+        for entry in ledger.entries:
+            book.add(entry, None, kept=3)
+    return folder

@@ -94,7 +94,7 @@ def test_a_strategy_of_their_own_counts_noisy_labels_and_the_ledger_refuses_the_
     first = run(EXAMPLES / "own_strategy")
     printed = capsys.readouterr().out
     assert float(re.search(r"([\d.]+) of the 60 wines", printed)[1]) > 0.75  # 0.33 by chance
-    assert len(list((tmp_path / ".cellars").rglob("ledger.json"))) == 3
+    assert len(list((tmp_path / ".cellars").rglob("ledger.sqlite3"))) == 3
     second = run(EXAMPLES / "own_strategy", run_id=2)
     assert [reply.has_error() for reply in (*first.replies, *second.replies)] == [False] * 3 + [True] * 3
     assert "is left out" in capsys.readouterr().out

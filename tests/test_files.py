@@ -8,12 +8,32 @@ import stat
 import pytest
 
 from fedkd_flwr import files
-from fedkd_flwr.files import write_atomic
+from fedkd_flwr.files import read_sealed, write_atomic, write_sealed
 
 
 def test_what_is_written_is_read_and_the_folder_is_made(tmp_path):
     path = write_atomic(tmp_path / "new" / "folder" / "x.json", b"{}")
     assert path.read_bytes() == b"{}"
+
+
+def test_a_changed_byte_anywhere_in_a_sealed_file_is_noticed_or_changes_no_value(tmp_path):
+    path = write_sealed(tmp_path / "x", {"asked": {"a": 12, "é": 0.5}, "list": [1, True, None]})
+    data, values, noticed = path.read_bytes(), read_sealed(path), 0
+    for place in range(len(data)):
+        for value in {data[place] ^ 1, data[place] ^ 32, ord("7"), ord(" ")} - {data[place]}:
+            path.write_bytes(data[:place] + bytes([value]) + data[place + 1 :])
+            try:
+                assert read_sealed(path) == values
+            except ValueError:
+                noticed += 1
+    assert noticed > 3 * len(data)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"null", b'{"seal": 3}', b"[" * 100_000, b"\xff"])
+def test_what_is_no_sealed_file_is_a_value_error(tmp_path, data):
+    (tmp_path / "x").write_bytes(data)
+    with pytest.raises(ValueError, match=r"this: |other content"):
+        read_sealed(tmp_path / "x")
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])

@@ -91,7 +91,7 @@ BELOW = {
 }
 MAY_IMPORT = {
     "errors": set(),
-    "files": set(),
+    "files": {"json_values"},
     "json_values": set(),
     "processes": set(),
     "rounding": set(),
@@ -105,7 +105,7 @@ MAY_IMPORT = {
     "labels": {"checks", "errors", "metrics"},
     "models": {"checks", "errors", "files", "labels", "metrics", "seeds"},
     "data": {"checks", "errors", "labels", "seeds"},
-    "privacy": {"checks", "errors", "labels", "rounding"},
+    "privacy": {"checks", "errors", "json_values", "labels", "rounding"},
     "algorithms": {"checks", "errors", "registry", "seeds", "labels", "privacy"},
     "stores": {"checks", "errors", "files", "json_values", "privacy", "processes", "record", "spreadsheets"},
     "record": {"errors", "json_values", "metrics", "processes"},

@@ -134,6 +134,7 @@ class Bench:
         import tempfile
 
         from fedkd_flwr.files import make_folder, write_atomic
+        from fedkd_flwr.record.run_record import signed
 
         make_folder(self.records)
         show("starting")
@@ -156,7 +157,8 @@ class Bench:
                 if ended.status != "completed":
                     return " ".join(ended.reason.split()) or ended.status
                 text = Path(ended.record).read_text(encoding="utf-8")
-        write_atomic(self.kept(job), text.replace(folder, "").encode())
+        record_text = json.dumps(signed(json.loads(text.replace(folder, ""))), indent=1)
+        write_atomic(self.kept(job), record_text.encode())
         return ""
 
     def _simulate(self, settings: Mapping[str, Any], show: Callable[[str], None], may_stop: Callable[[], bool]) -> Any:

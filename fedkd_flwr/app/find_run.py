@@ -163,8 +163,12 @@ def find_runs(text: str | Path, output_dir: str | Path = OUTPUT) -> list[Path]:
 
 def _found(record: Path) -> Found:
     """Read when a run started and what it is called; a record that cannot be read has no name."""
+    from fedkd_flwr.record.run_record import record_digest
+
     try:
         data = json.loads(record.read_bytes())
+        if data["digest"] != record_digest(data):
+            raise ValueError("changed or damaged")
         config = data.get("config", {})
         return Found(record, datetime.fromisoformat(data["started"]).astimezone(UTC), str(config.get("name", "")))
     except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):

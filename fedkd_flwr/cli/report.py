@@ -46,7 +46,7 @@ def report(
     fedkd report --schema > record.schema.json
     """
     from fedkd_flwr.app.find_run import find_run, way_to_continue
-    from fedkd_flwr.record.run_record import RunRecord
+    from fedkd_flwr.record.run_record import RunRecord, signed
 
     if schema:
         from fedkd_flwr.report.record_schema import record_schema
@@ -61,7 +61,7 @@ def report(
     if table or as_json:
         from fedkd_flwr.report.table import summary_table
 
-        print_json(shown.as_dict()) if as_json else typer.echo(summary_table(shown))
+        print_json(signed(shown.as_dict())) if as_json else typer.echo(summary_table(shown))
         return
     if csv is not None:
         from fedkd_flwr.report.csv_files import write_csv_files

@@ -396,10 +396,9 @@ class PartyClient(NumPyClient, ABC):
         party, ledger = self.party, self.party.ledger
         if charge is None or ledger is None:
             return
-        known = ledger.load()
         last_round = instruction.last_round
         runs = (party.run_id, *instruction.earlier)
-        if last_round and all(known.entry(run, last_round) is None for run in runs):
+        if last_round and not any(ledger.entries(run, last_round) for run in runs):
             way_out = "Mount the state-dir this party had then; an empty one has forgotten what was spent."
             rule = f"hold the charge of round {last_round}, which the server has the labels of"
             message = explain(f"ledger {ledger.path}", rule, "no such entry", way_out)
@@ -541,7 +540,7 @@ class PartyClient(NumPyClient, ABC):
             return True
         if party.ledger is None:
             return False
-        of_run = (entry for entry in party.ledger.load().entries if entry.run_id == party.run_id)
+        of_run = party.ledger.entries(party.run_id)
         return any(event["kind"] != "non-private" for entry in of_run for event, _ in entry.events)
 
     def _leaving(self, private: bool) -> Collection[str]:

@@ -101,7 +101,7 @@ def note_where_it_is_kept(party: Party, own: PartyState | None) -> None:
 
 
 def _charged(party: Party, run_id: str) -> bool:
-    return party.ledger is not None and any(entry.run_id == run_id for entry in party.ledger.load().entries)
+    return party.ledger is not None and bool(party.ledger.entries(run_id))
 
 
 def node_proof(party: Party) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from fedkd_flwr.errors import DataError, FedkdError, cause, explain
-from fedkd_flwr.json_values import without_nan
+from fedkd_flwr.json_values import canonical, digest_of, without_nan
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.processes import ProcessRecord
 from fedkd_flwr.record.frames import frame
@@ -38,6 +38,8 @@ __all__ = [
     "RoundRecord",
     "RunRecord",
     "now_text",
+    "record_digest",
+    "signed",
 ]
 
 SCHEMA_VERSION = 2
@@ -108,9 +110,10 @@ class RoundRecord:
     bytes_up: int = 0  # the same, from the parties
     seconds: float = 0.0  # from asking to the combined answer
 
-    def to_json(self) -> str:
-        """Return the round as JSON text, indented as in a record."""
-        return textwrap.indent(_json(dataclasses.asdict(self)), "  ")
+    def to_json(self) -> tuple[str, bytes]:
+        """Return the round as JSON text, indented as in a record, and as the bytes that its digest is made of."""
+        values = without_nan(dataclasses.asdict(self))
+        return textwrap.indent(_json(values), "  "), canonical(values)
 
     def line(self, num_rounds: int) -> str:
         """Return the round as one line of the log."""
@@ -512,19 +515,21 @@ class RunRecord:
                     "Read this record with the release of fedkd-flwr that wrote it.",
                 )
             )
-        return _build(cls, data, "run record")
+        return _build(cls, {key: value for key, value in data.items() if key != "digest"}, "run record")
 
     def to_json(self) -> str:
-        """Return the record as indented JSON text. NaN and infinity become null."""
+        """Return the record as indented JSON text, with its digest. NaN and infinity become null."""
         return self.to_json_with([one.to_json() for one in self.rounds])
 
-    def to_json_with(self, rounds: Sequence[str]) -> str:
+    def to_json_with(self, rounds: Sequence[tuple[str, bytes]]) -> str:
         """Return what `to_json` does, given the rounds as `RoundRecord.to_json` wrote them: most of them are old."""
-        text = _json(dataclasses.asdict(dataclasses.replace(self, rounds=[])))
+        rest = without_nan(dataclasses.asdict(dataclasses.replace(self, rounds=[])))
+        digest = digest_of(canonical(rest), *(data for _, data in rounds))
+        text = _json({**rest, "digest": digest})
         if not rounds:
             return text
         head, mark, tail = text.partition('\n "rounds": []')  # no JSON string holds a line break
-        listed = ",\n".join(rounds)
+        listed = ",\n".join(text for text, _ in rounds)
         return f"{head}{mark[:-1]}\n{listed}\n ]{tail}"
 
     @classmethod
@@ -534,7 +539,7 @@ class RunRecord:
         Raises
         ------
         DataError
-            If the file does not exist, or holds no record that this release can read.
+            If the file does not exist, or holds no record that this release can read, or something in it was changed.
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -556,12 +561,35 @@ class RunRecord:
                     "The run may still be writing it, or was cut off.",
                 )
             ) from error
-        return cls.from_dict(data)
+        record = cls.from_dict(data)
+        if data.get("digest") != record_digest(data):
+            seen = f"{'other values' if 'digest' in data else 'no digest'} in {path}"
+            way_out = (
+                "Somebody or a disk changed it. `fedkd_flwr.record.run_record.signed` signs what you change on purpose."
+            )
+            raise DataError(explain("run record", "be what its digest was made of", seen, way_out))
+        return record
 
 
 def now_text() -> str:
     """Return the present moment as the record writes it: ISO 8601, UTC, milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def record_digest(data: Mapping[str, Any]) -> str:
+    """Return the digest of a record as JSON holds it: over its other fields, then each round, in canonical form."""
+    rest = {key: value for key, value in data.items() if key != "digest"}
+    return digest_of(canonical(rest | {"rounds": []}), *map(canonical, rest.get("rounds", [])))
+
+
+def signed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record that was changed on purpose as plain JSON types, with the digest that `RunRecord.load` asks for.
+
+    >>> sorted(signed({"run_id": "7", "algorithm": "fedct"}))
+    ['algorithm', 'digest', 'run_id']
+    """
+    plain = without_nan(dict(data))
+    return {**plain, "digest": record_digest(plain)}
 
 
 def _build(cls: type[_Record], data: object, where: str) -> _Record:
@@ -646,7 +674,7 @@ def _without_folder(value: Any) -> Any:
 
 
 def _json(values: dict[str, Any]) -> str:
-    text = json.dumps(without_nan(values), indent=1, allow_nan=False)
+    text = json.dumps(values, indent=1, allow_nan=False)
     return _NUMBERS.sub(lambda found: " ".join(found[0].split()), text)  # a matrix takes one line for each row
 
 

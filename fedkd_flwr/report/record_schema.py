@@ -15,6 +15,7 @@ def record_schema() -> dict[str, Any]:
 
     schema = _as_written(TypeAdapter(RunRecord).json_schema())
     schema["properties"]["schema_version"] = {"const": SCHEMA_VERSION}
+    schema["properties"]["digest"] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 

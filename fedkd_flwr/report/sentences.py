@@ -48,8 +48,8 @@ REASONS: dict[str, str] = {
     "state-dir on a disk that survives restarts, and start a new run.",
     Code.SUBSET_FIXED: "The party has already drawn its random subset, of another size or in another way, and never "
     "draws a second one, because no claim covers both together. Ask for the subset it has; its own log names it.",
-    Code.SUBSET_LOST: "The party has already drawn its random subset, and the file that names the drawn rows is "
-    "missing. It never draws a second one. Its operator can restore the file from a backup, or take the party out.",
+    Code.SUBSET_LOST: "The party has already drawn its random subset, and its file holds none of the drawn rows. It "
+    "never draws a second one. Its operator can go on with a file that holds some of them, or take the party out.",
     Code.TOO_FEW_ROWS: "The party holds fewer rows of a class than its own rule asks (class-rows-at-least). Its "
     "operator can change the rule, or take part once there are more rows.",
     Code.CHANGING_MOD: "The party's ClientApp has a mod of Flower's that changes replies: it clips, masks or adds "

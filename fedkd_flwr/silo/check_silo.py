@@ -43,6 +43,7 @@ from fedkd_flwr.silo.check_rows import (
 )
 from fedkd_flwr.silo.ledger import read_ledger
 from fedkd_flwr.silo.limits import limits_of
+from fedkd_flwr.stores.book import FILE, HEAD
 from fedkd_flwr.stores.files import file_name
 
 __all__ = ["Looked", "check_silo", "may_start"]
@@ -266,7 +267,7 @@ class _Silo:
         restore = f"Restore {folder} from a backup, and have a look: fedkd ledger {shlex.quote(str(root))}"
         if not folder.exists():
             yield Finding(subject="ledger", level=Level.READY, what=f"none in {root} yet: nothing has been charged")
-        elif (folder / "ledger.json").exists() or (folder / "head.json").exists():
+        elif (folder / FILE).exists() or (folder / HEAD).exists():
             try:
                 read = read_ledger(folder)
             except (FedkdError, OSError) as error:

@@ -6,7 +6,6 @@ The command is ``fedkd ledger``. It only reads, and takes no lock.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -16,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import DataError
 from fedkd_flwr.privacy.ledger.entry import lost
 from fedkd_flwr.privacy.ledger.filter import spent_text
-from fedkd_flwr.privacy.ledger.ledger import Budget, Head, Ledger
+from fedkd_flwr.privacy.ledger.ledger import Budget, Ledger
 from fedkd_flwr.privacy.ledger.rows import Histories
 from fedkd_flwr.rounding import bound_text, least_text
-from fedkd_flwr.stores.ledger import NO_NOISE, read_table
+from fedkd_flwr.stores.book import FILE, HEAD, ledger_in
+from fedkd_flwr.stores.ledger import NO_NOISE
 from fedkd_flwr.terminal import columns, one_line
 
 __all__ = ["Read", "event_words", "ledger_dict", "ledger_text", "ledgers_in", "read_ledger"]
@@ -71,33 +70,17 @@ class Read(NamedTuple):
 
 
 def read_ledger(path: Path) -> Read:
-    """Read the ledger in a folder, or a file ``ledger.json`` with its head beside it, without changing anything.
+    """Read the ledger in a folder, or a file ``ledger.sqlite3`` with its head beside it, without changing anything.
 
     Raises
     ------
     DataError
         If it cannot be believed (code ``ledger-lost``).
     """
-    path = path / "ledger.json" if path.is_dir() else path
-    head_path = path.with_name("head.json")
-    for last in (False, False, True):
-        # the head first: a charge between the two reads only makes the ledger longer
-        raw_head = head_path.read_bytes() if head_path.exists() else None
-        raw = path.read_bytes() if path.exists() else None
-        if raw is None:
-            raise lost(f"ledger {path}", "be there", "no such file")
-        ledger = Ledger.from_json(raw, source=f"ledger {path}")
-        if raw_head is not None:
-            ledger.check_head(Head.from_json(raw_head, source=f"head {head_path}"), source=f"ledger {path}")
-        if raw_head is not None or not ledger.entries:
-            try:
-                return Read(ledger, read_table(path.parent, ledger).all_histories())
-            except DataError:  # another process may just have replaced the table
-                if last:
-                    raise
-        if not last:  # the very first charge may be under way
-            time.sleep(0.05)
-    raise lost(f"head {head_path}", "be there", "no such file, and a ledger with charges")
+    if path.is_file() and path.name != FILE:
+        raise lost(f"file {path}", f"be a ledger, {FILE}", "another file", "Give a party's state-dir.")
+    ledger, rows = ledger_in(path if path.is_dir() else path.parent)
+    return Read(ledger, rows.all_histories())
 
 
 def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows: Histories | None = None) -> str:
@@ -201,6 +184,7 @@ def ledger_dict(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
                 "run_id": entry.run_id,
                 "round": entry.server_round,
                 "data": entry.data,
+                "reply_digest": entry.reply_digest,
                 "algorithm": entry.algorithm,
                 "mechanism": entry.mechanism,
                 "unit": entry.unit,
@@ -255,7 +239,7 @@ def ledgers_in(path: Path) -> list[Path]:
     Parameters
     ----------
     path : Path
-        A ``ledger.json``, its folder, a party's ``state-dir``, or a run's folder.
+        A ``ledger.sqlite3``, its folder, a party's ``state-dir``, or a run's folder.
 
     Raises
     ------
@@ -266,9 +250,9 @@ def ledgers_in(path: Path) -> list[Path]:
         return [path]
     found = sorted(p for pattern in ("ledgers/*", "*") for p in path.glob(pattern) if _holds_ledger(p))
     if not found:
-        raise lost(f"path {path}", "hold a ledger", "none", "Give a ledger.json, its folder, or a party's state-dir.")
+        raise lost(f"path {path}", "hold a ledger", "none", "Give a party's state-dir, or a ledger.sqlite3.")
     return found
 
 
 def _holds_ledger(folder: Path) -> bool:
-    return any((folder / name).exists() for name in ("ledger.json", "head.json", "replies"))
+    return (folder / FILE).exists() or (folder / HEAD).exists()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.files import write_atomic
+from fedkd_flwr.files import write_atomic, write_sealed
+from fedkd_flwr.json_values import canonical
+from fedkd_flwr.stores.archive import packed, unpacked
+from fedkd_flwr.stores.files import read_state, state_lost
 
 __all__ = ["CHECKPOINT", "Lineage", "load_checkpoint", "save_checkpoint", "sealed"]
 
@@ -78,27 +78,25 @@ class Lineage:
 
     def save(self, folder: Path) -> None:
         """Replace the lineage that is stored in ``folder``."""
-        write_atomic(folder / _LINEAGE, json.dumps({"version": 1, **asdict(self)}).encode())
+        write_sealed(folder / _LINEAGE, {"version": 1, **asdict(self)})
 
     @classmethod
     def load(cls, folder: Path) -> Lineage:
         """Read what `save` wrote; raises `DataError` (code ``state-lost``) if it is missing or damaged."""
-        path = folder / _LINEAGE
+        path, way_out = folder / _LINEAGE, "Restore it beside the checkpoint, or start the run afresh."
+        data = read_state(path, "lineage", way_out)
         try:
-            data = json.loads(path.read_bytes())
             found = cls(
                 runs=tuple(map(str, data["runs"])),
                 secret=data["secret"],
                 finished=data["finished"] is True,
-                released=data.get("released") is True,  # not there in what an earlier release wrote
+                released=data["released"] is True,
             )
             if data["version"] != 1 or not found.runs or len(bytes.fromhex(found.secret)) != 32:
                 raise ValueError("other fields, or another version")
             return found
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            way_out = "Restore it beside the checkpoint, or start the run afresh."
-            message = explain(f"lineage {path}", "be whole", str(error) or type(error).__name__, way_out)
-            raise DataError(message, code=Code.STATE_LOST) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise state_lost(path, "lineage", error, way_out) from error
 
 
 def sealed(secret: str) -> str:
@@ -112,11 +110,8 @@ def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta
     ``meta`` holds plain JSON values. Raises `ValueError` if an array holds Python objects, or a number in ``meta`` is
     not finite.
     """
-    text = json.dumps({"arrays": list(arrays), "meta": dict(meta)}, allow_nan=False).encode()
-    named: dict[str, NDArray[Any]] = {f"array.{i}": array for i, array in enumerate(arrays.values())}
-    buffer = BytesIO()
-    np.savez(buffer, allow_pickle=False, meta=np.frombuffer(text, dtype=np.uint8), **named)
-    return write_atomic(Path(folder) / CHECKPOINT, buffer.getvalue())
+    canonical(dict(meta))  # no NaN: it would be read as another value elsewhere
+    return write_atomic(Path(folder) / CHECKPOINT, packed(arrays, meta))
 
 
 def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -132,11 +127,6 @@ def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[s
         )
         raise DataError(explain(f"checkpoint {path}", "be there", "no such file", way_out), code=Code.MISSING_FILE)
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            text = json.loads(file["meta"].tobytes())
-            arrays = {name: file[f"array.{i}"] for i, name in enumerate(text["arrays"])}
-        return arrays, dict(text["meta"])
-    except Exception as error:  # a damaged archive may raise anything
-        way_out = "Start the run afresh."
-        message = explain(f"checkpoint {path}", "be whole", str(error) or type(error).__name__, way_out)
-        raise DataError(message, code=Code.STATE_LOST) from error
+        return unpacked(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise state_lost(path, "checkpoint", error, "Start the run afresh.") from error

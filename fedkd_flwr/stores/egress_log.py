@@ -34,18 +34,29 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.files import make_folder, write_atomic
+from fedkd_flwr.files import make_folder, read_sealed, write_sealed
 from fedkd_flwr.json_values import without_nan
 from fedkd_flwr.privacy.ledger.entry import canonical
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = ["IN_FULL", "EgressLog", "ReadLog", "egress_logs_in", "is_told", "output_of", "read_log", "short_head"]
+__all__ = [
+    "IN_FULL",
+    "EgressLog",
+    "ReadLog",
+    "egress_logs_in",
+    "is_told",
+    "last_charged",
+    "output_of",
+    "read_log",
+    "short_head",
+]
 
 VERSION = 1
 IN_FULL = 8
 """Refusals of one code in one run that are told one by one."""
 _FIRST = "0" * 64  # what the first line names as the one before
+_BLOCK = 1 << 20
 _LOCK_S = 60.0  # how long to wait for another process of this party
 _HEAD_KEYS = {"version", "party", "lines", "digest", "start", "size"}
 _WAY_OUT = (
@@ -171,9 +182,9 @@ class EgressLog:
         make_folder(folder)
         with locked(self.directory / "lock", timeout_s=_LOCK_S):
             path = folder / f"{file_name(run_id)}.json"
-            counts = _read_counts(path)
+            counts = _read_counts(path) or {}
             counts[code] = counts.get(code, 0) + 1
-            write_atomic(path, canonical(counts) + b"\n")
+            write_sealed(path, counts)
             return counts[code]
 
     def _write(self, data: bytes, size: int) -> None:
@@ -195,7 +206,7 @@ class EgressLog:
 
     def _write_head(self, lines: int, digest: str, start: int, size: int) -> None:
         head = {"version": VERSION, "party": self.party, "lines": lines, "digest": digest, "start": start, "size": size}
-        write_atomic(self.head_path, canonical(head) + b"\n")  # syncs the folder, and so the log's name
+        write_sealed(self.head_path, head)  # syncs the folder, and so the log's name
 
     def _end(self) -> tuple[int, str, int]:
         """Return the number of lines, the last one's digest, and the bytes of whole lines; only the end is read."""
@@ -224,6 +235,27 @@ class EgressLog:
             start, lines, digest, size = size, lines + 1, str(line["line"]), size + len(whole[0]) + 1
             self._write_head(lines, digest, start, size)  # before the next line, or two would be ahead of it
         return lines, digest, size
+
+
+def last_charged(path: Path) -> str:
+    """Return the digest of the last reply with a claim that a log names, "" for none; only its end is read.
+
+    Such a reply was charged before its line was written: a ledger that does not know it is an older copy.
+    """
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        at, rest = file.seek(0, os.SEEK_END), b""
+        while at:
+            at, end = max(at - _BLOCK, 0), at
+            file.seek(at)
+            first, *lines = (file.read(end - at) + rest).split(b"\n")
+            for raw in reversed(lines if at else [first, *lines]):
+                line = _read_line(raw) if b'"claim":{' in raw else None
+                if line and line["output"] and isinstance(line["round"], int):
+                    return str(line["output"]["sha256"])
+            rest = first
+    return ""
 
 
 @dataclass(frozen=True)
@@ -311,7 +343,10 @@ def read_log(path: Path) -> ReadLog:
         found.notes.append("Half a line stands at the end: a process ended while it wrote, and nothing left with it.")
     _compare_with_head(found, head)
     for counted in sorted(path.parent.glob("refused/*.json")):
-        for code, count in sorted(_read_counts(counted).items()):
+        counts = _read_counts(counted)
+        if counts is None:
+            found.problems.append(f"How often run {counted.stem} was refused is not known: {counted} was changed.")
+        for code, count in sorted((counts or {}).items()):
             if count > IN_FULL:
                 found.notes.append(
                     f"Run {counted.stem} was answered {code} {count:,} times, and a few of these have a line."
@@ -374,13 +409,12 @@ def _read_line(raw: bytes) -> dict[str, Any] | None:
     return line if whole else None
 
 
-def _read_counts(path: Path) -> dict[str, int]:
-    """Return how often each code was answered; what is damaged counts anew, because no reply waits for it."""
+def _read_counts(path: Path) -> dict[str, int] | None:
+    """Return how often each code was answered; None where that was changed: it counts anew, for no reply waits."""
     try:
-        counts = json.loads(path.read_bytes())
-        return {str(code): int(count) for code, count in counts.items()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return {}
+        return read_sealed(path) if path.exists() else {}
+    except (OSError, ValueError):
+        return None
 
 
 def _read_head(path: Path) -> dict[str, Any] | None:
@@ -388,16 +422,12 @@ def _read_head(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        head = json.loads(path.read_bytes())
-        counts = [head[key] for key in ("lines", "start", "size")]
-        whole = (
-            head.keys() == _HEAD_KEYS and head["version"] == VERSION and re.fullmatch("[0-9a-f]{64}", head["digest"])
-        )
-        if not (whole and all(type(one) is int and one >= 0 for one in counts)):
+        head = read_sealed(path)
+        if head.keys() != _HEAD_KEYS or head["version"] != VERSION:
             raise ValueError(f"keys {', '.join(head)}")
-    except Exception as error:  # anything may stand in a damaged file
-        raise _lost(f"head {path}", "be whole", f"this: {error!r}") from error
-    return dict(head)
+    except (OSError, ValueError) as error:
+        raise _lost(f"head {path}", "be whole", str(error)) from error
+    return head
 
 
 def _lost(source: str, rule: str, seen: str) -> DataError:

@@ -10,18 +10,20 @@ from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.files import make_folder, write_atomic
+from fedkd_flwr.files import make_folder, read_sealed, write_sealed
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["file_name", "locked", "make_folder", "node_secret", "require_locks", "write_atomic"]
+__all__ = ["file_name", "locked", "make_folder", "node_secret", "read_state", "require_locks", "state_lost"]
 
 _SECRET, _SECRET_BYTES = "node.secret", 32
+_NEW_SECRET = "Restore it, or remove it: the server then takes this node for a new one."
 
 logger = logging.getLogger("flwr.party")
 
@@ -113,13 +115,32 @@ def node_secret(root: Path) -> bytes:
     """Return the secret of the node whose state directory this is, 32 bytes; drawn where there is none yet.
 
     A silo without a registered key that is started again is a new node to Flower; by this the server knows it again.
+    Raises `DataError` (code ``state-lost``) if the file was changed.
     """
     path = root / _SECRET
     make_folder(root)
     with locked(root / f"{_SECRET}.lock", timeout_s=60.0):
-        if not path.exists():
-            write_atomic(path, os.urandom(_SECRET_BYTES))
-        return path.read_bytes()
+        if not os.path.lexists(path):
+            write_sealed(path, {"secret": os.urandom(_SECRET_BYTES).hex()})
+        return bytes.fromhex(read_state(path, "node secret", _NEW_SECRET)["secret"])
+
+
+def read_state(path: Path, what: str, way_out: str) -> dict[str, Any]:
+    """Return what `fedkd_flwr.files.write_sealed` wrote.
+
+    Raises `DataError` (code ``state-lost``) if the file is missing, or anything in it was changed; the text calls it
+    ``what`` and ends with the ``way_out``.
+    """
+    try:
+        return read_sealed(path)
+    except (OSError, ValueError) as error:
+        raise state_lost(path, what, error, way_out) from error
+
+
+def state_lost(path: Path, what: str, error: Exception, way_out: str) -> DataError:
+    """Return the error of a file of state that cannot be believed."""
+    seen = error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error) or type(error).__name__
+    return DataError(explain(f"{what} {path}", "be whole", seen, way_out), code=Code.STATE_LOST)
 
 
 def file_name(party: str) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import logging
 import os
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import blake2b, sha256
@@ -18,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, DataError, RefusalError, explain
-from fedkd_flwr.files import make_folder, remove_leftovers, write_atomic
-from fedkd_flwr.privacy.ledger.entry import OLD_WAY_OUT, lost, plain_events
-from fedkd_flwr.privacy.ledger.ledger import Budget, Entry, Events, Head, Ledger
+from fedkd_flwr.files import read_sealed, write_sealed
+from fedkd_flwr.privacy.ledger.entry import Entry, lost, plain_events
+from fedkd_flwr.privacy.ledger.ledger import Budget, Events, Ledger
 from fedkd_flwr.privacy.ledger.rows import PrivateRows, RowTable, hash_rows
+from fedkd_flwr.stores.book import FILE, HEAD, Book, changed, head_of, looked_at, rows_in
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
 from fedkd_flwr.stores.plans import HOLD_S, Plans
 
-__all__ = ["NO_NOISE", "REPLIES_KEPT", "LedgerStore", "read_table"]
+__all__ = ["NO_NOISE", "REPLIES_KEPT", "LedgerStore"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -34,7 +33,6 @@ REPLIES_KEPT = 3
 NO_NOISE = "none: replies without noise"
 """The mechanism of a note that a run sent replies which nothing at the party made private."""
 
-_PENDING = ".pending"
 _KEY_BYTES = 16
 _noted: set[tuple[str, str, str]] = set()
 _warned: set[str] = set()
@@ -48,16 +46,11 @@ class LedgerStore:
     | file | holds |
     |---|---|
     | ``rows.key`` | the key that rows are hashed with, one for the whole state directory |
-    | ``<party>/ledger.json`` | `fedkd_flwr.privacy.ledger.ledger.Ledger`; replacing this file is the charge |
+    | ``<party>/ledger.sqlite3`` | entries, rows, replies, plans and NFDP's draw: `fedkd_flwr.stores.book` |
     | ``<party>/head.json`` | the ledger's length when it was last written, so that an older copy is noticed |
-    | ``<party>/rows-<digest>.table`` | `fedkd_flwr.privacy.ledger.rows.RowTable`: which rows took part in what |
-    | ``<party>/replies/<run>-<round>.npz`` | replies to a run's last three rounds; ``.pending`` until charged |
-    | ``<party>/plans.json`` | `fedkd_flwr.stores.plans.Plans`: what runs that have begun are still going to ask |
-    | ``<party>/lock`` | held while reading or charging |
 
-    A charge writes the table of rows (for a new data set), the reply as pending, then the ledger, then the head, then
-    renames the reply. A crash at any point leaves either no charge and a pending reply that was not sent and is
-    deleted, or one charge and its reply. A table is never changed: the ledger names the one that holds.
+    A charge, its reply and what else it changes are one transaction. A crash at any point leaves either no charge, and
+    a reply that was not sent, or one charge and its reply.
 
     Parameters
     ----------
@@ -78,8 +71,8 @@ class LedgerStore:
 
     Notes
     -----
-    Three things cannot be noticed: the whole folder restored from a backup, an empty disk in place of the right one,
-    and an owner who writes a new ledger. Without ``fcntl`` (Windows) nothing is locked: run one process per party.
+    Three things cannot be noticed: the whole state directory restored from a backup, an empty disk in place of the
+    right one, and an owner who writes a new ledger.
     """
 
     def __init__(
@@ -97,20 +90,13 @@ class LedgerStore:
         self.lock_timeout_s = lock_timeout_s
         self.ledgers = Path(root).expanduser() / "ledgers"
         self.directory = self.ledgers / file_name(party)
-        self.path = self.directory / "ledger.json"
-        self.head_path = self.directory / "head.json"
-        self.replies = self.directory / "replies"
-        self.plans_path = self.directory / "plans.json"
+        self.path = self.directory / FILE
         self.key_path = self.ledgers / "rows.key"
-        self.rows = PrivateRows(
-            digest=data_digest,
-            form="one data set",
-            blocks=lambda: [np.array([[data_digest]], dtype=object)],
-        )
+        own = np.array([[data_digest]], dtype=object)
+        self.rows = PrivateRows(digest=data_digest, form="one data set", blocks=lambda: [own])
         self.knows_rows = False
         self._values: Sequence[NDArray[Any]] | None = None
         self._hashes: NDArray[np.uint64] | None = None
-        self._parsed: tuple[tuple[bytes, str], Ledger] | None = None
         if rows is not None:
             self.know(rows, apart=apart)
 
@@ -123,14 +109,16 @@ class LedgerStore:
     def load(self) -> Ledger:
         """Return the ledger; a new one only if no file of an old one exists.
 
-        Raises `DataError` if it is damaged, another party's, older than its head or its replies, or written by another
-        release (code ``ledger-lost``); or if another process keeps it locked.
+        Raises `DataError` if it is damaged, another party's, or older than its head or the party's egress log (code
+        ``ledger-lost``); or if another process keeps it locked.
         """
-        if not os.path.lexists(self.directory):
-            self._refuse_old()
-            return self.new
-        with self.held() as ledger:
-            return ledger
+        with self.looked_at() as book:
+            return replace(self.new, entries=tuple(book.entries()))
+
+    def entries(self, run_id: str, server_round: int | None = None) -> list[Entry]:
+        """Return a run's entries, oldest first, or that of one round; raises as `load`."""
+        with self.looked_at() as book:
+            return book.entries(run_id, server_round)
 
     def answered(self, run_id: str, server_round: int) -> StoredReply | None:
         """Return the reply that was charged for this request, byte for byte; None if none was charged.
@@ -138,10 +126,8 @@ class LedgerStore:
         Raises `DataError` as `load`, and if a reply was charged but was deleted after three newer rounds of the run
         (code ``state-lost``), or is lost (``ledger-lost``). The charge stays.
         """
-        if not os.path.lexists(self.directory):
-            return None
-        with self.held() as ledger:
-            return self._stored(ledger, run_id, server_round)
+        with self.looked_at() as book:
+            return self._stored(book, run_id, server_round)
 
     def ask(
         self, events: Events, budget: Budget, *, run_id: str = "", rounds: int = 1, continues: Collection[str] = ()
@@ -156,20 +142,15 @@ class LedgerStore:
         this state directory has charged.
         """
         events, planned = plain_events(events), bool(run_id) and budget.epsilon < np.inf
-        with contextlib.ExitStack() as stack:
-            if planned or os.path.lexists(self.directory):
-                ledger = stack.enter_context(self.held())
-                table = self.table(ledger)
-            else:
-                self._refuse_old()
-                ledger, table = self.new, RowTable()
+        with self.held() if planned else self.looked_at() as book:
+            table = self.table(book)
             if table.column(self.rows.digest) is None:
                 table = self.with_rows(table)
             if not planned:
-                self._ask(ledger, table, events, budget)
+                self._ask(book, table, events, budget)
                 return
-            begun = any(entry.run_id == run_id for entry in ledger.entries)
-            plans = Plans(self.plans_path)
+            begun = bool(book.entries(run_id))
+            plans = Plans(book.parts.get("plans", b""))
             others = {} if begun else plans.others(run_id, *continues)
             asked = [(event, count * (1 if begun else rounds)) for event, count in events]
             for plan in others.values():
@@ -178,14 +159,21 @@ class LedgerStore:
             if others:
                 kept = ", ".join(f"{plan.rounds} of run {other}" for other, plan in others.items())
                 what += f" beside rounds kept for runs that have begun ({kept}; for {HOLD_S / 60:g} min at most)"
-            self._ask(ledger, table, asked, budget, what)
+            self._ask(book, table, asked, budget, what)
             plans.hold(run_id, events, rounds)
+            book.put("plans", plans.to_bytes())
 
     def end_plan(self, run_id: str) -> None:
         """Keep nothing more for a run: it is over."""
-        if os.path.lexists(self.plans_path):
-            with self.held():
-                Plans(self.plans_path).hold(run_id, (), 0)
+        if os.path.lexists(self.path):
+            with self.held() as book:
+                self._shorten_plan(book, run_id, ends=True)
+
+    def _shorten_plan(self, book: Book, run_id: str, *, ends: bool) -> None:
+        plans = Plans(book.parts.get("plans", b""))
+        if plan := plans.of(run_id):
+            plans.hold(run_id, plan.events, 0 if ends else plan.rounds - 1)
+            book.put("plans", plans.to_bytes())
 
     def charge(
         self,
@@ -223,16 +211,14 @@ class LedgerStore:
             As in `load` and `answered`.
         """
         data, plain = reply.to_bytes(), plain_events(events)
-        with self.held() as ledger:
-            known = self._stored(ledger, run_id, server_round)
+        with self.held() as book:
+            known = self._stored(book, run_id, server_round)
             if known is not None:
                 return known
             words |= {"run_id": run_id, "reply_digest": sha256(data).hexdigest()}
-            self.append(ledger, server_round=server_round, events=plain, budget=budget, reply=data, **words)
-            if os.path.lexists(self.plans_path) and (plan := (plans := Plans(self.plans_path)).of(run_id)):
-                with contextlib.suppress(OSError):  # the charge is made; a plan that stays a while does no harm
-                    plans.hold(run_id, plan.events, plan.rounds - 1)
-            return StoredReply.from_bytes(data)
+            self.append(book, server_round=server_round, events=plain, budget=budget, reply=data, **words)
+            self._shorten_plan(book, run_id, ends=False)
+        return StoredReply.from_bytes(data)
 
     def note_no_noise(self, *, run_id: str, algorithm: str) -> None:
         """Write down that this run gets replies without noise from these rows: one entry, before the first leaves.
@@ -242,11 +228,11 @@ class LedgerStore:
         key = (str(self.path), run_id, self.rows.digest)
         if key in _noted and os.path.lexists(self.path):
             return
-        with self.held() as ledger:
-            mine = (run_id, self.rows.digest, NO_NOISE)
-            if all((entry.run_id, entry.data, entry.mechanism) != mine for entry in ledger.entries):
+        with self.held() as book:
+            mine = (self.rows.digest, NO_NOISE)
+            if all((entry.data, entry.mechanism) != mine for entry in book.entries(run_id)):
                 self.append(
-                    ledger,
+                    book,
                     run_id=run_id,
                     server_round=0,
                     algorithm=algorithm,
@@ -259,91 +245,76 @@ class LedgerStore:
                 )
         _noted.add(key)
 
-    # -------------------------------------------------------------------------------- under the lock
+    # -------------------------------------------------------------------------------- in a transaction
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[Ledger]:
-        """Hold the party's lock, and return the ledger as it lies there."""
-        make_folder(self.directory)
-        with locked(self.directory / "lock", timeout_s=self.lock_timeout_s):
-            self._refuse_old()
-            remove_leftovers(self.directory)
-            remove_leftovers(self.replies)
-            yield self._load()
+    def looked_at(self) -> AbstractContextManager[Book]:
+        """Return what lies there, to be read."""
+        return looked_at(self.directory, party=self.new.party, timeout_s=self.lock_timeout_s)
+
+    def held(self) -> AbstractContextManager[Book]:
+        """Return what lies there, to be changed; no other process changes it meanwhile."""
+        return changed(self.directory, party=self.new.party, timeout_s=self.lock_timeout_s)
 
     def append(
         self,
-        ledger: Ledger,
+        book: Book,
         *,
         events: Events,
         server_round: int,
         budget: Budget | None = None,
         reply: bytes | None = None,
         **words: str,
-    ) -> Ledger:
-        """Write one entry more, with its reply if there is one; the lock must be `held`. Return the ledger.
+    ) -> None:
+        """Write one entry more, with its reply if there is one, into a book that is `held`.
 
         ``events`` are plain already: a note must not wait for the accountant to be imported.
         """
-        with contextlib.ExitStack() as stack:
-            table = self.table(ledger)
-            new = table.column(self.rows.digest) is None
-            if new:
-                stack.enter_context(locked(self.ledgers / "rows.lock", timeout_s=self.lock_timeout_s))
-                ledger = replace(ledger, key=_key_name(self._key(make=True)))
-                table = self.with_rows(table)
-            if budget is not None:
-                self._ask(ledger, table, events, budget)
-            self._settle(ledger)
-            if new:
-                rows = table.to_bytes()
-                name = _digest(rows)
-                write_atomic(self._table_path(name), rows)
-            else:
-                name = ledger.entries[-1].table
-            entry = Entry(
-                server_round=server_round,
-                events=tuple(events),
-                when=_now().isoformat(timespec="seconds"),
-                data=self.rows.digest,
-                table=name,
-                **words,
-            )
-            charged = ledger.charge(entry)
-            path = self.replies / _reply_name(entry)
-            if reply is not None:
-                write_atomic(Path(f"{path}{_PENDING}"), reply)
-            data = charged.to_json()
-            write_atomic(self.path, data)  # this line is the charge
-            self._parsed = ((sha256(data).digest(), charged.data_digest), charged)
-            write_atomic(self.head_path, charged.head.to_json())
-            if reply is not None:
-                os.replace(f"{path}{_PENDING}", path)
-                self._forget_old(charged, entry.run_id)
-            return charged
+        self._warn_of_dates(book)
+        table = self.table(book)
+        new = table.column(self.rows.digest) is None
+        if new:
+            # until all is written: another party must not take the same rows for its own meanwhile
+            book.locks.enter_context(locked(self.ledgers / "rows.lock", timeout_s=self.lock_timeout_s))
+            book.head.key = _key_name(self._key(make=True))
+            table = self.with_rows(table)
+        if budget is not None:
+            self._ask(book, table, events, budget)
+        if new:
+            book.head.sets = [[digest, form] for digest, form in table.data_sets]
+            book.put("rows", table.to_bytes())
+        entry = Entry(
+            server_round=server_round,
+            events=tuple(events),
+            when=_now().isoformat(timespec="seconds"),
+            data=self.rows.digest,
+            **words,
+        )
+        book.add(entry, reply, kept=REPLIES_KEPT)
 
-    def _ask(
-        self, ledger: Ledger, table: RowTable, events: Events, budget: Budget, what: str = "what is asked"
-    ) -> None:
-        histories = table.histories(self.rows.digest) if budget.epsilon < np.inf else None
-        ledger.ask(events, budget, histories, what=what)
+    def _ask(self, book: Book, table: RowTable, events: Events, budget: Budget, what: str = "what is asked") -> None:
+        if budget.epsilon == np.inf:
+            return
+        entries, times = book.first_of_kinds()
+        ledger = replace(self.new, entries=tuple(entries), times=tuple(times))
+        ledger.ask(events, budget, table.histories(self.rows.digest), what=what)
 
-    def table(self, ledger: Ledger) -> RowTable:
-        """Return the table of rows that a ledger's last entry names."""
-        if not ledger.entries:
-            return RowTable()
-        if _key_name(self._key(make=False)) != ledger.key:
+    def table(self, book: Book) -> RowTable:
+        """Return the table of the rows that were charged."""
+        if book.head.entries and _key_name(self._key(make=False)) != book.head.key:
             raise lost(f"key {self.key_path}", "be the one that the ledger's rows were hashed with", "another one")
-        return read_table(self.directory, ledger)
+        return rows_in(book)
 
     def with_rows(self, table: RowTable) -> RowTable:
         """Return the table with the rows held now, after a look whether another party's ledger knows them."""
         rows, hashes = self.rows, self.hashes()
-        for path in sorted(self.ledgers.glob("*/rows-*.table")):
-            data = _read(path) if path.parent != self.directory else None
-            if data is None:
+        for folder in sorted(path.parent for path in self.ledgers.glob(f"*/{HEAD}")):
+            if folder == self.directory:
                 continue
-            other = RowTable.from_bytes(data, source=f"rows {path}")
+            if self.apart:
+                with looked_at(folder, timeout_s=self.lock_timeout_s) as book:
+                    other = rows_in(book)
+            else:  # of a thousand simulated parties, each looks at all others
+                other = RowTable(data_sets=tuple((digest, form) for digest, form in _sets(folder)))
             same = other.column(rows.digest) is not None
             shared = int(np.isin(hashes, other.hashes).sum()) if self.apart else 0
             strange = self.apart and any(form != rows.form for _, form in other.data_sets)
@@ -357,7 +328,7 @@ class LedgerStore:
                 message = explain(
                     f"party {self.new.party}",
                     "hold rows of its own in this state-dir",
-                    f"{seen} in the ledger of {path.parent.name}",
+                    f"{seen} in the ledger of {folder.name}",
                     way_out,
                 )
                 raise RefusalError(message, code=Code.WRONG_CONFIG)
@@ -377,157 +348,50 @@ class LedgerStore:
         return self._hashes
 
     def _key(self, *, make: bool) -> bytes:
-        key = _read(self.key_path)
-        if key is None and make and not any(self.ledgers.glob("*/ledger.json")):
-            key = os.urandom(_KEY_BYTES)
-            write_atomic(self.key_path, key)
-        if key is None or len(key) != _KEY_BYTES:
-            seen = "no such file, and ledgers whose rows were hashed with it" if key is None else f"{len(key)} bytes"
-            raise lost(f"key {self.key_path}", f"be there, {_KEY_BYTES} bytes", seen)
-        return key
+        """Return the key of rows; one that is gone is not made anew where rows were hashed with it."""
+        path = self.key_path
+        if make and not os.path.lexists(path) and not any(_sets(one.parent) for one in self.ledgers.glob(f"*/{HEAD}")):
+            write_sealed(path, {"key": os.urandom(_KEY_BYTES).hex()})
+        try:
+            return bytes.fromhex(read_sealed(path)["key"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise lost(f"key {path}", "be there, whole", f"this, and rows hashed with it: {error}") from error
 
-    def _table_path(self, name: str) -> Path:
-        return self.directory / f"rows-{name[:32]}.table"
-
-    def _refuse_old(self) -> None:
-        """Refuse to start a new ledger beside one of release 0.1.0, which had another layout."""
-        if os.path.lexists(self.path) or not os.path.lexists(self.ledgers):
-            return
-        for name in os.listdir(self.ledgers):
-            if re.fullmatch(r".*-[0-9a-f]{16}", name) and (old := _read(self.ledgers / name / "ledger.json")):
-                version = None
-                with contextlib.suppress(ValueError, TypeError, KeyError):
-                    version = json.loads(old)["version"]
-                if version == 1:
-                    raise lost(f"ledger {self.ledgers / name}", "be of version 2", "version 1", OLD_WAY_OUT)
-
-    def _load(self) -> Ledger:
-        raw, raw_head = _read(self.path), _read(self.head_path)
-        released = [name for name in self._reply_files() if not name.endswith(_PENDING)]
-        if raw is None:
-            if raw_head is None and not self._reply_files() and not any(self.directory.glob("rows-*.table")):
-                return self.new
-            seen = "no such file, and a head, replies or rows of one"
-            raise lost(f"ledger {self.path}", "be there", seen)
-        bytes_read = (sha256(raw).digest(), self.new.data_digest)
-        if self._parsed is None or self._parsed[0] != bytes_read:  # a round asks, then charges
-            ledger = Ledger.from_json(raw, data_digest=self.new.data_digest, source=f"ledger {self.path}")
-            self._parsed = (bytes_read, ledger)
-        ledger = self._parsed[1]
-        ledger.check_owner(self.new.party, source=f"ledger {self.path}")
-        if raw_head is not None:
-            ledger.check_head(Head.from_json(raw_head, source=f"head {self.head_path}"), source=f"ledger {self.path}")
-        elif ledger.entries:  # `_settle` writes the head of an empty ledger before the first charge
-            raise lost(f"head {self.head_path}", "be there", "no such file, and a ledger with charges")
-        charged = {_reply_name(entry) for entry in ledger.entries}
-        if unknown := [name for name in released if name not in charged]:
-            seen = f"none for {unknown[0]}: an older copy"
-            raise lost(f"ledger {self.path}", "hold an entry for every reply in replies", seen)
-        if ledger.entries and not os.path.lexists(self._table_path(ledger.entries[-1].table)):
-            raise lost(f"rows {self._table_path(ledger.entries[-1].table)}", "be there", "no such file")
-        if (late := ledger.from_the_future(_now())) and str(self.path) not in _warned:
-            _warned.add(str(self.path))  # every message makes a new store, but one warning is enough
-            logger.warning(
-                "%s: %d entries are dated in the future, the first %s: this machine's clock was wrong when they were "
-                "written, or is wrong now. They count in full.",
-                self.path,
-                len(late),
-                late[0].when,
-            )
-        return ledger
-
-    def _stored(self, ledger: Ledger, run_id: str, server_round: int) -> StoredReply | None:
-        entry = ledger.entry(run_id, server_round)
+    def _stored(self, book: Book, run_id: str, server_round: int) -> StoredReply | None:
+        entry = next(iter(book.entries(run_id, server_round)), None)
         if entry is None:
             return None
-        path = self.replies / _reply_name(entry)
-        for place in (path, Path(f"{path}{_PENDING}")):  # still pending if the process ended right after the charge
-            data = _read(place)
-            if data is not None and sha256(data).hexdigest() == entry.reply_digest:
-                return StoredReply.from_bytes(data)
-        if entry not in _kept(ledger, run_id):
+        if (data := book.reply(entry)) is not None:
+            return StoredReply.from_bytes(data)
+        if entry not in [one for one in book.entries(run_id) if one.server_round][-REPLIES_KEPT:]:
             seen = f"round {server_round} of run {run_id}: charged and answered, its reply deleted since"
             rule = f"be among the last {REPLIES_KEPT} that {self.new.party} answered in its run"
             raise DataError(explain("repeated request", rule, seen, "Ask for a newer round."), code=Code.STATE_LOST)
         way_out = "The charge stays: the reply may have left. Restore it from a backup, or go on with the next round."
         rule = f"hold the reply charged for round {server_round} of run {run_id}"
-        raise lost(f"reply {path}", rule, "other bytes" if os.path.lexists(path) else "no such file", way_out)
+        raise lost(f"ledger {self.path}", rule, "none, or other bytes", way_out)
 
-    def _settle(self, ledger: Ledger) -> None:
-        """Finish or undo what a crash left half done, before the next charge."""
-        if not os.path.lexists(self.path):
-            write_atomic(self.path, ledger.to_json())
-        if _read(self.head_path) != ledger.head.to_json():
-            write_atomic(self.head_path, ledger.head.to_json())
-        named = self._table_path(ledger.entries[-1].table) if ledger.entries else None
-        for table in self.directory.glob("rows-*.table"):
-            if table != named:  # of a charge that did not come, or of earlier data sets
-                table.unlink()
-        charged = {_reply_name(entry) for entry in ledger.entries}
-        for name in self._reply_files():
-            pending, final = self.replies / name, name.removesuffix(_PENDING)
-            if name == final:
-                continue
-            if final not in charged:
-                pending.unlink()
-            elif not os.path.lexists(self.replies / final):
-                os.replace(pending, self.replies / final)
-
-    def _forget_old(self, ledger: Ledger, run_id: str) -> None:
-        kept = {_reply_name(entry) for entry in _kept(ledger, run_id)}
-        for entry in ledger.entries:
-            if entry.run_id == run_id and _reply_name(entry) not in kept:
-                with contextlib.suppress(OSError):  # a file that cannot be deleted does no harm
-                    (self.replies / _reply_name(entry)).unlink()
-
-    def _reply_files(self) -> list[str]:
-        ends = (".npz", f".npz{_PENDING}")
-        return sorted(p.name for p in self.replies.glob("*") if p.name.endswith(ends))
+    def _warn_of_dates(self, book: Book) -> None:
+        """Say once that this clock, or that of the last charge, is wrong."""
+        last = replace(self.new, entries=tuple(book.last()))
+        if last.from_the_future(_now()) and str(self.path) not in _warned:
+            _warned.add(str(self.path))
+            logger.warning(
+                "%s: its last entry is dated in the future, %s: this machine's clock was wrong when it was written, or "
+                "is wrong now. It counts in full.",
+                self.path,
+                last.entries[0].when,
+            )
 
 
-def _reply_name(entry: Entry) -> str:
-    return f"{file_name(entry.run_id)}-{entry.server_round}.npz"
-
-
-def _kept(ledger: Ledger, run_id: str) -> list[Entry]:
-    return [entry for entry in ledger.entries if entry.run_id == run_id and entry.server_round][-REPLIES_KEPT:]
-
-
-def read_table(directory: Path, ledger: Ledger) -> RowTable:
-    """Return the table of rows that the last entry of the ledger in ``directory`` names; raises `DataError` if lost."""
-    if not ledger.entries:
-        return RowTable()
-    name = ledger.entries[-1].table
-    path = directory / f"rows-{name[:32]}.table"
-    data = _read(path)
-    if data is None or _digest(data) != name:
-        raise lost(
-            f"rows {path}", "be the table that the ledger names", "no such file" if data is None else "other bytes"
-        )
-    table = RowTable.from_bytes(data, source=f"rows {path}")
-    known = {digest for digest, _ in table.data_sets}
-    if missing := {entry.data for entry in ledger.entries} - known:
-        raise lost(f"rows {path}", "hold every data set that was charged", f"none of digest {min(missing)[:16]}")
-    return table
-
-
-def _digest(data: bytes) -> str:
-    return blake2b(data, digest_size=32).hexdigest()
+def _sets(folder: Path) -> list[list[str]]:
+    head = head_of(folder)
+    return head.sets if head is not None else []
 
 
 def _key_name(key: bytes) -> str:
     """Return what names a key without telling it."""
     return blake2b(b"fedkd rows key", key=key, digest_size=16).hexdigest()
-
-
-def _read(path: Path) -> bytes | None:
-    """Return a file's bytes, or None if it does not exist; a file that cannot be read raises."""
-    if not os.path.lexists(path):
-        return None
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise lost(f"file {path}", "be readable", f"this: {error}", "Give this user the right to read it.") from error
 
 
 def _now() -> datetime:

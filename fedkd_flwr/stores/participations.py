@@ -6,20 +6,19 @@ leave, because a party may have received its message even if the run stops right
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.checks import check_whole
-from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.files import write_atomic
+from fedkd_flwr.files import write_sealed
+from fedkd_flwr.stores.files import read_state, state_lost
 
 __all__ = ["Participations"]
 
 _FILE = "participations.json"
-_VERSION = 1  # of the first release; a file of an earlier build lacks ``several`` and is refused by its fields
+_VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +78,11 @@ class Participations:
         """Return the counts with another one for a party."""
         return replace(self, by_party={**self.by_party, party: count})
 
+    def below(self, other: Participations) -> str:
+        """Return the first party that is counted less often here than in ``other``, "" where none is."""
+        names = [name for name in other.by_party if self.before(name) < other.before(name)]
+        return names[0] if names else ("a party without a name" if self.unnamed < other.unnamed else "")
+
     def as_dict(self) -> dict[str, Any]:
         """Return the counts as plain JSON types."""
         parties = dict(sorted(self.by_party.items()))
@@ -95,7 +99,7 @@ class Participations:
 
     def save(self, folder: Path) -> None:
         """Replace the counts that are stored in ``folder``."""
-        write_atomic(folder / _FILE, json.dumps(self.as_dict()).encode())
+        write_sealed(folder / _FILE, self.as_dict())
 
     @classmethod
     def load(cls, folder: Path) -> Participations:
@@ -103,10 +107,9 @@ class Participations:
 
         Raises `DataError` (code ``state-lost``) if it is missing or damaged: no claim could be computed without it.
         """
-        path = folder / _FILE
+        path, way_out = folder / _FILE, "Restore it beside the checkpoint, or start the run afresh."
+        data = read_state(path, "participations", way_out)
         try:
-            return cls.from_dict(json.loads(path.read_bytes()))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            way_out = "Restore it beside the checkpoint, or start the run afresh."
-            message = explain(f"participations {path}", "be whole", str(error) or type(error).__name__, way_out)
-            raise DataError(message, code=Code.STATE_LOST) from error
+            return cls.from_dict(data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise state_lost(path, "participations", error, way_out) from error

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.files import write_atomic
-from fedkd_flwr.stores.files import file_name
+from fedkd_flwr.files import write_atomic, write_sealed
+from fedkd_flwr.stores.archive import packed, unpacked
+from fedkd_flwr.stores.files import file_name, read_state
 
 __all__ = ["PartyState", "Saved", "StoredReply", "runs_gone_on_from"]
 
 _WENT_ON = ".continues.json"
+_MODEL = ""  # the name of the model among the arrays, which have longer ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,20 +68,14 @@ class StoredReply:
             if not isinstance(value, bool | int | float | str | bytes):
                 raise ConfigError(explain(f"metric {name}", "be a plain number, text or bytes", value))
             metrics[name] = {"hex": value.hex()} if isinstance(value, bytes) else value
-        meta = json.dumps({"arrays": list(self.arrays), "metrics": metrics}).encode()
-        arrays: dict[str, NDArray[Any]] = {f"array.{i}": array for i, array in enumerate(self.arrays.values())}
-        buffer = BytesIO()
-        np.savez(buffer, allow_pickle=False, meta=np.frombuffer(meta, dtype=np.uint8), **arrays)
-        return buffer.getvalue()
+        return packed(self.arrays, metrics)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StoredReply:
         """Return the reply that `to_bytes` wrote. The caller has compared the bytes with their digest."""
-        with np.load(BytesIO(data), allow_pickle=False) as file:
-            meta = json.loads(file["meta"].tobytes())
-            arrays = {name: file[f"array.{i}"] for i, name in enumerate(meta["arrays"])}
-        metrics = {k: bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for k, v in meta["metrics"].items()}
-        return cls(arrays=arrays, metrics=metrics)
+        arrays, metrics = unpacked(data)
+        plain = {name: bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for name, v in metrics.items()}
+        return cls(arrays=arrays, metrics=plain)
 
 
 class PartyState:
@@ -109,19 +103,13 @@ class PartyState:
     def note_continued(self, run_id: str) -> None:
         """Write down that this run goes on in the state of another, whose folder holds all that it keeps here."""
         if not (path := self.directory / f"{file_name(self.party)}{_WENT_ON}").exists():
-            write_atomic(path, json.dumps({"run": run_id}).encode())
+            write_sealed(path, {"run": run_id})
 
     def save(self, saved: Saved) -> None:
         """Replace the state."""
-        # the names are repeated in `meta`, because the list of an archive's members has no checksum
-        names = sorted(saved.arrays)
-        meta = {"server_round": saved.server_round, "party": self.party, "arrays": names, "meta": dict(saved.meta)}
-        arrays: dict[str, NDArray[Any]] = {f"array.{name}": array for name, array in saved.arrays.items()}
-        arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-        arrays["model"] = np.frombuffer(saved.model, dtype=np.uint8)
-        buffer = BytesIO()
-        np.savez(buffer, allow_pickle=False, **arrays)
-        write_atomic(self.path, buffer.getvalue())
+        values = {"server_round": saved.server_round, "party": self.party, "meta": dict(saved.meta)}
+        model = np.frombuffer(saved.model, dtype=np.uint8)
+        write_atomic(self.path, packed({_MODEL: model, **saved.arrays}, values))
 
     def remove(self) -> None:
         """Delete the state of this run."""
@@ -135,15 +123,12 @@ class PartyState:
         if not self.path.exists():
             return None
         try:
-            # opened here, because NumPy leaves the file open if it is not an archive
-            with self.path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                meta = json.loads(file["meta"].tobytes())
-                arrays = {name: file[f"array.{name}"] for name in meta["arrays"]}
-                model = file["model"].tobytes()
-            if meta["party"] != self.party:
-                raise ValueError(f"state of {meta['party']}")
-            return Saved(server_round=int(meta["server_round"]), arrays=arrays, model=model, meta=meta["meta"])
-        except Exception as error:  # a damaged archive may raise anything
+            arrays, values = unpacked(self.path.read_bytes())
+            if values["party"] != self.party:
+                raise ValueError(f"state of {values['party']}")
+            model = arrays.pop(_MODEL).tobytes()
+            return Saved(server_round=int(values["server_round"]), arrays=arrays, model=model, meta=values["meta"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
             way_out = "Remove the file to start this run afresh at this party."
             message = explain(f"state file {self.path}", f"be the whole state of {self.party}", str(error), way_out)
             raise DataError(message, code=Code.STATE_LOST) from error
@@ -158,11 +143,12 @@ def runs_gone_on_from(folder: Path, party: str = "") -> list[str]:
         The run's folder in a state directory.
     party : str
         Of this party alone; "" for all.
+
+    Raises
+    ------
+    DataError
+        If a note of it was changed (code ``state-lost``).
     """
-    found = []
-    for path in sorted((folder / "parties").glob(f"{file_name(party) if party else '*'}{_WENT_ON}")):
-        try:
-            found.append(str(json.loads(path.read_bytes())["run"]))
-        except (ValueError, KeyError, TypeError):  # damaged: it leads nowhere
-            continue
-    return found
+    paths = sorted((folder / "parties").glob(f"{file_name(party) if party else '*'}{_WENT_ON}"))
+    way_out = "Remove the file; what the party keeps of the run that it went on in then stays."
+    return [str(read_state(path, "note", way_out)["run"]) for path in paths]

@@ -1,24 +1,18 @@
 """What runs that have begun are still going to ask of a party, so that no later run spends it first.
 
-Two runs of three rounds would else each pay two rounds of a budget for four, and both would fail. A plan is no charge:
-where its file is lost, a run may fail half paid, and nothing is spent uncounted.
+Two runs of three rounds would else each pay two rounds of a budget for four, and both would fail. A plan is no charge.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.files import write_atomic
-from fedkd_flwr.privacy.ledger.entry import Events, plain_events
+from fedkd_flwr.privacy.ledger.entry import Events, canonical, plain_events
 
 __all__ = ["HOLD_S", "Plan", "Plans"]
-
-logger = logging.getLogger("flwr.party")
 
 HOLD_S = 900.0
 """Seconds after a run's last visit for which the rest of its plan is kept for it: a run that died frees it then."""
@@ -44,26 +38,21 @@ class Plan:
 
 
 class Plans:
-    """The plans of one party's runs, in one file beside its ledger; the ledger's lock must be held.
+    """The plans of one party's runs, as its ledger keeps them.
 
     Parameters
     ----------
-    path : Path
-        The file.
+    data : bytes
+        What `to_bytes` made; b"" for none.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, data: bytes) -> None:
         self._runs: dict[str, Plan] = {}
-        try:
-            kept = json.loads(path.read_bytes()) if path.exists() else {}
-            for run_id, raw in kept.items():
-                plan = Plan(events=plain_events(raw["events"]), rounds=int(raw["rounds"]), seen=float(raw["seen"]))
-                # a clock that was set back a little frees nothing
-                if abs(time.time() - plan.seen) < HOLD_S and plan.rounds > 0:
-                    self._runs[run_id] = plan
-        except Exception as error:  # a damaged file may raise anything
-            logger.warning("%s cannot be read, so nothing is kept for runs that have begun: %s", path, error)
+        for run_id, raw in json.loads(data or b"{}").items():
+            plan = Plan(events=plain_events(raw["events"]), rounds=raw["rounds"], seen=raw["seen"])
+            # a clock that was set back a little frees nothing
+            if abs(time.time() - plan.seen) < HOLD_S:
+                self._runs[run_id] = plan
 
     def of(self, run_id: str) -> Plan | None:
         """Return the plan of a run, None where there is none."""
@@ -75,8 +64,10 @@ class Plans:
 
     def hold(self, run_id: str, events: Events, rounds: int) -> None:
         """Keep so many rounds for a run; none: its plan ends."""
+        self._runs.pop(run_id, None)
         if rounds > 0:
             self._runs[run_id] = Plan(events=plain_events(events), rounds=rounds, seen=time.time())
-        elif self._runs.pop(run_id, None) is None:
-            return
-        write_atomic(self.path, json.dumps({name: asdict(plan) for name, plan in self._runs.items()}).encode())
+
+    def to_bytes(self) -> bytes:
+        """Return them as bytes."""
+        return canonical({run_id: asdict(plan) for run_id, plan in self._runs.items()})

@@ -26,7 +26,7 @@ class RecordFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._old: list[str] = []  # all rounds but the last, as JSON: they do not change any more
+        self._old: list[tuple[str, bytes]] = []  # all rounds but the last, as JSON: they do not change any more
 
     def write(self, record: RunRecord) -> Path:
         """Write the record, with the time and this process, and return the path.

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from hashlib import sha256
 from typing import Any, NoReturn
@@ -30,52 +29,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError, explain
-from fedkd_flwr.files import make_folder, write_atomic
-from fedkd_flwr.privacy.ledger.entry import Entry, canonical
-from fedkd_flwr.privacy.ledger.ledger import Ledger
+from fedkd_flwr.json_values import canonical
 from fedkd_flwr.privacy.noise.sampling import Rng
 from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.stores.book import Book
 from fedkd_flwr.stores.ledger import LedgerStore
 
 __all__ = ["SubsetStore"]
 
 logger = logging.getLogger("flwr.party")
 
-_VERSION = 2
-_DRAWN = ": drawn"
 _WAY_OUT = "Go on with the file that the subset was drawn from, or leave this party out of such runs."
 
 
 class SubsetStore:
-    """One party's subset.
-
-    ``subset.json`` in the ledger's folder holds the draws; a note in the ledger, written second and before anything
-    learns from a draw, holds its digest.
+    """One party's subset, which its ledger's file holds, with a note of it in the ledger; both are written at once.
 
     Parameters
     ----------
     ledger : LedgerStore
         The party's ledger, which knows the rows that are held now.
-
-    Notes
-    -----
-    If the process stops between writing file and note, nothing has learnt from the subset yet, and it counts as drawn.
-    The loss of the whole folder cannot be noticed, as for the ledger.
     """
 
     def __init__(self, ledger: LedgerStore) -> None:
         self.ledger = ledger
         self.party = ledger.new.party
-        self.path = ledger.directory / "subset.json"
 
     def claimed(self, mechanism: Subsampling) -> Subsampling:
         """Return the draw that a claim is about: ``mechanism``, or what was claimed when these rows were drawn.
 
         Raises `RefusalError` (code ``subset-fixed``) if that draw was of another k or kind, or of rows with other
-        columns, and `DataError` (``subset-lost``) if its file is missing or damaged. Rows that cannot have one draw are
-        no matter for a refusal, which would tell of them: `rows` raises there.
+        columns, and `DataError` (``ledger-lost``) if it is lost. Rows that cannot have one draw are no matter for a
+        refusal, which would tell of them: `rows` raises there.
         """
-        draw = self._known()
+        with self.ledger.looked_at() as book:
+            draw = self._draw_in(book)
         if draw is None:
             return mechanism
         known = _mechanism(draw)
@@ -85,8 +73,13 @@ class SubsetStore:
 
     def charged(self, mechanism: Subsampling) -> bool:
         """Tell whether a reply computed from this subset has been charged: further ones are post-processing."""
-        draw = self._known()
-        return draw is not None and _mechanism(draw) == mechanism and self._paid(draw)
+        with self.ledger.looked_at() as book:
+            draw, (entries, _) = self._draw_in(book), book.first_of_kinds()
+        if draw is None or _mechanism(draw) != mechanism:
+            return False
+        # to the rows that it was drawn from, or else to those held now
+        data = {draw["data"], self.ledger.rows.digest}
+        return any(entry.mechanism == mechanism.words and entry.data in data for entry in entries)
 
     def rows(self, mechanism: Subsampling, *, num_rows: int | None = None, rng: Rng = None) -> NDArray[np.int64]:
         """Return the party's subset; if there never was one, draw it from the operating system's entropy.
@@ -97,94 +90,46 @@ class SubsetStore:
         The row numbers are int64, ascending; with replacement some may repeat. There are ``subset_rows`` of them, or
         fewer where drawn rows are no longer in the file. ``rng`` is for tests only, because a seeded draw gives no
         privacy. Raises `RefusalError` (code ``subset-fixed``) if the stored subset has another n, k or kind of draw
-        than ``mechanism`` or its rows cannot be known again, and `DataError` (``subset-lost``) if a subset was drawn
-        and its file, or all of its rows, are missing or damaged.
+        than ``mechanism`` or its rows cannot be known again, and `DataError` if none of its rows is in the file
+        (``subset-lost``) or the ledger is lost.
         """
-        make_folder(self.ledger.directory)
-        with self.ledger.held() as ledger:
-            draw = self._draw_of_these(ledger)
+        with self.ledger.held() as book:
+            draw = self._draw_in(book)
             if draw is None:
-                draw = self._draw(ledger, mechanism, mechanism.num_rows if num_rows is None else num_rows, rng)
-            elif len(_notes(ledger)) < len(self._stored(ledger)):
-                self._note(ledger, draw)
+                draw = self._draw(book, mechanism, mechanism.num_rows if num_rows is None else num_rows, rng)
         known = _mechanism(draw)
         if known != mechanism:
             self._another(known, mechanism)
         found = self._found(draw)
         if not len(found):
-            raise self._lost("a file without any of the drawn rows")
+            way_out = (
+                "It is never drawn again: a second subset beside the first is covered by no claim. Go on with a file "
+                "that holds some of the rows, or leave this party out of such runs."
+            )
+            message = explain(f"file of {self.party}", "hold some of the rows that were drawn", "none of them", way_out)
+            raise DataError(message, code=Code.SUBSET_LOST)
         return found
 
     def stored(self) -> NDArray[np.int64] | None:
         """Return the row numbers drawn from the data set held now, None if there are none; for simulations."""
-        if not os.path.lexists(self.path):
-            return None
-        draws = json.loads(self.path.read_bytes())["draws"]
-        mine = [draw["rows"] for draw in draws if draw["data"] == self.ledger.rows.digest]
-        return np.array(mine[0], dtype=np.int64) if mine else None
+        with self.ledger.looked_at() as book:
+            draw = json.loads(book.parts.get("draw", b"null"))
+        mine = draw is not None and draw["data"] == self.ledger.rows.digest
+        return np.array(draw["rows"], dtype=np.int64) if mine else None
 
-    def _known(self) -> dict[str, Any] | None:
-        """Return the party's draw; None where there is none, or `rows` raises."""
-        if not os.path.lexists(self.ledger.directory):
-            return None
-        with self.ledger.held() as ledger:
-            self._check_form(self._stored(ledger))
-            try:
-                return self._draw_of_these(ledger)
-            except RefusalError:  # rows decided it
-                return None
+    # -------------------------------------------------------------------------------- in a transaction
 
-    # -------------------------------------------------------------------------------- under the ledger's lock
-
-    def _stored(self, ledger: Ledger) -> list[dict[str, Any]]:
-        """Return all draws, compared with the ledger's notes of them."""
-        notes = _notes(ledger)
-        if not os.path.lexists(self.path):
-            if notes:
-                raise self._lost("no such file")
-            return []
-        try:
-            raw = json.loads(self.path.read_bytes())
-            if (raw["version"], raw["party"]) != (_VERSION, self.party):
-                raise ValueError(f"subsets of {raw['party']}, version {raw['version']}")
-            draws: list[dict[str, Any]] = raw["draws"]
-            for draw in draws:
-                _mechanism(draw)
-            if len(draws) not in (len(notes), len(notes) + 1):
-                raise ValueError(f"{len(draws)} draws where the ledger has noted {len(notes)}")
-        except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
-            raise self._lost(f"this: {error}") from error
-        if any(_witness(draw) != note.reply_digest for draw, note in zip(draws, notes, strict=False)):
-            raise self._lost("another subset than the one that was drawn")
-        return draws
-
-    def _draw_of_these(self, ledger: Ledger) -> dict[str, Any] | None:
-        """Return the party's draw, None before there is one; private rows decide nothing of it."""
-        draws, held = self._stored(ledger), self.ledger.rows
-        for draw in draws:
-            if draw["data"] == held.digest:
-                return draw
-        if not draws:
-            return None
-        self._check_form(draws)
-        if len(draws) > 1:  # as earlier releases drew for files that shared no row
-            self._fixed("be one, for a file that none was drawn from", f"{len(draws)} draws", _WAY_OUT)
-        return draws[0]
-
-    def _paid(self, draw: Mapping[str, Any]) -> bool:
-        """Tell whether the draw was charged to the rows that it was drawn from, or else to those held now."""
-        words, data = _mechanism(draw).words, {draw["data"], self.ledger.rows.digest}
-        return any(entry.mechanism == words and entry.data in data for entry in self.ledger.load().entries)
-
-    def _check_form(self, draws: Sequence[Mapping[str, Any]]) -> None:
+    def _draw_in(self, book: Book) -> dict[str, Any] | None:
+        """Return the party's draw, None before there is one; no private row decides anything of it."""
+        draw: dict[str, Any] | None = json.loads(book.parts.get("draw", b"null"))
         held = self.ledger.rows
-        if held.digest not in {draw["data"] for draw in draws} and any(draw["form"] != held.form for draw in draws):
-            self._fixed(
-                "be of rows with the columns of the schema it was drawn under", "other columns or rules", _WAY_OUT
-            )
+        if draw is not None and draw["data"] != held.digest and draw["form"] != held.form:
+            rule = "be of rows with the columns of the schema it was drawn under"
+            self._fixed(rule, "other columns or rules", _WAY_OUT)
+        return draw
 
-    def _draw(self, ledger: Ledger, mechanism: Subsampling, num_rows: int, rng: Rng) -> dict[str, Any]:
-        draws, held, table = self._stored(ledger), self.ledger.rows, self.ledger.table(ledger)
+    def _draw(self, book: Book, mechanism: Subsampling, num_rows: int, rng: Rng) -> dict[str, Any]:
+        held, table = self.ledger.rows, self.ledger.table(book)
         if table.column(held.digest) is None:
             self.ledger.with_rows(table)  # refuses another party's rows before anything is drawn from them
         rows = replace(mechanism, num_rows=max(mechanism.num_rows, num_rows)).draw(rng=rng)
@@ -203,25 +148,21 @@ class SubsetStore:
             "hashes": np.where(there, hashes[at] if num_rows else 0, 0).tolist(),
             "copies": np.where(there, _copies(hashes)[at] if num_rows else -1, -1).tolist(),  # -1: an empty place
         }
-        write_atomic(
-            self.path, json.dumps({"version": _VERSION, "party": self.party, "draws": [*draws, draw]}).encode() + b"\n"
-        )
-        self._note(ledger, draw)
-        return draw
-
-    def _note(self, ledger: Ledger, draw: Mapping[str, Any]) -> None:
+        data = canonical(draw)
+        book.put("draw", data)
         self.ledger.append(
-            ledger,
-            run_id=f"draw {len(_notes(ledger)) + 1}",
+            book,
+            run_id="draw 1",
             server_round=0,
             algorithm="NFDP",
-            mechanism=f"{_mechanism(draw).words}{_DRAWN}",
+            mechanism=f"{mechanism.words}: drawn",
             unit="record",
             adversary="server",
             neighbouring_relation="add, remove or replace one record",
             events=(({"kind": "no-op"}, 1),),
-            reply_digest=_witness(draw),
+            reply_digest=sha256(data).hexdigest(),
         )
+        return draw
 
     def _found(self, draw: Mapping[str, Any]) -> NDArray[np.int64]:
         """Return where the drawn rows stand in the file that is held now, ascending."""
@@ -247,23 +188,9 @@ class SubsetStore:
     def _fixed(self, rule: str, seen: str, way_out: str) -> NoReturn:
         raise RefusalError(explain(f"subset of {self.party}", rule, seen, way_out), code=Code.SUBSET_FIXED)
 
-    def _lost(self, seen: str) -> DataError:
-        way_out = (
-            "It is never drawn again: a second subset beside the first is covered by no claim. Restore "
-            f"{self.path.parent} from its newest backup, or leave this party out of such runs."
-        )
-        return DataError(explain(f"subset {self.path}", "be there, whole", seen, way_out), code=Code.SUBSET_LOST)
-
-
-def _notes(ledger: Ledger) -> list[Entry]:
-    return [entry for entry in ledger.entries if entry.mechanism.endswith(_DRAWN)]
-
 
 def _mechanism(draw: Mapping[str, Any]) -> Subsampling:
-    known = Subsampling(**{field.name: draw[field.name] for field in fields(Subsampling)})
-    if not len(draw["rows"]) == len(draw["hashes"]) == len(draw["copies"]) == known.subset_rows:
-        raise ValueError("other numbers of rows than it announces")
-    return known
+    return Subsampling(**{field.name: draw[field.name] for field in fields(Subsampling)})
 
 
 def _copies(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -273,7 +200,3 @@ def _copies(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
     copies = np.empty(len(hashes), dtype=np.int64)
     copies[order] = np.arange(len(hashes)) - np.searchsorted(ascending, ascending)
     return copies
-
-
-def _witness(draw: Mapping[str, Any]) -> str:
-    return sha256(canonical(dict(draw))).hexdigest()

@@ -133,6 +133,15 @@ def _check_planned(card: Card, num_rounds: int, planned: int) -> None:
         raise ConfigError(explain("num-rounds", f"be {planned}, as in the run to continue", num_rounds, way_out))
 
 
+def _check_counts(folder: Path, counted: Participations, settled: Participations) -> None:
+    """Refuse counts that are older than the checkpoint beside them: rounds would be forgotten in every claim."""
+    if party := counted.below(settled):
+        rule = f"count {party} as often as the checkpoint beside it: {settled.before(party)}"
+        way_out = "Restore both from one backup, or start the run afresh."
+        message = explain(f"participations in {folder}", rule, counted.before(party), way_out)
+        raise DataError(message, code=Code.STATE_LOST)
+
+
 def _damaged(folder: Path | None, error: Exception) -> DataError:
     message = explain(f"checkpoint in {folder}", "be whole", f"this: {error!r}", "Start afresh.")
     return DataError(message, code=Code.STATE_LOST)
@@ -195,6 +204,7 @@ class Checkpoints:
             exchange.rounds_done, exchange.finished_round = done, meta["finished_round"]
             exchange.roster.earlier = Participations.load(self.resume_from)
             self._settled = Participations.from_dict(meta["asked"])
+            _check_counts(self.resume_from, exchange.roster.earlier, self._settled)
             self.result = _under(arrays, "result.")
             if done:
                 exchange.restore(self.result, _under(arrays, "state."), meta["state"])

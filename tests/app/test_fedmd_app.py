@@ -17,6 +17,7 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 from fedkd_flwr.simulation.simulated import central_rows, simulated_pool
+from fedkd_flwr.stores.book import looked_at
 
 FAST = {
     "dataset": "synthetic",
@@ -54,7 +55,10 @@ def test_nfdp_in_simulation_states_the_smallest_party_s_numbers_and_pools_the_su
     (claim,) = record.claims
     smallest = Subsampling(num_rows=66, subset_rows=10, replacement=True)  # 200 private rows, dealt to three
     assert (claim["epsilon"], claim["delta"]) == (pytest.approx(smallest.epsilon), pytest.approx(smallest.delta))
-    drawn = [draw for p in tmp_path.rglob("subset.json") for draw in json.loads(p.read_text())["draws"]]
+    drawn = []
+    for path in tmp_path.rglob("ledger.sqlite3"):
+        with looked_at(path.parent) as book:
+            drawn.append(json.loads(book.parts["draw"]))
     assert sorted(d["num_rows"] for d in drawn) == [66, 67, 67]  # all rows, none held out
     assert all(len(d["rows"]) == 10 for d in drawn)
     # the centralised model saw those 30 rows, and no other

@@ -8,6 +8,7 @@ import pytest
 
 from fedkd_flwr.app.find_run import all_runs, find_run, find_runs
 from fedkd_flwr.errors import DataError
+from fedkd_flwr.record.run_record import signed
 
 RUNS = {"111": ("2026-01-01T10:00:00+00:00", "even"), "1122": ("2026-01-02T10:00:00+00:00", "even")} | {
     "999": ("2026-01-01T23:00:00+00:00", "")
@@ -20,7 +21,7 @@ def results(tmp_path_factory):
     for run_id, (started, name) in RUNS.items():
         (root / "runs" / run_id).mkdir(parents=True)
         data = {"started": started, "config": {"name": name}}
-        (root / "runs" / run_id / "record.json").write_text(json.dumps(data), encoding="utf-8")
+        (root / "runs" / run_id / "record.json").write_text(json.dumps(signed(data)), encoding="utf-8")
     return root
 
 

@@ -20,9 +20,8 @@ def root(tmp_path):
     for name in ("runs/71/parties/b.npz", "runs/71/parties/b.html", "runs/71/checkpoint/checkpoint.npz"):
         _touch(tmp_path / name)
     _touch(tmp_path / "runs/72/parties/a.npz")
-    _touch(tmp_path / "ledgers/a/ledger.json")
-    _touch(tmp_path / "ledgers/a/replies/71-1.npz")
-    _touch(tmp_path / "runs/71/ledgers/a/ledger.json")
+    _touch(tmp_path / "ledgers/a/ledger.sqlite3")
+    _touch(tmp_path / "runs/71/ledgers/a/ledger.sqlite3")
     return tmp_path
 
 

@@ -54,7 +54,7 @@ def places(tmp_path_factory):
     (root / "bytes.bin").write_bytes(b"\xff\xfe\x00\x80" * 9)
     (root / "broken.toml").write_text("a = = 1\n", encoding="utf-8")
     (root / "empty").mkdir()
-    (root / "ledger.json").write_text("{", encoding="utf-8")
+    (root / "ledger.sqlite3").write_text("{", encoding="utf-8")
     return root
 
 
@@ -87,7 +87,7 @@ OF_RUNS = [
     ("compare", "100", "101", "--force", "--by", "brier"),
     ("compare", "100", "101", "--force", "--output", "{root}/file.txt/x.html"),
     ("ledger", "{root}/empty"),
-    ("ledger", "{root}/ledger.json"),
+    ("ledger", "{root}/ledger.sqlite3"),
     ("ledger", "nope"),
     ("ledger", "{root}/empty", "--delta", "2"),
     ("ledger", "{root}/empty", "--epsilon-budget", "nan"),
@@ -262,7 +262,7 @@ def test_an_output_that_takes_nothing_leaves_no_traceback(places, output, code):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("ledger", "{root}/bytes.fedkd"), "UnicodeDecodeError: 'utf-8' codec can't decode byte"),
+        (("ledger", "{root}/bytes.fedkd"), "bytes.fedkd must be a ledger, ledger.sqlite3, got another file"),
         (("predict", "{root}/bytes.fedkd", "{root}/file.txt"), "bytes.fedkd"),
         (("schema", "{root}/empty", "--label", "y"), "got the folder "),
     ],

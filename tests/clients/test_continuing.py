@@ -247,8 +247,7 @@ def test_a_run_that_has_not_come_yet_cannot_be_answered_in_by_another_one(tmp_pa
     before, _, said = FedCTClient(_member(tmp_path, "8", secret=b"x" * 32)).fit([], _asked(other, loud))
     member = _member(tmp_path, "9", secret=b"x" * 32)
     after, _, shown = FedCTClient(member).fit([], _asked(Lineage.new("9")))
-    entry = member.ledger.load().entry("9", 1)
-    assert entry is not None
+    (entry,) = member.ledger.entries("9", 1)
     assert "epsilon 1 a label" in entry.mechanism
     assert not np.array_equal(before[0], after[0])
     assert said["node-proof"] != shown["node-proof"]

@@ -2,6 +2,7 @@ import dataclasses
 import errno
 import json
 import math
+import re
 from typing import get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -12,7 +13,7 @@ from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.privacy.claims.claim import label_privacy, noisy_max_at_party, noisy_max_at_server
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
-from fedkd_flwr.record.run_record import WITHHELD, ColumnRecord, PartyRecord, Rejection, RoundRecord, RunRecord
+from fedkd_flwr.record.run_record import WITHHELD, ColumnRecord, PartyRecord, Rejection, RoundRecord, RunRecord, signed
 
 
 @pytest.fixture
@@ -64,6 +65,19 @@ def damaged(record, **changes):
     return json.loads(record.to_json()) | changes
 
 
+def test_one_changed_digit_of_a_record_is_refused_and_what_is_changed_on_purpose_is_signed(record, tmp_path):
+    path, text = tmp_path / "record.json", record.to_json()
+    for place in [found.start() for found in re.finditer(r"\d", text)]:
+        path.write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
+        with pytest.raises(DataError, match="must"):
+            RunRecord.load(path)
+    path.write_text(json.dumps(record.as_dict()))
+    with pytest.raises(DataError, match=r"be what its digest was made of, got no digest in .*record\.json"):
+        RunRecord.load(path)
+    path.write_text(json.dumps(signed(damaged(record, seed=record.seed + 1))))
+    assert RunRecord.load(path).seed == record.seed + 1
+
+
 def test_a_record_reads_back_as_it_was(record, tmp_path):
     (tmp_path / "record.json").write_text(record.to_json(), encoding="utf-8")
     assert RunRecord.load(tmp_path / "record.json") == record
@@ -83,7 +97,7 @@ def test_a_row_of_numbers_takes_one_line_and_no_text_is_changed(record):
     record.notes = ["a [\n 1,\n 2 ]", "[ 1,  2 ]"]
     text = record.to_json()
     assert "[ 12, 3 ],\n" in text
-    assert json.loads(text) == record.as_dict()
+    assert json.loads(text) == signed(record.as_dict())
 
 
 def test_what_a_party_reports_is_stored_and_anything_else_is_noted():

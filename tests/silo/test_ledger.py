@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import dp_accounting as dp
 import numpy as np
 import pytest
-from ledgers import NON_PRIVATE, TABLE, full_ledger, gaussian, make_entry, make_ledger
+from ledgers import NON_PRIVATE, full_ledger, gaussian, make_entry, make_ledger, write_ledger
 
 from fedkd_flwr.cli.main import main
 from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent, TwoClassEvent
@@ -22,14 +23,6 @@ def _command(*words):
     with pytest.raises(SystemExit) as ended:
         main(["ledger", *map(str, words)])
     return ended.value.code
-
-
-def _folder(folder, ledger, head=None):
-    folder.mkdir(parents=True)
-    (folder / "ledger.json").write_bytes(ledger.to_json())
-    (folder / f"rows-{make_entry().table[:32]}.table").write_bytes(TABLE)
-    (folder / "head.json").write_bytes((head or ledger.head).to_json())
-    return folder
 
 
 def _past(*rounds, party="party-000", **changes):
@@ -124,42 +117,45 @@ def test_a_name_cannot_move_the_cursor_or_forge_a_line():
     assert "party        a?[2Jb?spent 0" in text.splitlines()
 
 
-@pytest.mark.parametrize("path", ["ledger.json", "", "../.."])
+@pytest.mark.parametrize("path", ["ledger.sqlite3", "", "../.."])
 def test_the_command_takes_a_file_its_folder_or_a_state_dir(tmp_path, capsys, path):
-    folder = _folder(tmp_path / "ledgers" / "party-000-abababababababab", _past(1))
+    folder = write_ledger(tmp_path / "ledgers" / "party-000-abababababababab", _past(1))
     assert _command(folder / path, "--delta", "0") == 0
     assert "epsilon 0.4 at delta 0" in capsys.readouterr().out
 
 
 def test_of_several_ledgers_a_damaged_one_is_an_error_and_the_others_are_printed(tmp_path, capsys):
     for party in ("a", "b", "c"):
-        _folder(tmp_path / "ledgers" / party, _past(1, party=party))
-    (tmp_path / "ledgers" / "b" / "ledger.json").write_text("{")
+        write_ledger(tmp_path / "ledgers" / party, _past(1, party=party))
+    (tmp_path / "ledgers" / "b" / "ledger.sqlite3").write_text("{")
     assert _command(tmp_path) == 2
     printed = capsys.readouterr()
     assert "party        a" in printed.out
     assert "party        c" in printed.out
     assert "the releases of its own party only" in printed.out
-    assert "ledgers/b/ledger.json must be whole" in printed.err
+    assert "ledgers/b/ledger.sqlite3 must be whole" in printed.err
 
 
 def test_programs_get_the_same_figures(tmp_path, capsys):
-    folder = _folder(tmp_path / "x", _past(1, 2))
+    folder = write_ledger(tmp_path / "x", _past(1, 2))
     assert _command(folder, "--delta", "0", "--epsilon-budget", "1", "--json") == 0
     [found] = json.loads(capsys.readouterr().out)
     assert found["epsilon_spent"] == pytest.approx(0.8)
     assert found["epsilon_left"] == pytest.approx(0.2)
     assert [entry["round"] for entry in found["entries"]] == [1, 2]
     assert found["entries"][0]["released"][0]["words"] == "epsilon 0.4"
+    assert found["entries"][0]["reply_digest"] == make_entry().reply_digest
     assert found["notes"] == ["protects one record against server; data sets compared: replace one record"]
 
 
 def test_an_older_copy_or_a_missing_file_is_not_printed(tmp_path, capsys):
-    older = _folder(tmp_path / "older", _past(1), head=_past(1, 2).head)
-    headless = _folder(tmp_path / "headless", _past(1))
+    older, newer, headless, gone = (tmp_path / name for name in ("older", "newer", "headless", "gone"))
+    for folder in (older, headless, gone):
+        write_ledger(folder, _past(1))
+    write_ledger(newer, _past(1, 2))
+    shutil.copy(newer / "head.json", older / "head.json")
     (headless / "head.json").unlink()
-    gone = _folder(tmp_path / "gone", _past(1))
-    (gone / "ledger.json").unlink()
+    (gone / "ledger.sqlite3").unlink()
     for folder, message in ((older, "an older copy"), (headless, "a ledger with charges"), (gone, "no such file")):
         assert _command(folder) == 2
         printed = capsys.readouterr()
@@ -181,7 +177,7 @@ def test_wrong_settings_and_empty_places_are_errors(tmp_path, capsys, arguments,
 
 
 def test_the_command_writes_nothing(tmp_path, capsys):
-    folder = _folder(tmp_path / "x", _past(1))
+    folder = write_ledger(tmp_path / "x", _past(1))
     before = {path: path.read_bytes() for path in folder.iterdir()}
     assert _command(folder, "--epsilon-budget", "1") == 0
     assert "left         epsilon 0.6" in capsys.readouterr().out

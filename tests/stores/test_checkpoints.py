@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import Code, DataError
+from fedkd_flwr.files import write_sealed
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
 
 
@@ -46,6 +47,9 @@ def test_a_lineage_is_read_back_and_a_damaged_one_refused(tmp_path):
     assert Lineage.load(tmp_path) == second
     path = tmp_path / "lineage.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    path.write_bytes(path.read_bytes().replace(b'"version": 1', b'"version": 2'))
+    path.write_bytes(path.read_bytes().replace(b'"finished":false', b'"finished":true '))
+    with pytest.raises(DataError, match=r"lineage .* must be whole, got other content than its digest was made of"):
+        Lineage.load(tmp_path)
+    write_sealed(path, {"version": 2, "runs": ["7"], "secret": "00" * 32, "finished": False, "released": False})
     with pytest.raises(DataError, match=r"lineage .* must be whole.*Restore it beside the checkpoint"):
         Lineage.load(tmp_path)

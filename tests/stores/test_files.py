@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.errors import DataError
+from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.stores import files
 from fedkd_flwr.stores.files import file_name, locked, node_secret, require_locks
 
@@ -71,4 +71,9 @@ def test_a_node_s_secret_is_drawn_once_and_its_owner_s_alone(tmp_path):
     one = node_secret(tmp_path / "a")
     assert one == node_secret(tmp_path / "a") != node_secret(tmp_path / "b")
     assert len(one) == 32
-    assert (tmp_path / "a" / "node.secret").stat().st_mode & 0o777 == 0o600
+    path = tmp_path / "a" / "node.secret"
+    assert (path.parent.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
+    path.write_bytes(path.read_bytes().replace(one.hex()[:8].encode(), b"00000000"))
+    with pytest.raises(DataError, match=r"node secret .* must be whole, got other content.*or remove it") as caught:
+        node_secret(tmp_path / "a")
+    assert caught.value.code is Code.STATE_LOST

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedkd_flwr.errors import DataError
+from fedkd_flwr.files import write_sealed
 from fedkd_flwr.stores.participations import Participations
 
 
@@ -38,21 +39,37 @@ def test_nobody_asked_is_nothing_spent():
 
 
 @pytest.mark.parametrize(
-    "text",
+    "changed",
     [
-        "",
-        "[]",
-        "{}",
-        # of a build before the first release: it cannot say for whom several nodes spoke
-        '{"version": 1, "unnamed": 0, "parties": {}}',
-        '{"version": 2, "unnamed": 0, "parties": {}, "several": []}',
-        '{"version": 1, "unnamed": 0, "parties": {"a": -1}, "several": []}',
-        '{"version": 1, "unnamed": true, "parties": {}, "several": []}',
-        '{"version": 1, "unnamed": 0, "parties": [], "several": []}',
-        '{"version": 1, "unnamed": 0, "parties": {}, "several": 1}',
+        {"version": 2},
+        {"unnamed": True},
+        {"parties": {"a": -1}},
+        {"parties": []},
+        {"several": 1},
+        {"more": 0},
     ],
+    ids=str,
 )
-def test_damaged_counts_are_refused_with_a_way_out(tmp_path, text):
-    (tmp_path / "participations.json").write_text(text)
+def test_other_counts_are_refused_with_a_way_out(tmp_path, changed):
+    write_sealed(tmp_path / "participations.json", {**Participations().as_dict(), **changed})
     with pytest.raises(DataError, match=r"participations .* must be whole, got .*Restore it beside the checkpoint"):
         Participations.load(tmp_path)
+
+
+def test_one_changed_digit_is_refused(tmp_path):
+    Participations(by_party={"a": 10}, unnamed=3).save(tmp_path)
+    path = tmp_path / "participations.json"
+    for old, new in ((b":10", b":20"), (b":3", b":4")):
+        text = path.read_bytes()
+        path.write_bytes(text.replace(old, new))
+        with pytest.raises(DataError, match="got other content than its digest was made of"):
+            Participations.load(tmp_path)
+        path.write_bytes(text)
+
+
+def test_counts_that_forget_a_party_are_told_from_those_that_do_not():
+    settled = Participations(by_party={"a": 2}, unnamed=1)
+    assert Participations(by_party={"a": 2, "b": 9}, unnamed=1).below(settled) == ""
+    assert Participations(by_party={"a": 1}, unnamed=1).below(settled) == "a"
+    assert Participations(unnamed=1).below(settled) == "a"
+    assert Participations(by_party={"a": 2}).below(settled) == "a party without a name"

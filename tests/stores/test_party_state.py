@@ -10,7 +10,8 @@ import pytest
 
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.files import write_atomic
-from fedkd_flwr.stores.party_state import PartyState, Saved
+from fedkd_flwr.stores.archive import packed
+from fedkd_flwr.stores.party_state import PartyState, Saved, runs_gone_on_from
 
 
 def _state(root, party="a", run_id="1"):
@@ -111,43 +112,29 @@ def test_a_flipped_bit_anywhere_is_noticed_or_harmless(tmp_path):
     assert len(codes) > len(data) // 3
 
 
-def _archive(**arrays):
-    buffer = BytesIO()
-    np.savez(buffer, allow_pickle=True, **arrays)
-    return buffer.getvalue()
-
-
-def _meta(value):
-    return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
-
-
-GOOD_META = {"server_round": 1, "party": "a", "arrays": [], "meta": {}}
-NO_MODEL = np.zeros(0, dtype=np.uint8)
+GOOD = {"server_round": 1, "party": "a", "meta": {}}
+NO_MODEL = {"": np.zeros(0, dtype=np.uint8)}
 
 
 def test_an_archive_by_hand_is_read_so_that_what_the_next_tests_spoil_is_the_reason(tmp_path):
     state = _state(tmp_path)
-    write_atomic(state.path, _archive(meta=_meta(GOOD_META), model=NO_MODEL))
+    write_atomic(state.path, packed(NO_MODEL, GOOD))
     _equal(state.load(), Saved(server_round=1))
 
 
 @pytest.mark.parametrize(
-    "arrays",
+    ("arrays", "values"),
     [
-        {"model": NO_MODEL},
-        {"meta": _meta(GOOD_META)},
-        {"meta": _meta([1]), "model": NO_MODEL},
-        {"meta": _meta({"party": "a", "arrays": [], "meta": {}}), "model": NO_MODEL},
-        {"meta": _meta({**GOOD_META, "arrays": ["labels"]}), "model": NO_MODEL},
-        {"meta": _meta({**GOOD_META, "server_round": "x"}), "model": NO_MODEL},
-        {"meta": np.frombuffer(b"{", dtype=np.uint8), "model": NO_MODEL},
-        {"meta": np.frombuffer(b"\xff\xfe", dtype=np.uint8), "model": NO_MODEL},
+        ({}, GOOD),
+        (NO_MODEL, {}),
+        (NO_MODEL, {"party": "a", "meta": {}}),
+        (NO_MODEL, {**GOOD, "server_round": "x"}),
     ],
-    ids=["no meta", "no model", "meta is a list", "no round", "no labels", "round is a word", "half JSON", "no text"],
+    ids=["no model", "no values", "no round", "round is a word"],
 )
-def test_an_archive_of_something_else_is_refused(tmp_path, arrays):
+def test_an_archive_of_something_else_is_refused(tmp_path, arrays, values):
     state = _state(tmp_path)
-    write_atomic(state.path, _archive(**arrays))
+    write_atomic(state.path, packed(arrays, values))
     _lost(state)
 
 
@@ -164,8 +151,10 @@ class _Trap:
 def test_python_objects_in_a_state_file_are_refused_and_not_run(tmp_path):
     state, bait = _state(tmp_path), tmp_path / "bait"
     trap = np.array([_Trap(bait)], dtype=object)
-    meta = _meta({**GOOD_META, "arrays": ["labels"]})
-    write_atomic(state.path, _archive(**{"meta": meta, "model": NO_MODEL, "array.labels": trap}))
+    meta = np.frombuffer(json.dumps({"arrays": ["labels"], "values": GOOD}).encode(), dtype=np.uint8)
+    buffer = BytesIO()
+    np.savez(buffer, allow_pickle=True, **{"meta": meta, "array.0": trap})
+    write_atomic(state.path, buffer.getvalue())
     _lost(state)
     assert not bait.exists()
 
@@ -187,3 +176,15 @@ def test_a_hostile_name_stays_inside_its_folder(tmp_path, party):
     _equal(state.load(), _saved())
     files = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert files == [state.path]
+
+
+def test_a_changed_note_of_where_a_run_went_on_leads_nowhere_else(tmp_path):
+    state = _state(tmp_path)
+    state.note_continued("71")
+    folder = tmp_path / "runs" / state.directory.parent.name
+    assert runs_gone_on_from(folder) == ["71"]
+    (path,) = state.directory.iterdir()
+    path.write_bytes(path.read_bytes().replace(b"71", b"72"))
+    with pytest.raises(DataError, match=r"note .* must be whole, got other content.*Remove the file") as caught:
+        runs_gone_on_from(folder)
+    assert caught.value.code is Code.STATE_LOST

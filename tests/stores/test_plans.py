@@ -14,9 +14,10 @@ EVENTS = (({"kind": "pure", "epsilon": 0.1}, 1),)
     ("later", "kept"), [(0.0, True), (-2.0, True), (HOLD_S - 1, True), (HOLD_S + 1, False), (-1e8, False)]
 )
 def test_a_clock_that_is_set_back_a_little_frees_no_rounds_of_a_run_and_one_that_leapt_keeps_none(
-    tmp_path, monkeypatch, later, kept
+    monkeypatch, later, kept
 ):
     monkeypatch.setattr(plans.time, "time", lambda: 1e9)
-    Plans(tmp_path / "plans.json").hold("7", EVENTS, 3)
+    plan = Plans(b"")
+    plan.hold("7", EVENTS, 3)
     monkeypatch.setattr(plans.time, "time", lambda: 1e9 + later)
-    assert bool(Plans(tmp_path / "plans.json").others("8")) == kept
+    assert bool(Plans(plan.to_bytes()).others("8")) == kept

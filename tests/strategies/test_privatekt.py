@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from collections import Counter
 
@@ -14,6 +13,7 @@ from grid import InProcessGrid
 
 from fedkd_flwr.clients import Party, PrivateKTClient
 from fedkd_flwr.errors import ConfigError, DataError, LimitError, TooFewPartiesError
+from fedkd_flwr.files import write_sealed
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
@@ -496,7 +496,7 @@ def _counts_gone(folder):
 
 
 def _counts_wrong(folder):
-    (folder / "participations.json").write_text(json.dumps({"version": 1, "unnamed": -1, "parties": {}, "several": []}))
+    write_sealed(folder / "participations.json", {"version": 1, "unnamed": -1, "parties": {}, "several": []})
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,13 @@ from fedkd_flwr.algorithms import fedct, privatekt
 from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.app.runs import list_runs
 from fedkd_flwr.app.server_app import federate
-from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.errors import Code, ConfigError, DataError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.settings.run_settings import resumed_settings
 from fedkd_flwr.simulation.simulated import check_simulation
+from fedkd_flwr.stores.book import ledger_in
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
 from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies import FedCT, FedCTConfig
@@ -122,9 +123,9 @@ def told(record):
 
 def charges(folder, run_id):
     return [
-        (path.parent.name, entry["run_id"], entry["server_round"])
-        for path in sorted((folder / "runs" / run_id / "ledgers").glob("*/ledger.json"))
-        for entry in json.loads(path.read_text())["entries"]
+        (place.name, entry.run_id, entry.server_round)
+        for place in sorted(path for path in (folder / "runs" / run_id / "ledgers").iterdir() if path.is_dir())
+        for entry in ledger_in(place)[0].entries
     ]
 
 
@@ -213,6 +214,19 @@ def lost(tmp_path_factory):
 def test_what_cannot_be_continued_is_refused_by_name(lost, changes, error, message):
     with pytest.raises(error, match=message):
         start(lost, 9, **{"algorithm": "fedct", "model": "decision-tree", "resume-from": "monday", **changes})
+
+
+def test_counts_older_than_the_checkpoint_beside_them_are_refused(tmp_path):
+    """Rounds in which parties were asked would be forgotten in every claim."""
+    settings = {"algorithm": "fedct", "model": "decision-tree"}
+    start(tmp_path, 1, lost_in="2", **settings)
+    folder = tmp_path / "runs" / "1" / "checkpoint"
+    counted = Participations.load(folder)
+    counted.with_count("party-001", 0).save(folder)
+    message = "count party-001 as often as the checkpoint beside it: 1, got 0"
+    with pytest.raises(DataError, match=message) as caught:
+        start(tmp_path, 2, **settings, **{"resume-from": "1"})
+    assert caught.value.code is Code.STATE_LOST
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -303,12 +304,12 @@ def test_beside_nfdp_no_metric_leaves_a_silo_and_the_others_rows_are_its_own_tes
 def test_a_party_whose_subset_is_gone_refuses_to_draw_again(tmp_path, caplog):
     members = _members(3, state=tmp_path, ledger=True, make=model)
     _run(members, subset_rows=5, rounds=1)
-    SubsetStore(members[0].ledger).path.unlink()
+    with sqlite3.connect(members[0].ledger.path) as db:
+        db.execute("DELETE FROM parts WHERE name = 'draw'")
     again = [_at_run(m, tmp_path, "2") for m in members]
     with caplog.at_level(logging.ERROR, logger="flwr.party"):
         strategy, _ = _run(again, subset_rows=5, rounds=1)
-    assert [(r.party, r.code) for r in strategy.record.rounds[0].rejected] == [("party-000", "subset-lost")]
-    assert "It is never drawn again" in caplog.text
+    assert [(r.party, r.code) for r in strategy.record.rounds[0].rejected] == [("party-000", "ledger-lost")]
     assert "Restore" in caplog.text
 
 

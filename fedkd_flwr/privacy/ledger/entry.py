@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from fedkd_flwr import json_values
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.privacy.cost.events import event_from_json, event_to_json
 
 __all__ = [
-    "OLD_WAY_OUT",
-    "VERSION",
     "WAY_OUT",
     "Entry",
     "Events",
@@ -25,19 +24,12 @@ __all__ = [
     "is_whole",
     "lost",
     "plain_events",
-    "read_object",
     "utc",
 ]
 
-VERSION = 2
 WAY_OUT = (
     "Restore the newest backup of its folder if nothing was released after it. To start over deliberately, remove the "
     "folder by hand: what this party released before is then no longer counted, and no claim covers it."
-)
-
-OLD_WAY_OUT = (
-    "Release 0.1.0 wrote it, which counted files and not rows, so what each row has spent is not known. Go on with "
-    "that release, or move the folder away to start over: what was released before is then no longer counted."
 )
 
 Events = Sequence[tuple[Any, int]]
@@ -71,8 +63,6 @@ class Entry:
         SHA-256 of the exact reply, in hexadecimal; for a note (round 0), of what it stands for.
     data : str
         Digest of the data set whose rows paid, in hexadecimal.
-    table : str
-        BLAKE2b-256 of the table of rows as it was then, in hexadecimal.
     """
 
     run_id: str
@@ -86,7 +76,6 @@ class Entry:
     when: str
     reply_digest: str
     data: str
-    table: str
 
     def __post_init__(self) -> None:
         for name in ("run_id", "algorithm", "mechanism", "adversary", "neighbouring_relation"):
@@ -98,9 +87,8 @@ class Entry:
         _check_events(self.events)
         if not (isinstance(self.when, str) and utc(self.when) is not None):
             raise ConfigError(explain("when", "be a date and time in UTC as ISO 8601 writes it", self.when))
-        for name in ("reply_digest", "table"):
-            if not (isinstance(value := getattr(self, name), str) and re.fullmatch("[0-9a-f]{64}", value)):
-                raise ConfigError(explain(name, "be a SHA-256 or BLAKE2b-256 in hexadecimal", value))
+        if not (isinstance(self.reply_digest, str) and re.fullmatch("[0-9a-f]{64}", self.reply_digest)):
+            raise ConfigError(explain("reply_digest", "be a SHA-256 in hexadecimal", self.reply_digest))
         check_digest(self.data)
 
     @property
@@ -147,27 +135,9 @@ def epsilon_of(events: Sequence[tuple[dict[str, Any], int]], delta: float) -> fl
 def canonical(value: object) -> bytes:
     """Return plain JSON as the same bytes on every machine."""
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+        return json_values.canonical(value)
     except (TypeError, ValueError) as error:
         raise ConfigError(explain("ledger entry", "be plain JSON with finite numbers", f"this: {error}")) from error
-
-
-def read_object(data: bytes, keys: set[str], source: str) -> dict[str, Any]:
-    """Return a versioned JSON object with exactly these keys; raises DataError (``ledger-lost``) for anything else."""
-    try:
-        raw = json.loads(data)
-        version = raw["version"]
-        if is_whole(version) and version > VERSION:
-            raise lost(source, f"be of version <= {VERSION}", version, "Install a newer release of fedkd-flwr.")
-        if is_whole(version) and version < VERSION:
-            raise lost(source, f"be of version {VERSION}", version, OLD_WAY_OUT)
-        if not (is_whole(version) and version == VERSION and raw.keys() == keys):
-            raise ValueError(f"version {version!r} with {', '.join(raw)}")
-    except DataError:
-        raise
-    except Exception as error:  # anything may stand in a damaged file
-        raise lost(source, "be whole", f"this: {type(error).__name__}: {error}") from error
-    return dict(raw)
 
 
 def _check_events(events: object) -> None:

@@ -106,6 +106,9 @@ class Cost:
     moment: float = 0.0
     stated: float = 0.0
 
+    def __mul__(self, times: int) -> Cost:
+        return Cost(self.plain * times, self.moment * times, self.stated * times)
+
     @property
     def nothing(self) -> bool:
         """Whether nothing is spent."""

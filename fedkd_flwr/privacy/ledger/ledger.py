@@ -9,36 +9,23 @@ that depended on votes would reveal something of them.
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from hashlib import sha256
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_number
-from fedkd_flwr.errors import Code, ConfigError, RefusalError, explain
-from fedkd_flwr.privacy.ledger.entry import (
-    VERSION,
-    Entry,
-    Events,
-    canonical,
-    check_digest,
-    check_text,
-    epsilon_of,
-    is_whole,
-    lost,
-    plain_events,
-    read_object,
-    utc,
-)
+from fedkd_flwr.errors import Code, RefusalError, explain
+from fedkd_flwr.privacy.ledger.entry import Entry, Events, check_digest, check_text, epsilon_of, plain_events, utc
 from fedkd_flwr.privacy.ledger.filter import ROUNDING, cost_of, order, spent, spent_text
 from fedkd_flwr.privacy.ledger.rows import Histories
 
-__all__ = ["Budget", "Entry", "Events", "Head", "Ledger"]
+__all__ = ["Budget", "Entry", "Events", "Ledger"]
 
 CLOCK_SKEW = timedelta(days=1)
 _EXACT = 16  # histories whose tight figures are computed one by one
@@ -72,28 +59,8 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Head:
-    """Where a ledger ended when it was last written: kept apart from it, so that an older copy is noticed."""
-
-    entries: int
-    link: str
-
-    def to_json(self) -> bytes:
-        """Return it as bytes."""
-        return canonical({"version": VERSION, **asdict(self)}) + b"\n"
-
-    @classmethod
-    def from_json(cls, data: bytes, *, source: str = "head") -> Head:
-        """Read `to_json`; raises DataError (``ledger-lost``) where the bytes are anything else."""
-        raw = read_object(data, {"version", "entries", "link"}, source)
-        if not (is_whole(raw["entries"]) and raw["entries"] >= 0 and isinstance(raw["link"], str)):
-            raise lost(source, "name a number of entries and a link", raw)
-        return cls(entries=raw["entries"], link=raw["link"])
-
-
-@dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """All releases computed from one party's private rows; a charge gives a new ledger.
+    """All releases computed from one party's private rows.
 
     Parameters
     ----------
@@ -103,8 +70,8 @@ class Ledger:
         Digest of the data set that it holds now, in hexadecimal. It is not part of what is written.
     entries : tuple of Entry
         Oldest first, over all runs and data sets.
-    key : str
-        Names the key that rows are hashed with, "" before the first charge.
+    times : tuple of int
+        How often each entry counts; empty: once each. To decide, one of each kind of entry is enough.
 
     Notes
     -----
@@ -126,49 +93,21 @@ class Ledger:
     A refusal depends on what the rows of the present file have paid. Whoever sees it learns that one of them has paid
     so much: where an owner deletes rows and a single old one is left, that says that it is still there.
 
-    Each entry is chained to those before it by SHA-256. That notices damage, lost and swapped entries; it does not
-    bind the owner, who can write a new chain.
-
     Examples
     --------
     >>> empty = Ledger(party="a", data_digest="0" * 64)
-    >>> empty.spent(1e-5), empty.head.entries
-    (0.0, 0)
+    >>> empty.spent(1e-5)
+    0.0
     """
 
     party: str
     data_digest: str = field(compare=False)
     entries: tuple[Entry, ...] = ()
-    key: str = ""
+    times: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_text("party", self.party)
         check_digest(self.data_digest)
-        seen: set[tuple[str, int, str]] = set()
-        for entry in self.entries:
-            # a run has one note (round 0) for each data set, and one charge for each round
-            request = (*entry.request, "" if entry.server_round else entry.data + entry.mechanism)
-            if request in seen:
-                message = f"run {entry.run_id} round {entry.server_round} again"
-                raise ConfigError(explain(f"ledger of {self.party}", "charge a request once", message))
-            seen.add(request)
-
-    @cached_property
-    def links(self) -> tuple[str, ...]:
-        """The hash chain: ``links[k]`` stands for the owner and the first k entries."""
-        links = [sha256(canonical([VERSION, self.party, self.key])).hexdigest()]
-        for entry in self.entries:
-            links.append(_link(links[-1], entry))
-        return tuple(links)
-
-    @property
-    def head(self) -> Head:
-        """Where it ends."""
-        return Head(entries=len(self.entries), link=self.links[-1])
-
-    def entry(self, run_id: str, server_round: int) -> Entry | None:
-        """Return what was charged for a request, None where nothing was."""
-        return next((entry for entry in self.entries if entry.request == (run_id, server_round)), None)
 
     # ------------------------------------------------------------------------------------------ what it decides
 
@@ -188,13 +127,12 @@ class Ledger:
         if len(patterns) > _EXACT:
             patterns = np.array([patterns.any(axis=0)])
         names = [name for name, used in zip(self._data_sets(histories), paid, strict=True) if used]
-        return max(
-            (
-                epsilon_of([e for entry in self.entries if entry.data in held for e in entry.events], delta)
-                for held in ({n for n, has in zip(names, row, strict=True) if has} for row in patterns)
-            ),
-            default=0.0,
-        )
+        paid_by = [{name for name, has in zip(names, row, strict=True) if has} for row in patterns]
+        return max((self._composed(held, delta) for held in paid_by), default=0.0)
+
+    def _composed(self, data_sets: Collection[str], delta: float) -> float:
+        paid = [(entry.events, times) for entry, times in self._grouped if entry.data in data_sets]
+        return epsilon_of([(event, count * times) for events, times in paid for event, count in events], delta)
 
     def counted(self, budget: Budget, histories: Histories | None = None, *, asked: Events = ()) -> NDArray[np.float64]:
         """Return what the filter of a finite budget counts, with ``asked`` on top: one epsilon for each history."""
@@ -202,7 +140,7 @@ class Ledger:
         names = self._data_sets(histories)
         column = {name: i for i, name in enumerate(names)}
         alpha = order(budget.epsilon, budget.delta)
-        releases = [(column[entry.data], cost_of(entry.events, alpha)) for entry in self.entries]
+        releases = [(column[entry.data], cost_of(entry.events, alpha) * times) for entry, times in self._grouped]
         if asked:
             patterns = np.concatenate([patterns, np.ones((len(patterns), 1), dtype=bool)], axis=1)
             releases.append((len(names), cost_of(plain_events(asked), alpha)))
@@ -263,16 +201,19 @@ class Ledger:
             code=Code.BUDGET_EXCEEDED,
         )
 
-    def charge(self, entry: Entry) -> Ledger:
-        """Return this ledger with one entry more, after `ask`; raises `ConfigError` for a request charged before."""
-        longer = replace(self, entries=(*self.entries, entry))
-        longer.__dict__["links"] = (*self.links, _link(self.links[-1], entry))  # the rest of the chain is as it was
-        return longer
-
     def from_the_future(self, now: datetime) -> tuple[Entry, ...]:
         """Return the entries dated more than a day after ``now``: a clock was wrong then, or is wrong now."""
         late = [(entry, utc(entry.when)) for entry in self.entries]
         return tuple(entry for entry, date in late if date is None or date > now + CLOCK_SKEW)
+
+    @cached_property
+    def _grouped(self) -> list[tuple[Entry, int]]:
+        """Entries with how often each counts; those of one kind, as a store reads them, are one."""
+        found: dict[tuple[str, int], tuple[Entry, int]] = {}
+        for entry, times in zip(self.entries, self.times or repeat(1), strict=False):
+            key = entry.data, id(entry.events)
+            found[key] = found.get(key, (entry, 0))[0], found.get(key, (entry, 0))[1] + times
+        return list(found.values())
 
     def _data_sets(self, histories: Histories | None) -> tuple[str, ...]:
         if histories is not None:
@@ -285,60 +226,3 @@ class Ledger:
         charged = {entry.data for entry in self.entries}
         patterns = np.ones((1, len(names)), dtype=bool) if histories is None else histories.patterns
         return patterns, np.array([name in charged for name in names], dtype=bool)
-
-    # ---------------------------------------------------------------------------------------- as bytes, and back
-
-    def to_json(self) -> bytes:
-        """Return it as bytes: one JSON object, each entry with its link on a line of its own."""
-        front = json.dumps({"version": VERSION, "party": self.party, "key": self.key})[:-1]
-        linked = zip(self.entries, self.links[1:], strict=True)
-        # an entry at a time, because json takes four times as long to lay a whole object out in lines
-        lines = ",\n".join(json.dumps({**vars(entry), "link": link}, allow_nan=False) for entry, link in linked)
-        return f'{front}, "entries": [\n{lines}\n]}}\n'.encode()
-
-    @classmethod
-    def from_json(cls, data: bytes, *, data_digest: str = "", source: str = "ledger") -> Ledger:
-        """Read `to_json`; ``source`` is what to call it in an error.
-
-        ``data_digest`` is that of the data set held now; by default the one charged last. Raises `DataError` (code
-        ``ledger-lost``) if the bytes are damaged or from another version. Dates are not judged: the chain notices a
-        changed one, and a clock that was once far ahead must not lock a ledger.
-        """
-        raw = read_object(data, {"version", "party", "key", "entries"}, source)
-        try:
-            links, entries, names = [], [], {f.name for f in fields(Entry)}
-            for item in raw["entries"]:
-                links.append(item.pop("link"))
-                if item.keys() != names:
-                    raise ValueError(f"an entry of {', '.join(item)}")
-                item["events"] = tuple((event, count) for event, count in item["events"])
-                entries.append(Entry(**item))
-            held = data_digest or (entries[-1].data if entries else "0" * 64)
-            if not isinstance(raw["key"], str):
-                raise ValueError("a key that is no text")
-            ledger = cls(party=raw["party"], data_digest=held, entries=tuple(entries), key=raw["key"])
-            chain = ledger.links[1:]
-        except Exception as error:  # damaged JSON may break any of these
-            raise lost(source, "be a whole ledger", f"this: {error!r}") from error
-        for number, (link, right) in enumerate(zip(links, chain, strict=True), start=1):
-            if link != right:
-                raise lost(source, "be an unbroken chain", f"another link at entry {number} of {len(links)}")
-        return ledger
-
-    def check_owner(self, party: str, *, source: str = "ledger") -> None:
-        """Refuse another party's ledger."""
-        if self.party != party:
-            raise lost(source, f"belong to party {party}", f"party {self.party}")
-
-    def check_head(self, head: Head, *, source: str = "ledger") -> None:
-        """Refuse a ledger that is older than its head, or another one."""
-        if not len(self.entries) >= head.entries:
-            seen = f"{len(self.entries)} entries: an older copy"
-            raise lost(source, f"hold the {head.entries} entries its head counts", seen)
-        if self.links[head.entries] != head.link:
-            raise lost(source, f"agree with its head after {head.entries} entries", "another chain")
-
-
-def _link(before: str, entry: Entry) -> str:
-    """Return the link of an entry in the hash chain."""
-    return sha256(before.encode() + canonical(vars(entry))).hexdigest()

@@ -19,7 +19,7 @@ def ledger(
         str,
         typer.Argument(
             metavar="[STATE_DIR|RUN]",
-            help="A party's state-dir, a ledger.json or its folder; of a simulation: the run.",
+            help="A party's state-dir, a ledger.sqlite3 or its folder; of a simulation: the run.",
         ),
     ] = str(OUTPUT),
     delta: Annotated[float, typer.Option(help="Where epsilon is measured.")] = 1e-5,

@@ -7,9 +7,9 @@ import math
 import pytest
 from ledgers import gaussian, make_entry, make_ledger
 
-from fedkd_flwr.errors import Code, ConfigError, DataError
+from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.cost.events import PureEvent
-from fedkd_flwr.privacy.ledger.entry import canonical, epsilon_of, plain_events, read_object, utc
+from fedkd_flwr.privacy.ledger.entry import canonical, epsilon_of, plain_events, utc
 from fedkd_flwr.privacy.ledger.ledger import Budget
 
 
@@ -28,7 +28,6 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
         ({"when": "2029-12-31T10:00:00+02:00"}, "when must be a date and time in UTC"),
         ({"reply_digest": "abc"}, "reply_digest must be a SHA-256"),
         ({"reply_digest": "AB" * 32}, "reply_digest must be a SHA-256"),
-        ({"table": "abc"}, "table must be a SHA-256 or BLAKE2b-256"),
         ({"data": "xyz"}, "data digest must be a digest in hexadecimal"),
         ({"events": (({"kind": "no-op"}, 0),)}, "events must pair an event with a whole number >= 1"),
         ({"events": (({"kind": "no-op"}, 1.5),)}, "events must pair an event with a whole number >= 1"),
@@ -66,22 +65,6 @@ def test_nothing_released_costs_nothing_and_equal_events_are_counted_together():
     assert epsilon_of([*noise, event, *noise, event], 1e-5) == epsilon_of(
         plain_events([(gaussian(30.0), 4), (PureEvent(0.5), 2)]), 1e-5
     )
-
-
-def test_an_object_has_its_version_and_exactly_its_keys():
-    assert read_object(b'{"version":2,"a":2}', {"version", "a"}, "x.json") == {"version": 2, "a": 2}
-    for data, message in (
-        (b'{"version":1,"a":2}', r"x\.json must be of version 2, got 1\. Release 0\.1\.0 wrote it"),
-        (b'{"version":3,"a":2}', r"x\.json must be of version <= 2, got 3\. Install a newer release of fedkd-flwr"),
-        (b'{"version":true,"a":2}', r"x\.json must be whole, got this: .*version True"),
-        (b'{"version":2.0,"a":2}', r"x\.json must be whole, got this: .*version 2\.0"),
-        (b'{"version":2}', r"x\.json must be whole, got this: .*version 2 with version"),
-        (b'{"version":2,"a":2,"b":3}', r"x\.json must be whole"),
-        (b"[]", r"x\.json must be whole, got this: .*Restore the newest backup"),
-    ):
-        with pytest.raises(DataError, match=message) as caught:
-            read_object(data, {"version", "a"}, "x.json")
-        assert caught.value.code is Code.LEDGER_LOST
 
 
 def test_only_utc_is_a_date_here():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from hashlib import blake2b
 
 import numpy as np
 import pytest
 
-from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.privacy.ledger import rows
 from fedkd_flwr.privacy.ledger.rows import RowTable, array_rows, hash_rows
 
@@ -178,35 +176,3 @@ def test_a_data_set_is_found_by_its_whole_digest():
     for digest in ("b" * 16, "a" * 16):
         table = table.with_data_set(digest, "f", np.array([1], dtype=np.uint64))
     assert [table.column(digest * 16) for digest in "abc"] == [1, 0, None]
-
-
-def _damaged(**changes):
-    """The bytes of a table of two rows with a past each, with something else in one place."""
-    table = RowTable().with_data_set("a" * 16, "f", np.array([1, 2], dtype=np.uint64))
-    table = table.with_data_set("b" * 16, "f", np.array([2], dtype=np.uint64))
-    head, _, rest = table.to_bytes().partition(b"\n")
-    groups = np.array(changes.pop("numbers", table.groups), dtype="<i4").tobytes()
-    more = changes.pop("more", b"")
-    return json.dumps({**json.loads(head), **changes}).encode() + b"\n" + rest[:16] + groups + rest[24:] + more
-
-
-def test_bytes_of_a_table_that_were_not_changed_are_read_so_that_the_changes_below_are_the_reason():
-    assert RowTable.from_bytes(_damaged()).hashes.tolist() == [1, 2]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"version": 3}, {"version": 1}, {"more": b"\0"}, {"rows": 1}, {"numbers": [0, 2]}, {"numbers": [-1, 1]}],
-    ids=str,
-)
-def test_a_table_of_another_release_length_or_history_is_refused(changes):
-    with pytest.raises(DataError, match="rows must be a whole table of rows") as caught:
-        RowTable.from_bytes(_damaged(**changes))
-    assert caught.value.code is Code.LEDGER_LOST
-
-
-@pytest.mark.parametrize("data", [b"", b"{}", b'{"version":2,"data_sets":[],"rows":1,"groups":0}\n', b"\xff"])
-def test_a_damaged_table_is_refused(data):
-    with pytest.raises(DataError, match="rows must be a whole table of rows") as caught:
-        RowTable.from_bytes(data)
-    assert caught.value.code is Code.LEDGER_LOST
