@@ -58,6 +58,7 @@ class Code(StrEnum):
     SUBSET_LOST = "subset-lost"
     TOO_FEW_ROWS = "too-few-rows"
     WITHHELD = "withheld"
+    WRONG_CLOCK = "wrong-clock"
     WRONG_CONFIG = "wrong-config"
     WRONG_DATA = "wrong-data"
     WRONG_MODEL_OUTPUT = "wrong-model-output"
@@ -88,6 +89,7 @@ SETTLED = frozenset(
         Code.NOT_ALLOWED,
         Code.PRIVACY_REQUIRED,
         Code.PUBLIC_SET_MISMATCH,
+        Code.WRONG_CLOCK,
         Code.WRONG_CONFIG,
     }
 )

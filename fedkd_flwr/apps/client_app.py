@@ -14,6 +14,7 @@ from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 
 from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.door import OPEN, Door
 from fedkd_flwr.clients.refusals import RefusingClient
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.watchdog import watched
@@ -33,23 +34,23 @@ def client_of(context: Context) -> PartyClient | RefusingClient:
     """Return this node's client; one that answers with a code where the node cannot be set up."""
     from fedkd_flwr.apps.assembly import make_client, refuse_foreign_algorithm
     from fedkd_flwr.apps.config import parse_node_config, parse_run_config
-    from fedkd_flwr.apps.egress import egress_of
+    from fedkd_flwr.apps.egress import door_of
     from fedkd_flwr.apps.simulated import party_name
 
     given = context.node_config
     name = str(given.get("party", ""))
-    egress = None
+    door: Door = OPEN
     try:
         name = name or party_name(int(given.get("partition-id", 0)))
         node = parse_node_config(given)
         refuse_foreign_algorithm(context.run_config.get("algorithm"), node)
         config = parse_run_config(context.run_config)
-        egress = egress_of(config, node, str(context.run_id))
-        return make_client(config, node, str(context.run_id), egress=egress)
+        door = door_of(config, node, str(context.run_id))
+        return make_client(config, node, str(context.run_id), door=door)
     except Exception as error:
         withheld = given.get("require-privacy") is True or "epsilon-budget" in given
         simulated = "partition-id" in given and "data-path" not in given
-        return RefusingClient(name, error, withheld=withheld, simulated=simulated, egress=egress)
+        return RefusingClient(name, error, withheld=withheld, simulated=simulated, door=door)
 
 
 @app.query()
@@ -177,8 +178,8 @@ def finish(client: NumPyClient, message: Message) -> Message:
 
 def _refusing(client: NumPyClient, error: Exception, *, withheld: bool = False) -> RefusingClient:
     """Return what refuses in a client's place, and writes that down in its log."""
-    egress = getattr(getattr(client, "party", None), "egress", getattr(client, "egress", None))
-    return RefusingClient(_name(client), error, withheld=withheld, egress=egress)
+    door = getattr(getattr(client, "party", None), "door", getattr(client, "door", OPEN))
+    return RefusingClient(_name(client), error, withheld=withheld, door=door)
 
 
 def _name(client: NumPyClient) -> str:

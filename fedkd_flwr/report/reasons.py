@@ -54,6 +54,8 @@ REASONS: dict[str, str] = {
     "operator can change the rule, or take part once there are more rows.",
     Code.WITHHELD: "The reason is not given here because it may reveal something about private rows. It is in that "
     "party's own log, or known to the operator of the federation.",
+    Code.WRONG_CLOCK: "The clock of the party's node and the server's differ so much that the node cannot tell when an "
+    "answer is due. Set both by a time server (NTP).",
     Code.WRONG_CONFIG: f"The party's own settings are wrong. {_OWN_LOG}.",
     Code.WRONG_DATA: f"The party's file does not fit the schema: columns, types or values. {_OWN_LOG}.",
     Code.WRONG_MODEL_OUTPUT: "The party's model gave answers that cannot be used: too few, not finite, no whole "
