@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import signal
 import sys
 import time
@@ -43,6 +44,7 @@ from fedkd_flwr.apps.bundles import Approvals
 from fedkd_flwr.apps.check import Level
 from fedkd_flwr.apps.check_link import check_link, read_supernode_options
 from fedkd_flwr.apps.node_work import CLIENT, RunEndedError, Work, answer, settle
+from fedkd_flwr.apps.proxies import direct
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.terminal import one_line
 
@@ -97,6 +99,7 @@ def run_node(options: Sequence[str], *, approvals: Approvals, sandbox: Sequence[
         config = _parse_supernode_lifespan_config()
     finally:
         sys.argv = before
+    os.environ.update(direct())
     connection = http_request_response(
         config.server_address,
         config.insecure,
