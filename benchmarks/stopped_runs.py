@@ -41,8 +41,8 @@ RUN = {
     "algorithm": "fedct",
     "model": "decision-tree",
     "num-parties": SILOS,
-    "fedct.label-mechanism": "randomized-response",
-    "fedct.label-epsilon": 1.0,
+    "label-mechanism": "randomized-response",
+    "label-epsilon": 1.0,
     "round-timeout-s": 120.0,
 }
 

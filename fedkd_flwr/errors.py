@@ -54,6 +54,7 @@ class Code(StrEnum):
     PRIVACY_REQUIRED = "privacy-required"
     PUBLIC_SET_MISMATCH = "public-set-mismatch"
     STATE_LOST = "state-lost"
+    STATE_READ_ONLY = "state-read-only"
     SUBSET_FIXED = "subset-fixed"
     SUBSET_LOST = "subset-lost"
     TOO_FEW_ROWS = "too-few-rows"
@@ -89,6 +90,7 @@ SETTLED = frozenset(
         Code.NOT_ALLOWED,
         Code.PRIVACY_REQUIRED,
         Code.PUBLIC_SET_MISMATCH,
+        Code.STATE_READ_ONLY,
         Code.WRONG_CLOCK,
         Code.WRONG_CONFIG,
     }

@@ -96,10 +96,10 @@ def _temporary(path: Path) -> tuple[int, str]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents and sync each of them, because a file is lost with the folder that holds it."""
+    """Make a folder and its parents, for their owner alone; sync each: a file is lost with the folder that holds it."""
     if not folder.is_dir():
         make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         _sync_folder(folder.parent)
 
 

@@ -46,6 +46,8 @@ REASONS: dict[str, str] = {
     "server. Hand everybody the same public file and schema.toml.",
     Code.STATE_LOST: "The party's state of an earlier round is missing or older than the server expects. Keep its "
     "state-dir on a disk that survives restarts, and start a new run.",
+    Code.STATE_READ_ONLY: "The party may not write to its state-dir, where it keeps what it has spent. Its operator "
+    "can give the node's user that right, or mount the disk so that it can be written.",
     Code.SUBSET_FIXED: "The party has already drawn its random subset, of another size or in another way, and never "
     "draws a second one, because no claim covers both together. Ask for the subset it has; its own log names it.",
     Code.SUBSET_LOST: "The party has already drawn its random subset, and the file that names the drawn rows is "
