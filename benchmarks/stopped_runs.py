@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import threading
 import time
@@ -146,6 +147,7 @@ def main() -> None:
     parser.add_argument("--longest", type=float, default=30.0, help="the latest moment of a stop, in seconds")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "stopped-runs.json")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the federation is ended, too
     rng, ended, found = random.Random(given.seed), threading.Event(), []
     with devnet(SILOS, node_settings=NODE, name="stopped-runs", show=print) as net:
         steward = threading.Thread(target=approve_all, args=(net, ended, random.Random(given.seed + 1)))

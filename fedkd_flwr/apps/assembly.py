@@ -22,7 +22,7 @@ from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
 from fedkd_flwr.apps.config import NodeConfig, RunConfig
 from fedkd_flwr.apps.limits import Limits, limits_of
 from fedkd_flwr.apps.models import final_model, global_model, model_factory, own_model, party_roles
-from fedkd_flwr.apps.output import continued, first_run, output_root, require_writable
+from fedkd_flwr.apps.output import continued, first_run, output_root
 from fedkd_flwr.apps.owner import owners_page
 from fedkd_flwr.apps.simulated import (
     dealt,
@@ -305,8 +305,6 @@ def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, door: Door 
         If the run breaks a rule of the site; no file was read then.
     """
     door.check_run()
-    if not node.simulated:
-        require_writable(output_root(node.state_dir, "state-dir"))
     party, index = _party(config, node, run_id)
     party = replace(party, door=door)
     client: type[PartyClient] = load_class(config.card.client)

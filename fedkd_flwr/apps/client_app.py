@@ -35,6 +35,7 @@ def client_of(context: Context) -> PartyClient | RefusingClient:
     from fedkd_flwr.apps.assembly import make_client, refuse_foreign_algorithm
     from fedkd_flwr.apps.config import parse_node_config, parse_run_config
     from fedkd_flwr.apps.egress import door_of
+    from fedkd_flwr.apps.output import output_root, require_writable
     from fedkd_flwr.apps.simulated import party_name
 
     given = context.node_config
@@ -46,6 +47,8 @@ def client_of(context: Context) -> PartyClient | RefusingClient:
         refuse_foreign_algorithm(context.run_config.get("algorithm"), node)
         config = parse_run_config(context.run_config)
         door = door_of(config, node, str(context.run_id))
+        if not node.simulated:
+            require_writable(output_root(node.state_dir, "state-dir"))
         return make_client(config, node, str(context.run_id), door=door)
     except Exception as error:
         withheld = given.get("require-privacy") is True or "epsilon-budget" in given

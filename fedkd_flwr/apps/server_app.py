@@ -23,6 +23,7 @@ from fedkd_flwr.apps.live_run import LiveRun
 from fedkd_flwr.apps.model_cards import write_cards
 from fedkd_flwr.apps.orphans import end_with_parent
 from fedkd_flwr.apps.output import continued, output_root
+from fedkd_flwr.apps.server_certificate import certificate_fault
 from fedkd_flwr.apps.shared_folder import held_by_server, require_shared
 from fedkd_flwr.apps.simulated import (
     central_rows,
@@ -80,7 +81,12 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
     )
     try:
         with LiveRun(record, folder, page=page, tracking=parse_tools(config.tracking)) as live:
-            _run(grid, config, live, began)
+            try:
+                _run(grid, config, live, began)
+            except TooFewPartiesError as error:
+                if fault := certificate_fault():
+                    raise TooFewPartiesError(f"{error} {fault}") from error
+                raise
     finally:
         write_cards(record, folder)
     if not config.rehearsal:
@@ -110,6 +116,8 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         public, test = pool.public, (pool.X_test, pool.y_test)
         _say_how_it_was_read(pool, record)
     else:
+        if fault := certificate_fault():
+            log(WARN, "%s", fault)
         log(INFO, "loading the public set %s", config.public_path)
         public, test = load_public(config.public_path, config.schema_path or None, labels=config.public_label), None
         _take_notes(try_final_model(config, public), record)
