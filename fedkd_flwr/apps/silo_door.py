@@ -116,7 +116,7 @@ class SiloDoor:
         if claim is not None:
             known = {**claim, "events": [[event, n] for event, n in plain_events(ask.events or ())]}
         self._visit = {"round": at, "algorithm": ask.algorithm, "settings": dict(ask.told), "claim": known}
-        self._visit["public"] = ask.public
+        self._visit |= {"public": ask.public, "notes": list(ask.notes)}
         if not isinstance(at, int):
             return
         self._visit["planned_rounds"] = max(at + ask.rounds_left - 1, int(self.settings.get("num-rounds", 0)))
@@ -189,7 +189,7 @@ class SiloDoor:
     def _write(self, *, left: bool, code: str, number: int = 0) -> int:
         visit, self._visit = self._visit, {}
         absent: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None, "public": ""}
-        absent |= {"rules": [], "output": None}
+        absent |= {"rules": [], "output": None, "notes": []}
         policy = {"policy": self.approve, "verdict": "not asked"}
         run = {"run": self.run_id, "run_name": self.run_name, "left": left, "code": code, "versions": self.versions}
         if not left:

@@ -161,7 +161,7 @@ def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, ro
     return lines
 
 
-_LOG = ("number", "when", "run", "round", "algorithm", "left", "bytes", "digest", "claim", "approval", "rules broken")
+_LOG = ("number", "when", "run", "round", "algorithm", "left", "bytes", "digest", "claim", "approval", "noted")
 
 
 def _log_rows(lines: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], list[str]]]:
@@ -188,8 +188,12 @@ def _log_row(line: Mapping[str, Any], outcome: str) -> list[str]:
         str(output.get("sha256", ""))[:16],
         str(claim.get("mechanism", "none")),
         f"{approval.get('verdict', '')}{by}",
-        "; ".join(f"{one['rule']} ({one['seen']})" for one in line.get("rules", []) if not one["kept"]),
+        "; ".join([*_broken(line), *line.get("notes", [])]),
     ]
+
+
+def _broken(line: Mapping[str, Any]) -> list[str]:
+    return [f"{one['rule']} ({one['seen']})" for one in line.get("rules", []) if not one["kept"]]
 
 
 def log_text(lines: Sequence[Mapping[str, Any]]) -> str:

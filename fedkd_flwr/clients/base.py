@@ -31,7 +31,7 @@ from fedkd_flwr.clients.answer_table import answer_columns, answer_table
 from fedkd_flwr.clients.continuing import node_proof, note_where_it_is_kept, went_on_from
 from fedkd_flwr.clients.door import Ask, Leaving, Shown, Table, discloses
 from fedkd_flwr.clients.final_visit import keep_models, learnt_at_the_end, show, told_at_the_end
-from fedkd_flwr.clients.opening import opened, withholds
+from fedkd_flwr.clients.opening import opened, other_rows, withholds
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import dump, pack_answer, unpack_answer
 from fedkd_flwr.clients.refusals import code_of, refusal, short_cause, signed, told_cause
@@ -329,6 +329,7 @@ class PartyClient(NumPyClient, ABC):
                 public=self.party.public.fingerprint,
                 rounds_left=instruction.rounds_left,
                 least=self.asks(instruction),
+                notes=other_rows(instruction.saved, self.card),
             )
         )
 

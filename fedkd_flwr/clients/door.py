@@ -42,6 +42,8 @@ class Ask:
         Rounds that the server plans from this one on.
     least : mapping of str to int
         Settings, by key, that are no less than so much, because the instruction asks for that.
+    notes : sequence of str
+        What whoever reads the party's own log should know of this visit.
     """
 
     server_round: int | str
@@ -52,6 +54,7 @@ class Ask:
     public: str = ""
     rounds_left: int = 1
     least: Mapping[str, int] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
