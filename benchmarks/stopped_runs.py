@@ -105,6 +105,9 @@ def wait_for_end(run_id: str, net: Devnet, seconds: float) -> str:
 def pair(net: Devnet, rng: random.Random, longest: float) -> dict[str, Any]:
     """Stop one run at a random moment, and let one follow."""
     first, moment = one_run(net, **{"num-rounds": 5}), rng.uniform(0.0, longest)
+    begun, deadline = output_root("") / "runs" / first / "record.json", time.monotonic() + 120.0
+    while not begun.exists() and time.monotonic() < deadline:  # until then there is nothing to be stopped
+        time.sleep(0.1)
     time.sleep(moment)
     stopped = "stopped"
     try:
@@ -144,7 +147,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stops", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--longest", type=float, default=30.0, help="the latest moment of a stop, in seconds")
+    parser.add_argument(
+        "--longest", type=float, default=45.0, help="the latest moment of a stop, in seconds after the server began"
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "stopped-runs.json")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the federation is ended, too
