@@ -222,7 +222,7 @@ class PartyClient(NumPyClient, ABC):
             return [], 0, said
         party, count = self.party, self.party.public.num_rows
         try:
-            self._try_model()
+            self.try_model()
         except Exception as error:
             # its process is a copy of this one, with all private rows: a limit may be passed because of them
             code = code_of(error, withheld=withholds(self.party, self.card, config))
@@ -232,7 +232,7 @@ class PartyClient(NumPyClient, ABC):
         labels = encode_labels(np.zeros((1, count), dtype=np.int16), public=party.spec, server_round=1)
         return [labels], count, {**said, "payload": "labels"}
 
-    def _try_model(self) -> None:
+    def try_model(self) -> None:
         """Fit this party's model to a few public rows with made-up labels of all classes, and let it answer."""
         party = self.party
         X, num_classes = party.public.X[:_TRIED], party.public.num_classes

@@ -1,7 +1,6 @@
 """Own columns in whole runs: silos that name them, simulations that deal them, and that nothing of them leaves."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,6 @@ from grid import InProcessGrid
 
 from fedkd_flwr.apps import predict
 from fedkd_flwr.apps.assembly import make_client
-from fedkd_flwr.apps.check_rows import check_columns, check_own_columns
 from fedkd_flwr.apps.client_app import app as client_app
 from fedkd_flwr.apps.config import parse_node_config, parse_run_config
 from fedkd_flwr.apps.server_app import app as server_app
@@ -166,24 +164,6 @@ def test_a_simulation_deals_columns_and_shows_each_party_s_gain(tmp_path):
             assert party.extended == party.federated
     frame = record.to_frame("models")
     assert {"solo", "federated", "extended"} <= set(frame["whose"])
-
-
-def test_a_check_says_how_own_columns_are_read_and_which_cannot_be_used():
-    table = _people(60, seed=1)
-    found = check_own_columns(table, SCHEMA, ["bonus"])
-    assert (found.level, found.what) == (0, "for this party's own final model: bonus (numeric)")
-    found = check_own_columns(table, SCHEMA, ["bonus", "age", "none"])
-    assert found.level == 1
-    assert "'age': it is a shared column already; 'none': the file has no such column" in found.what
-    assert 'Set own-columns="bonus"' in found.way_out
-    assert "not used: bonus" in check_columns(table, SCHEMA, "own.csv").what
-    assert "not used" not in check_columns(table, SCHEMA, "own.csv", ["bonus"]).what
-    assert "Own columns" in check_columns(table, SCHEMA, "own.csv").way_out
-
-
-def test_a_check_does_not_offer_the_schemas_identifier_as_an_own_column():
-    found = check_columns(_people(60, seed=1), replace(SCHEMA, id_column="bonus"), "own.csv")
-    assert (found.what.endswith("not used: bonus"), found.way_out) == (True, "")
 
 
 def test_own_columns_belong_to_silos_and_shares_to_simulations():
